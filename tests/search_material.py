@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from isoscope.data.parquet import write_parquet
 from isoscope.search.outcomes import PROVENANCE, front, importances, knee, saved_by_pruning
 from isoscope.search.search_figures import pictures
-from isoscope.search.trials_table import trials_table
+from isoscope.search.trials_table import reported, trials_table
 
 NAMES = ("validation/accuracy", "validation/a_1", "end/seconds")
 DIRECTIONS = ("maximize", "minimize", "minimize")
@@ -109,6 +109,7 @@ def write_search(folder: Path, study: Study, *, least: int = 10, drawn: bool = T
     marked = knee(front(study), study.directions)
     table = importances(study, least=least, resamples=2)
     write_parquet(trials_table(study), folder / "trials.parquet")
+    write_parquet(reported(study), folder / "reported.parquet")
     write_parquet(table, folder / "importances.parquet")
     words = {"maximize": "maximise", "minimize": "minimise"}
     facts = {

@@ -1,10 +1,13 @@
 """The search on the page: its best trials, how to find their runs, what is still missing; no search, no section."""
 
+import gzip
+import io
 import json
 import re
 from html import unescape
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from optuna.study import Study
@@ -114,6 +117,40 @@ def test_several_objectives_show_the_front(tmp_path: Path, material: Material) -
     assert "Pruning" not in words(html.partition("<figure>")[0])
 
 
+def test_of_a_front_of_two_trials_none_is_suggested(tmp_path: Path, material: Material) -> None:
+    study = new(2, axis=None)
+    for values in ([0.8, 0.4], [0.9, 0.5], [0.7, 0.6]):
+        study.add_trial(create_trial(values=values, constraints={"validation/accuracy": 0.0}))
+    html = section(material.page(search=write_search(tmp_path, study, drawn=False)))
+    assert "The front has two trials, and neither is better in all objectives: choose one." in words(html)
+    assert "suggested" not in words(html)
+    rows = cells(html, "Trials on the Pareto front")
+    assert sorted(row[0] for row in rows) == ["0 (first of two)", "1"]
+
+
+def test_the_numbers_of_each_figure_are_those_of_the_study(folder: Path, one: Study) -> None:
+    found = read_search(folder, tracking_uri=None, experiments={}, studies={}, chapter=1)
+    assert found is not None
+    tables = {
+        figure.key.removeprefix("search-"): {
+            name: pd.read_csv(io.BytesIO(gzip.decompress(rows))) for name, rows in figure.tables.items()
+        }
+        for figure in found["drawings"]
+    }
+    trials = tables["history"]["trials"]
+    assert trials["number"].tolist() == [trial.number for trial in one.trials]
+    complete = [trial for trial in one.trials if trial.state == TrialState.COMPLETE]
+    values = trials[trials["state"] == "COMPLETE"].set_index("number")[f"objective/{NAMES[0]}"]
+    assert values.to_dict() == pytest.approx({trial.number: trial.values[0] for trial in complete}, abs=1e-5)
+    expected = {
+        (trial.number, step + 1): value for trial in one.trials for step, value in trial.intermediate_values.items()
+    }
+    for figure in ("intermediate", "pruning"):
+        steps = tables[figure]["reported"].set_index(["number", "step"])["value"]
+        assert steps.to_dict() == pytest.approx(expected, abs=1e-5, nan_ok=True)
+    assert set(tables["importances"]["importances"]["parameter"]) <= {name for t in one.trials for name in t.params}
+
+
 def test_each_trial_of_the_front_figure_is_told(tmp_path: Path) -> None:
     study = searched(40, 2)
     found = read_search(write_search(tmp_path, study), tracking_uri=None, experiments={}, studies={}, chapter=1)
@@ -191,7 +228,9 @@ def test_hostile_names_are_text(tmp_path: Path, one: Study, material: Material) 
     assert HOSTILE in unescape(page)
 
 
-@pytest.mark.parametrize("file", ["study.json", "trials.parquet", "importances.parquet", "figures/history.svg"])
+@pytest.mark.parametrize(
+    "file", ["study.json", "trials.parquet", "reported.parquet", "importances.parquet", "figures/history.svg"]
+)
 def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(tmp_path: Path, one: Study, file: str) -> None:
     write_search(tmp_path, one)
     (tmp_path / file).write_bytes((tmp_path / file).read_bytes()[:-9])

@@ -80,28 +80,27 @@ def build(
     for study in shown:
         study["settings"] = settings(study["tables"].runs, records)
         study["by_arm"] = by_arm(tracking_uri, experiments.get(study["tables"].study))
+    found = search and read_search(
+        search,
+        tracking_uri=tracking_uri,
+        experiments=experiments,
+        chapter=len(studies) + len(comparisons) + 1,
+        studies={run.digest: study.study for study in studies for run in study.runs},
+    )
+    figures = [one for part in (*shown, *compared) for one in part["figures"]] + (found["drawings"] if found else [])
     template = environment().get_template("page.html")
     html = template.render(
         title=title,
         version=__version__,
         studies=shown,
         comparisons=compared,
-        papers=followed(one.remakes for part in (*shown, *compared) for one in part["figures"]),
-        search=read_search(
-            search,
-            tracking_uri=tracking_uri,
-            experiments=experiments,
-            chapter=len(studies) + len(comparisons) + 1,
-            studies={run.digest: study.study for study in studies for run in study.runs},
-        )
-        if search
-        else None,
+        papers=followed(one.remakes for one in figures),
+        search=found,
         tasks=[task(name, manifest) for name, manifest in manifests.items()],
         runs=every,
         plugins=plugins(every),
         server=server(tracking_uri),
     )
-    figures = (one for part in (*shown, *compared) for one in part["figures"])
     files = {file: decompress(one.tables[name]) for one in figures for name, file in one.files.items()}
     return Page(html, files)
 

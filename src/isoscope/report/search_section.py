@@ -5,10 +5,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 
 from isoscope.errors import InputError
-from isoscope.report.drawing import Drawing, inline, numbered, read_rows
+from isoscope.paths import LARGE_TABLES
+from isoscope.report.drawing import Drawing, inline, numbered, packed, read_rows
 from isoscope.report.numbers import count
 from isoscope.report.runs import SHORT, link, pasted
 
@@ -51,6 +53,10 @@ def caption(name: str) -> tuple[str, str]:
 
 
 STUDY, TRIALS, IMPORTANCES, BEST = "study.json", "trials.parquet", "importances.parquet", "best.yaml"
+SHOWN = {"importances": "importances", "intermediate": "reported", "pruning": "reported"}
+"""Figure → table of its numbers; other figures show `trials`."""
+AGAIN = "trial"
+"""The column of `trials` that rebuilds a trial; the others say the same to people."""
 MOST = 10
 """How many trials the page lists for a single objective; for several, it lists the whole front."""
 STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
@@ -84,13 +90,17 @@ def read_search(
             f"trial:{row['number']}": _told(row, study["objectives"]) for row in rows if row["state"] == "COMPLETE"
         }
         stops = {f"trial:{number}" for number in study["front"]}
+        tables = {
+            name: packed(pd.read_parquet(folder / f"{name}.parquet").drop(columns=AGAIN, errors="ignore"))
+            for name in ("trials", *dict.fromkeys(SHOWN.values()))
+        }
         return {
             **{name: study[name] for name in ("name", "digest", "objectives")},
             "short": study["digest"][:SHORT],
             "counts": f"{count(sum(counts.values()), 'trial')}: {', '.join(states)}",
             "saved": {name: study["saved"][name] for name in ("run", "full", "share", "pruned")},
             "constraints": {name: _text(value) for name, value in study["constraints"].items()},
-            "word": "best" if one else "suggested",
+            "word": "best" if one else "suggested" if len(study["front"]) > 2 else "first of two",
             "chosen": study["best"] if one else study["knee"],
             "best_params": {name: _text(value) for name, value in (study["best_params"] or {}).items()},
             "overlay": (folder / BEST).read_text("utf-8") if (folder / BEST).is_file() else None,
@@ -100,7 +110,9 @@ def read_search(
                 lambda run: link(run, tracking_uri, experiments.get(studies.get(run, study["experiment"]))),
             ),
             "importances": read_rows(folder / IMPORTANCES),
-            "drawings": numbered([_drawing(path, parts, stops) for path in sorted(figures, key=_place)], chapter),
+            "drawings": numbered(
+                [_drawing(path, tables, parts, stops) for path in sorted(figures, key=_place)], chapter
+            ),
         }
     except (KeyError, TypeError, AttributeError, ValueError, OSError, pa.ArrowException) as error:
         told = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
@@ -139,11 +151,11 @@ def _told(row: Mapping[str, Any], objectives: Iterable[str]) -> str:
     return f"Trial {row['number']}{'' if row['feasible'] else ' (breaks a constraint)'}: {'; '.join(texts)}"
 
 
-def _drawing(path: Path, parts: Mapping[str, str], stops: Collection[str]) -> Drawing:
+def _drawing(path: Path, tables: Mapping[str, bytes], parts: Mapping[str, str], stops: Collection[str]) -> Drawing:
     title, text = caption(path.stem)
-    key = f"search-{path.stem}"
+    key, name = f"search-{path.stem}", SHOWN.get(path.stem, "trials")
     picture = inline(path.read_text("utf-8"), key=key, title=title, description=text, parts=parts, stops=stops)
-    return Drawing(picture, f"{title}. {text}", key)
+    return Drawing(picture, f"{title}. {text}", key, tables={name: tables[name]}, beside=LARGE_TABLES.name)
 
 
 def _place(path: Path) -> tuple[int, int]:

@@ -52,6 +52,16 @@ def trials_table(study: Study) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def reported(study: Study) -> pd.DataFrame:
+    """Return what each trial reported, a row per trial and step: number, step (from 1), value."""
+    rows = [
+        (trial.number, step + 1, value)
+        for trial in study.trials
+        for step, value in sorted(trial.intermediate_values.items())
+    ]
+    return pd.DataFrame(rows, columns=["number", "step", "value"]).astype({"number": int, "step": int, "value": float})
+
+
 def rebuilt(table: pd.DataFrame) -> list[FrozenTrial]:
     """The trials of a `trials_table`, by number, to be added to a new study.
 

@@ -33,7 +33,7 @@ from isoscope.search.search_figures import pictures
 from isoscope.search.status import Interrupts, LiveStatus, Status, in_words, status
 from isoscope.search.storage import AWAY, Place, persist, place
 from isoscope.search.study import BASE, OpenStudy, StoredTrials, begin_study, create, digest, forget, note_trial, opened
-from isoscope.search.trials_table import rebuilt, trials_table
+from isoscope.search.trials_table import rebuilt, reported, trials_table
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
 from isoscope.stages.search_runs import identified, plan
@@ -247,6 +247,7 @@ def write_results(
     }
     with replacing(folder, "table") as fresh:
         write_parquet(table, fresh / TRIALS)
+        write_parquet(reported(study), fresh / "reported.parquet")
         write_parquet(found, fresh / "importances.parquet")
         write_text(fresh / STUDY, json.dumps(facts, indent=1) + "\n", "table")
         if params is not None:
