@@ -11,6 +11,8 @@ from isoscope.statistics.paired import Interval, Verdict
 from isoscope.studies.dynamics.bars import BARS
 from isoscope.studies.dynamics.what_decides import VIEWS as DECIDES
 from isoscope.studies.findings import Difference, Untested
+from isoscope.studies.fusion.probing_scores import PROBING
+from isoscope.studies.fusion.spectra import SPECTRUM
 from isoscope.studies.hybrids import VIEWS as HYBRIDS
 from isoscope.studies.isotropy.courses import TRADE
 from isoscope.studies.spaces.similarity_maps import LAST
@@ -170,3 +172,45 @@ def test_sources_of_variance() -> None:
     assert [one["text"] for one in found] == [
         "Share of the variance of the profiles, all objectives: objective 0.7, data 0.1 (24 runs; not tested)."
     ]
+
+
+def at_steps(arms: dict[str, float], value: str, **about: Any) -> pd.DataFrame:
+    """Rows of two seeds around each arm's value: the chosen epoch, an earlier snapshot and random weights at 0.3."""
+    shown = {"step-9": (9, True), "step-0": (0, False), "random": (None, False)}
+    rows = [
+        {"arm": arm, "seed": seed, "snapshot": name, "step": step, "best": best, **about}
+        | {value: mean + 0.01 * (2 * seed - 1) if best else 0.3}
+        for arm, mean in arms.items()
+        for seed in (0, 1)
+        for name, (step, best) in shown.items()
+    ]
+    return pd.DataFrame(rows).astype({"step": "Int64"})
+
+
+@pytest.mark.parametrize("first, second", [(0.9, 0.6), (0.6, 0.9)])
+def test_what_a_probe_reads_of_the_last_layer(first: float, second: float) -> None:
+    about = {"metric": "accuracy", "chance": 0.5, "vectors": "first", "task": "label", "distinct": 9, "n": 9}
+    layers = [
+        at_steps({"additive": first, "fft": second}, "score", layer=2, **about),
+        at_steps({"additive": 0.1, "fft": 0.1}, "score", layer=1, **about),
+    ]
+    baselines = pd.DataFrame({"task": "label", "baseline": ["TF-IDF", "majority", "TF-IDF"], "score": [0.7, 0.5, 0.8]})
+    (found,) = said([PROBING], probing=pd.concat(layers), baselines=baselines)
+    assert found["text"] == (
+        "Accuracy, held-out sentences, of a linear probe of the last layer: label (chance 0.5): "
+        f"additive {first} ± 0.014, fft {second} ± 0.014, random weights 0.3, baseline: TF-IDF 0.75 "
+        "(2 seeds; not tested)."
+    )
+    other = pd.concat(layers).assign(task="word order", vectors="words")
+    assert not said([PROBING], probing=other, baselines=baselines)
+
+
+@pytest.mark.parametrize("first, second", [(0.56, 0.32), (0.32, 0.56)])
+def test_flatness_of_fused_vectors(first: float, second: float) -> None:
+    fused = at_steps({"additive": first, "fft": second}, "flatness", part="fused", flatness_permuted=0.57)
+    rows = [fused, fused.assign(part="word", flatness=0.1)]
+    (found,) = said([SPECTRUM], spectrum=pd.concat(rows))
+    assert found["text"] == (
+        "Spectral flatness of fused vectors (normal entries 0.561, their convolution 0.315): "
+        f"additive {first} ± 0.014, fft {second} ± 0.014, hidden axes permuted 0.57 (2 seeds; not tested)."
+    )

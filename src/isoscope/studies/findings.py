@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+import pandas as pd
+
 from isoscope.statistics.paired import Interval, Verdict
 
 
@@ -30,6 +32,13 @@ class Untested(NamedTuple):
     n: int
     of: str = "seed"
     sds: Mapping[str, float] = MappingProxyType({})
+
+    @classmethod
+    def of_seeds(cls, what: str, rows: pd.DataFrame, value: str = "value", *, by: str = "arm") -> "Untested":
+        """Return the mean and deviation of `value` over seeds, by arm; `n`: the fewest seeds of an arm."""
+        groups = rows.groupby(by, sort=False)[value]
+        means, sds = ({str(name): float(one) for name, one in of.items()} for of in (groups.mean(), groups.std()))
+        return cls(what, means, int(groups.count().min()), sds=sds)
 
 
 Finding = Difference | Untested

@@ -1,6 +1,6 @@
 """Draw probe scores by layer, in phases of training, compared with baselines; and by number of training sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from isoscope.figures.snapshots import TWIN, arms_of, at_chosen, banded, chosen, keys, over_seeds, prepared, seeds_of
 from isoscope.figures.style import INK, WIDTH, legend_below, look, multiples, named, style, tiles
+from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 
 PER_ROW = 3
@@ -172,6 +173,8 @@ TASKS = {
     "word position": "words",
 }
 """Task → the vectors that its probe reads."""
+SAID = ("label", "word position")
+"""Tasks on the first screen: what a model is trained for, and what fusion could lose."""
 
 
 def _named(probing: pd.DataFrame, baselines: pd.DataFrame) -> Table:
@@ -181,6 +184,26 @@ def _named(probing: pd.DataFrame, baselines: pd.DataFrame) -> Table:
 
 def _of_phases(probing: pd.DataFrame, phases: pd.DataFrame, baselines: pd.DataFrame) -> Table:
     return probing.merge(phases, on=["arm", "seed", "snapshot"], how="left"), baselines
+
+
+def _read(probing: pd.DataFrame, baselines: pd.DataFrame) -> Iterator[Untested]:
+    """Yield what the probe reads from the last layer at the chosen epoch, beside random weights and the best baseline.
+
+    Of the tasks `SAID` alone; a checkpoint has no chosen epoch.
+    """
+    task, metric = probing["task"].iloc[0], probing["metric"].iloc[0]
+    if task not in SAID or "checkpoint" in probing:
+        return
+    found = prepared(probing)
+    last = found[found["layer"] == found["layer"].max()]
+    own, twins = at_chosen(last), last.loc[last["column"] == TWIN, "score"]
+    floors = baselines[baselines["task"] == task].groupby("baseline")["score"].mean().dropna()
+    beside = {"random weights": float(twins.mean())} if len(twins) else {}
+    if len(floors):
+        beside[f"baseline: {floors.idxmax()}"] = float(floors.max())
+    what = f"{AXES[metric]}, of a linear probe of the last layer: {task} (chance {own['chance'].mean():.3g})"
+    arms = Untested.of_seeds(what, own, "score")
+    yield arms._replace(values={**arms.values, **beside})
 
 
 def _drawn(probing: pd.DataFrame, baselines: pd.DataFrame) -> Figure:
@@ -202,6 +225,7 @@ PROBING = View(
     by="task",
     draw=_drawn,
     caption="What a linear probe reads by layer: {}. Line: mean over seeds; band: ± 1 sd; dashed: baselines.",
+    findings=_read,
     remakes="Li 2025 (fusion), Figure 6",
 )
 LEARNING = View(

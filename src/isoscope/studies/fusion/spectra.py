@@ -1,6 +1,6 @@
 """Draw the embedding block as a filter, spectra along the hidden index and its kernel, and its gradients' noise."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -15,6 +15,7 @@ from isoscope.figures.maps import pictures
 from isoscope.figures.snapshots import (
     TWIN,
     arms_of,
+    at_chosen,
     banded,
     ends,
     keys,
@@ -36,6 +37,7 @@ from isoscope.figures.style import (
     style,
     wrapped,
 )
+from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 
 PARTS = {"word": "Word embedding", "position": "Position embedding", "fused": "Fused"}
@@ -172,12 +174,24 @@ def frequency_magnitudes(magnitudes: pd.DataFrame) -> Figure:
     return figure
 
 
+def _flatness(spectrum: pd.DataFrame) -> Iterator[Untested]:
+    """Yield the flatness of fused vectors at the chosen epoch, beside the control; a checkpoint has no chosen epoch."""
+    if "checkpoint" in spectrum:
+        return
+    own = at_chosen(prepared(spectrum[spectrum["part"] == "fused"]))
+    normal, convolved = THEORY["flatness"]
+    what = f"Spectral flatness of fused vectors (normal entries {normal:.3g}, their convolution {convolved:.3g})"
+    arms = Untested.of_seeds(what, own, "flatness")
+    yield arms._replace(values={**arms.values, "hidden axes permuted": float(own["flatness_permuted"].mean())})
+
+
 SPECTRUM = View(
     name="spectrum",
     needs=("spectrum",),
     draw=spectra,
     caption="Is the spectrum along the hidden index flat? Word, position and fused vectors over training. Compare the "
     "solid lines with the control (dashed: hidden axes permuted) and with theory (dotted).",
+    findings=_flatness,
 )
 
 

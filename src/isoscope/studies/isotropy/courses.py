@@ -152,10 +152,9 @@ def _traded_values(averages: pd.DataFrame, doses: pd.DataFrame) -> Iterator[Unte
     """Yield the anisotropy that the figure shows and, beside a₁, the accuracy, by arm."""
     across = f"validation/{averages['across'].iloc[0]}"
     for figure in (across, *["validation/accuracy"] * (across == next(iter(TRADED)))):
-        arms = averages[averages["figure"] == figure].groupby("arm", sort=False)["value"]
-        means, sds = ({str(arm): float(value) for arm, value in found.items()} for found in (arms.mean(), arms.std()))
-        if means:
-            yield Untested(f"{title(figure)}, at the end of training", means, int(arms.size().min()), sds=sds)
+        rows = averages[averages["figure"] == figure]
+        if len(rows):
+            yield Untested.of_seeds(f"{title(figure)}, at the end of training", rows)
 
 
 def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
