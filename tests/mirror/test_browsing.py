@@ -149,6 +149,21 @@ def test_experiments_are_of_training_runs_and_grouped_by_arm_unless_a_person_cho
     assert server.client.get_experiment("1").tags["mlflow.experimentKind"] == "genai_development"
 
 
+def test_no_group_mixes_settings_code_or_data() -> None:
+    run = Run(0, "", **RUN)
+    assert browsing.group(run) == browsing.group(
+        run._replace(seed=1, digest="5e", inputs={**run.inputs, "models/a": "1"})
+    )
+    others = [
+        run._replace(params={**run.params, "training.learning_rate": 1e-3}),
+        run._replace(code="c1" * 32),
+        run._replace(inputs={"data/processed/order": "1" * 32 + ".dir"}),
+        run._replace(arm="fft"),
+    ]
+    assert len({browsing.group(one) for one in (run, *others)}) == 1 + len(others)
+    assert browsing.group(run._replace(stage="extract")) is None
+
+
 def test_a_port_in_use_is_refused() -> None:
     nowhere: Any = None
     with socket.socket() as taken:

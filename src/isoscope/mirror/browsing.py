@@ -1,5 +1,6 @@
 """What a person sees in MLflow: which experiment holds a run, its name and description, and the pages' addresses."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,14 +13,16 @@ SEARCH = "isoscope.search"
 """Tag of a training run that a search has begun: the search's experiment."""
 NOTE = "mlflow.note.content"
 READS = "reads"
-_VIEW = "by-arm"
-# A view of the table of runs, grouped by arm, with means over seeds. MLflow keeps views in tags of the experiment, and
-# an address names one by `viewStateShareKey`.
+GROUP = "isoscope.group"
+"""Tag of training runs: arm and setting, equal for runs that differ in their seed only."""
+_VIEW = "by-arm-and-setting"
+# A view of the table of runs, with means over seeds. Runs of an earlier setting or code have a group of their own: a
+# mean must not mix them. MLflow keeps views in tags of the experiment, and an address names one by `viewStateShareKey`.
 _SHOWN = ("test/accuracy", "test/bleu", "test/loss", "validation/accuracy", "validation/loss")
 EXPERIMENT_TAGS = {
     f"mlflow.sharedViewState.{_VIEW}": json.dumps(
         {
-            "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "param", "groupByData": "arm"}]},
+            "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP}]},
             "selectedColumns": [f"metrics.`{name}`" for name in _SHOWN],
         }
     ),
@@ -57,6 +60,15 @@ def reads(run: Run) -> str | None:
     if run.stage == TRAIN:
         return None
     return " ".join(sorted(set(run.inputs.values()), key=lambda digest: (len(digest) != 64, digest)))
+
+
+def group(run: Run) -> str | None:
+    """Return a training run's arm with a digest of what its seeds have in common: parameters, code and data."""
+    if run.stage != TRAIN or run.arm is None:
+        return None
+    data = {path: md5 for path, md5 in run.inputs.items() if path.startswith("data/")}
+    common = json.dumps([run.params, run.code, data], sort_keys=True, default=str)
+    return f"{run.arm}, setting {hashlib.sha256(common.encode()).hexdigest()[:4]}"
 
 
 def description(run: Run) -> str:
