@@ -107,6 +107,11 @@ def kept(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     return found | ({"by_part_of_speech": parts_of_speech} if len(parts_of_speech) else {})
 
 
+def quoted_measures(similarity: pd.DataFrame) -> pd.DataFrame:
+    """Return what the page compares of models with other tables: the quoted measures, without a verdict."""
+    return similarity[similarity["measure"].isin(QUOTED)].drop(columns="without").reset_index(drop=True)
+
+
 def alone(runs: Mapping[str, Mapping[int, Path]], table: WordTable, over: Over) -> pd.DataFrame:
     """Return the table `over_training`, without the others."""
     sampling = Sampling(*(OPTIONS[name] for name in Sampling._fields))
@@ -172,6 +177,8 @@ def main() -> None:
             tables = {arguments.only: make(runs, table, over).drop(columns="without")}
         else:
             tables = kept(of_runs(runs, table, over=over, **OPTIONS))
+            if arguments.table:
+                tables["similarity"] = quoted_measures(tables["similarity"])
     folder = arguments.to / arguments.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
