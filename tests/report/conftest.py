@@ -18,7 +18,7 @@ from isoscope.studies.view import StoredTables, pictures
 from report_material import Material, make
 
 Inside = Callable[..., Path]
-SHOWN: dict[str, dict[str, list[str]]] = {
+SHOWN: dict[str, dict[str, list[Any]]] = {
     "attention": {"arm": ["additive", "conv2d"]},
     "bars": {"arm": ["additive"]},
     "geometry": {"vectors": ["first", "words", "first"], "figure": ["avg_sim", "self_sim", "effective_rank"]},
@@ -35,8 +35,14 @@ SHOWN: dict[str, dict[str, list[str]]] = {
         "arm": ["additive"] * 3,
         "seed": ["0"] * 3,
         "snapshot": ["step-1"] * 3,
+        "step": [1] * 3,
+        "best": [True] * 3,
+        "layer": [0] * 3,
+        "metric": ["accuracy"] * 3,
+        "score": [0.75] * 3,
+        "chance": [0.5] * 3,
     },
-    "baselines": {"task": ["label"]},
+    "baselines": {"task": ["label"], "baseline": ["majority class"], "score": [0.5]},
     "phases": {"arm": ["additive"], "seed": ["0"], "snapshot": ["step-1"], "phase": ["Unstructured"]},
 }
 """Of each table the columns that choose what is shown and name it."""

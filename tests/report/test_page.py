@@ -11,6 +11,7 @@ import pytest
 
 from isoscope.config.load import Configuration
 from isoscope.errors import InputError
+from isoscope.mirror.browsing import runs_page
 from isoscope.report.page import task
 from isoscope.stages.report import heading
 from report_material import COMMIT, Material, make, make_manifest
@@ -139,7 +140,10 @@ def test_sections(outline: Outline) -> None:
 def test_links_where_a_server_is_known(material: Material) -> None:
     page = Outline(material.page(tracking_uri="http://127.0.0.1:5000", experiments={"fusion": "4"}))
     whole, *links = [target for target in page.all("href") if target.startswith("http")]
-    assert whole == "http://127.0.0.1:5000/#/experiments/4/runs?workflowType=machine_learning&viewStateShareKey=by-arm"
+    assert whole == runs_page("http://127.0.0.1:5000", "4")
+    assert whole.startswith(
+        "http://127.0.0.1:5000/#/experiments/4/runs?workflowType=machine_learning&viewStateShareKey="
+    )
     assert len(links) == len(material.studies[0].runs)
     assert all(link.startswith("http://127.0.0.1:5000/#/experiments/4/runs?") for link in links)
     assert all("searchFilter=" in link for link in links)
