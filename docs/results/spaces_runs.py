@@ -10,7 +10,7 @@ treebank by_part_of_speech.parquet.
 - `--only over_training` makes over_training.parquet alone, of fewer words.
 - `--only quoted` makes quoted.parquet alone: CKA of the last layers, with a null of 200 permutations.
 - `--table untied` (scaled, sinusoidal): masked and translation models with other tables; FOLDER is then the project
-  with the profile dynamics_tables.
+  with the profile dynamics_tables. Of the similarities, CKA alone is stored.
 - `--other NAME=FOLDER` adds a checkpoint; the others are then those of the first seed. Of fewer words.
 """
 
@@ -108,7 +108,7 @@ def kept(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 
 
 def quoted_measures(similarity: pd.DataFrame) -> pd.DataFrame:
-    """Return what the page compares of models with other tables: the quoted measures, without a verdict."""
+    """Return CKA without the jackknife's values: of models with other tables, the page shows no more."""
     return similarity[similarity["measure"].isin(QUOTED)].drop(columns="without").reset_index(drop=True)
 
 

@@ -258,6 +258,10 @@ def test_the_page_of_geometry_shows_the_same_grids_on_request(
         (("encoder", "--text", "reviews.txt", "--out", "new"), "one checkpoint; give two or more"),
         (("encoder", "deep", "--text", "no.txt", "--out", "new"), "no.txt: no such file"),
         (("encoder", "deep", "--text", "reviews.txt", "--out", "new", "--pooling", "sum"), "--pooling sum: expected"),
+        (
+            ("encoder", "deep", "--text", "reviews.txt", "--out", "new", "--neighbours", "30"),
+            "--neighbours 30: must be less than half of --items 60",
+        ),
         (("encoder", "deep", "--text", "reviews.txt", "--out", "encoder"), "--out encoder: contains other files"),
     ],
 )

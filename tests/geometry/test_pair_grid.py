@@ -63,6 +63,15 @@ def test_neighbours_of_odd_groups_are_sought_among_even_groups() -> None:
     assert found.without == pytest.approx(expected), "of the odd groups alone: the even ones are candidates"
 
 
+def test_too_few_candidates_leave_the_overlap_empty() -> None:
+    one, other = spaces()
+    rsa, near = RSA(), Neighbours(k=N // 2 + 1)
+    found = pair_similarities(*sides(one, other, rsa, near), rsa, near, groups=GROUPS, permutations=[])
+    assert np.isnan(found["neighbours"].value)
+    assert found["neighbours"].why == "some items have fewer than 31 candidates; give more items or fewer neighbours"
+    assert found["rsa"].value == pytest.approx(rsa.score(one, other))
+
+
 def test_a_group_without_items_is_left_out() -> None:
     one, other = spaces()
     rsa, near = RSA(), Neighbours(k=5)

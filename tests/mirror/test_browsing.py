@@ -13,7 +13,7 @@ from isoscope.mirror.fields import DIGEST as TAG
 from isoscope.mirror.fields import known_experiments
 from isoscope.mirror.mlflow import Server, connect
 from isoscope.mirror.replay import Mirror, mirror
-from isoscope.runs.lines import End, Run, RunRecord
+from isoscope.runs.lines import End, Run, RunRecord, plugin_tags
 from isoscope.runs.record import read
 from isoscope.stages.mirror import serve
 from tracked_runs import DIGEST, RUN, shown, start, write_record
@@ -149,19 +149,26 @@ def test_experiments_are_of_training_runs_and_grouped_by_arm_unless_a_person_cho
     assert server.client.get_experiment("1").tags["mlflow.experimentKind"] == "genai_development"
 
 
-def test_no_group_mixes_settings_code_or_data() -> None:
-    run = Run(0, "", **RUN)
-    assert browsing.group(run) == browsing.group(
-        run._replace(seed=1, digest="5e", inputs={**run.inputs, "models/a": "1"})
-    )
+def test_no_group_mixes_settings_code_plugins_or_data() -> None:
+    run, own = Run(0, "", **RUN), browsing.arm_and_setting
+    alike = [
+        run._replace(seed=1, digest="5e"),
+        run._replace(inputs={**run.inputs, "models/half_depth/masked/seed-1": "1"}),  # the seed's own start
+        run._replace(params={**run.params, "training.threads": 2}),
+        run._replace(tags={"isoscope.search": "search-fusion"}),
+    ]
+    assert {own(one) for one in alike} == {own(run)}
     others = [
         run._replace(params={**run.params, "training.learning_rate": 1e-3}),
         run._replace(code="c1" * 32),
+        run._replace(tags=plugin_tags({"gated.py": "a" * 64})),
+        run._replace(tags=plugin_tags({"gated.py": "b" * 64})),
         run._replace(inputs={"data/processed/order": "1" * 32 + ".dir"}),
+        run._replace(inputs={**run.inputs, "org/model": "1"}),
         run._replace(arm="fft"),
     ]
-    assert len({browsing.group(one) for one in (run, *others)}) == 1 + len(others)
-    assert browsing.group(run._replace(stage="extract")) is None
+    assert len({own(one) for one in (run, *others)}) == 1 + len(others)
+    assert own(run._replace(stage="extract")) is None
 
 
 def test_a_port_in_use_is_refused() -> None:

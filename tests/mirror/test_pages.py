@@ -29,7 +29,7 @@ EARLIER = {"params": RUN["params"] | {"training.learning_rate": 1.0}}
 
 def group(arm: str, **changed: Any) -> str:
     """What MLflow calls the runs of an arm."""
-    return f"Group: {browsing.group(Run(0, '', **{**RUN, 'arm': arm, **changed}))}"
+    return f"Group: {browsing.arm_and_setting(Run(0, '', **{**RUN, 'arm': arm, **changed}))}"
 
 
 def digest(arm: str, seed: int) -> str:

@@ -117,15 +117,22 @@ def test_several_objectives_show_the_front(tmp_path: Path, material: Material) -
     assert "Pruning" not in words(html.partition("<figure>")[0])
 
 
-def test_of_a_front_of_two_trials_none_is_suggested(tmp_path: Path, material: Material) -> None:
+@pytest.mark.parametrize(
+    "values, said, marked",
+    [
+        ([0.9, 0.5], "The front has two trials, and neither is better in all objectives", ["1", "0 (suggested)"]),
+        ([0.9, 0.3], "Trial 1 is the only trial of the Pareto front", ["1 (suggested)"]),
+    ],
+)
+def test_a_small_front_is_no_compromise(
+    tmp_path: Path, material: Material, values: list[float], said: str, marked: list[str]
+) -> None:
     study = new(2, axis=None)
-    for values in ([0.8, 0.4], [0.9, 0.5], [0.7, 0.6]):
-        study.add_trial(create_trial(values=values, constraints={"validation/accuracy": 0.0}))
+    for own in ([0.8, 0.4], values, [0.7, 0.6]):
+        study.add_trial(create_trial(values=own, constraints={"validation/accuracy": 0.0}))
     html = section(material.page(search=write_search(tmp_path, study, drawn=False)))
-    assert "The front has two trials, and neither is better in all objectives: choose one." in words(html)
-    assert "suggested" not in words(html)
-    rows = cells(html, "Trials on the Pareto front")
-    assert sorted(row[0] for row in rows) == ["0 (first of two)", "1"]
+    assert said in words(html)
+    assert [row[0] for row in cells(html, "Trials on the Pareto front")] == marked
 
 
 def test_the_numbers_of_each_figure_are_those_of_the_study(folder: Path, one: Study) -> None:
@@ -148,7 +155,12 @@ def test_the_numbers_of_each_figure_are_those_of_the_study(folder: Path, one: St
     for figure in ("intermediate", "pruning"):
         steps = tables[figure]["reported"].set_index(["number", "step"])["value"]
         assert steps.to_dict() == pytest.approx(expected, abs=1e-5, nan_ok=True)
-    assert set(tables["importances"]["importances"]["parameter"]) <= {name for t in one.trials for name in t.params}
+    states = tables["pruning"]["reported"].groupby("number")["state"].first()
+    assert states.to_dict() == {trial.number: trial.state.name for trial in one.trials if trial.intermediate_values}
+    stored = pd.read_parquet(folder / "importances.parquet")
+    assert len(stored) > 0
+    shown = tables["importances"]["importances"]
+    pd.testing.assert_frame_equal(shown, stored, check_dtype=False, rtol=1e-4)
 
 
 def test_each_trial_of_the_front_figure_is_told(tmp_path: Path) -> None:

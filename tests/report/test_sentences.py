@@ -56,7 +56,8 @@ def test_a_value_that_is_not_finite_is_not_said() -> None:
 
 def test_many_values_are_counted() -> None:
     values = {f"arm {place}": float(place) for place in range(MOST + 2)}
-    assert sentence(Untested("BLEU", values, 1))["text"].endswith("arm 7 7 and 2 more (1 seed; not tested).")
+    found = sentence(Untested("BLEU", values, 1, beside={"chance": 0.5}))["text"]
+    assert found.endswith("arm 7 7 and 2 more; chance 0.5 (1 seed; not tested).")
 
 
 @pytest.mark.parametrize("between, way", [(0.5, "lower"), (0.9, "higher")])
@@ -197,12 +198,12 @@ def test_what_a_probe_reads_of_the_last_layer(first: float, second: float) -> No
     baselines = pd.DataFrame({"task": "label", "baseline": ["TF-IDF", "majority", "TF-IDF"], "score": [0.7, 0.5, 0.8]})
     (found,) = said([PROBING], probing=pd.concat(layers), baselines=baselines)
     assert found["text"] == (
-        "Accuracy, held-out sentences, of a linear probe of the last layer: label (chance 0.5): "
-        f"additive {first} ± 0.014, fft {second} ± 0.014, random weights 0.3, baseline: TF-IDF 0.75 "
-        "(2 seeds; not tested)."
+        "Accuracy, held-out sentences, of a linear probe of the last layer: label: "
+        f"additive {first} ± 0.014, fft {second} ± 0.014; random weights 0.3; chance 0.5; "
+        "best baseline (TF-IDF) 0.75 (2 seeds; not tested)."
     )
-    other = pd.concat(layers).assign(task="word order", vectors="words")
-    assert not said([PROBING], probing=other, baselines=baselines)
+    for silent in ({"task": "word order", "vectors": "words"}, {"score": np.nan}):
+        assert not said([PROBING], probing=pd.concat(layers).assign(**silent), baselines=baselines)
 
 
 @pytest.mark.parametrize("first, second", [(0.56, 0.32), (0.32, 0.56)])
@@ -211,6 +212,6 @@ def test_flatness_of_fused_vectors(first: float, second: float) -> None:
     rows = [fused, fused.assign(part="word", flatness=0.1)]
     (found,) = said([SPECTRUM], spectrum=pd.concat(rows))
     assert found["text"] == (
-        "Spectral flatness of fused vectors (normal entries 0.561, their convolution 0.315): "
-        f"additive {first} ± 0.014, fft {second} ± 0.014, hidden axes permuted 0.57 (2 seeds; not tested)."
+        f"Spectral flatness of fused vectors: additive {first} ± 0.014, fft {second} ± 0.014; "
+        "hidden axes permuted 0.57; normal entries 0.561; convolution of normal entries 0.315 (2 seeds; not tested)."
     )

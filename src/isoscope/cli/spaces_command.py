@@ -73,6 +73,8 @@ def spaces(
     ):
         if value not in allowed:
             raise InputError(f"--{name} {value}: expected {', '.join(allowed)}")
+    if 2 * neighbours >= items:
+        raise InputError(f"--neighbours {neighbours}: must be less than half of --items {items}")
     check_free(out, such_as="compared")
     texts = load("data.plain").read_tagged_texts(text, column=column)
     texts.check_enough()

@@ -22,6 +22,7 @@ TOKENIZER_FILES = (
     "vocab.json",
     "merges.txt",
     "*.model",
+    "*.spm",
 )
 CHECKPOINT_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", *TOKENIZER_FILES)
 

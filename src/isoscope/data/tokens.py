@@ -19,6 +19,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from isoscope.data.corpus import SINGLE, text_columns, texts
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
+from isoscope.data.marian import SOURCE, marian_tokenizer
 from isoscope.errors import InputError
 
 SPECIAL = {
@@ -102,10 +103,11 @@ def save(tokenizer: Tokenizer, folder: Path, options: dict[str, object]) -> None
 
 
 def load(folder: Path, *, padded: bool = True) -> WordPieces:
-    """Load the tokenizer in `folder`: tokenizer.json, or BERT's vocab.txt with the options of tokenizer_config.json.
+    """Load the tokenizer in `folder`: tokenizer.json, or BERT's vocab.txt with the options of tokenizer_config.json, or
+    Marian's source.spm with vocab.json.
 
-    Disables the file's padding and truncation. Raises `InputError` if neither file is readable, or if the vocabulary
-    has no padding token. With `padded=False` any id may serve as padding, because padding is masked.
+    Disables the file's padding and truncation. Raises `InputError` if no file is readable, or if the vocabulary has no
+    padding token. With `padded=False` any id may serve as padding, because padding is masked.
     """
     if (file := folder / "tokenizer.json").is_file():
         try:
@@ -114,8 +116,10 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
             raise InputError(f"{file}: not a tokenizer: {error}") from None
     elif (folder / "vocab.txt").is_file():
         tokenizer = _from_vocabulary(folder)
+    elif (folder / SOURCE).is_file():
+        tokenizer = marian_tokenizer(folder)
     else:
-        raise InputError(f"{folder}: no tokenizer; expected tokenizer.json or vocab.txt")
+        raise InputError(f"{folder}: no tokenizer; expected tokenizer.json, vocab.txt or {SOURCE}")
     tokenizer.no_padding()
     tokenizer.no_truncation()
     vocabulary = tokenizer.get_vocab()

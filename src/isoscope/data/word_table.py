@@ -127,6 +127,7 @@ class Located(NamedTuple):
 def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Located:
     """Return where a tokenizer has each word of a table: all tokens that have a character of it.
 
+    A token of the space alone ("▁") belongs to the following word where the tokenizer itself does not part them.
     Sentences are truncated to `max_length` tokens, special tokens included; a word that is cut off is not found.
     """
     column = pa.table({"sentence": table.texts})
@@ -137,12 +138,17 @@ def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Loca
     sentences = table.sentences
     for number, encoding in enumerate(encodings):
         offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)
-        text = ~np.array(encoding.special_tokens_mask, bool) & (offsets[:, 1] > offsets[:, 0])
+        special = np.array(encoding.special_tokens_mask, bool)
+        text = ~special & (offsets[:, 1] > offsets[:, 0])
+        blank = ~special & np.array([not table.texts[number][slice(*place)].strip() for place in offsets])
         for row in _rows_of(sentences, number):
             first, last = places[row]
             own = np.flatnonzero(text & (offsets[:, 0] < last) & (offsets[:, 1] > first))
             if len(own) and offsets[own[-1], 1] >= last:
-                begin[row], end[row], found[row] = own[0], own[-1] + 1, True
+                start = own[0]
+                while start and blank[start - 1] and encoding.word_ids[start - 1] == encoding.word_ids[start]:
+                    start -= 1
+                begin[row], end[row], found[row] = start, own[-1] + 1, True
     return Located(tokens.encoded(encodings, tokens.classes(column)), sentences, begin, end, found)
 
 

@@ -103,7 +103,7 @@ class Neighbours:
         if len(of) != len(unit):
             raise InputError(f"groups: {len(of)} for {len(unit)} points")
         if len(of) - np.bincount(of).max() < self.k:
-            raise InputError(f"points: some have fewer than {self.k} in other groups; give more, or a smaller k")
+            raise InputError(f"some items have fewer than {self.k} candidates; give more items or fewer neighbours")
         found, order = [], np.random.default_rng(seed).permutation(len(unit))
         for rows in np.array_split(np.arange(len(unit)), -(-len(unit) // 1000)):
             cosines = (unit[rows] @ unit[order].T).round(12)

@@ -1,7 +1,7 @@
 """Layers of two encoders compared by the distances between their items: RSA and nearest neighbours, with null.
 
 Items are of different sentences, so an exchange of items is one of sentences. Neighbours of items in odd groups are
-sought in even groups: an item that is asked is nobody's neighbour, so the answers are independent.
+sought in even groups: an item that is asked is nobody's neighbour, so answers are independent given the candidates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats, Ints
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.similarity_grid import Values
@@ -20,7 +21,7 @@ class PairSide:
     """A layer of an encoder: the distances between its items (or their ranks), and each item's nearest neighbours.
 
     `near`: of the items in the other half; `groups` `[n]`: number of each item's group; `seed`: see `Neighbours`.
-    `left`: what is left of the distances, regressed on `controls` (see `RSA.left_of`).
+    `why`: there are none. `left`: what is left of the distances, regressed on `controls` (see `RSA.left_of`).
     """
 
     def __init__(
@@ -33,8 +34,13 @@ class PairSide:
         groups: Ints,
         seed: int = 0,
     ) -> None:
-        self.distances, self.near = rsa.distances(points), neighbours.nearest(points, groups % 2, seed=seed)
+        self.distances = rsa.distances(points)
         self.left = rsa.left_of(self.distances, controls)
+        self.why = ""
+        try:
+            self.near = neighbours.nearest(points, groups % 2, seed=seed)
+        except InputError as error:
+            self.why = str(error)
 
 
 def pair_similarities(
@@ -47,16 +53,25 @@ def pair_similarities(
     one odd group at a time: what it estimates is the overlap among these candidates. `permutations`: places `[n]` of
     the other layer's items, exchanged within halves.
     """
-    asked = groups % 2 == 1
-    overlaps = neighbours.overlaps(one.near[asked], other.near[asked])
-    groups, of = (np.unique(own, return_inverse=True)[1] for own in (groups, groups[asked]))  # without empty groups
-    left_out = (overlaps.sum() - np.bincount(of, weights=overlaps)) / (len(overlaps) - np.bincount(of))
-    null = [neighbours.overlaps(one.near[asked], _renamed(other.near, places)[asked]).mean() for places in permutations]
+    numbers = np.unique(groups, return_inverse=True)[1]  # without empty groups
     return {
-        rsa.name: _correlation(one.distances, other.distances, groups, permutations),
-        PARTIAL: _correlation(one.left, other.left, groups, permutations),
-        neighbours.name: Values(float(overlaps.mean()), left_out, np.array(null)),
+        rsa.name: _correlation(one.distances, other.distances, numbers, permutations),
+        PARTIAL: _correlation(one.left, other.left, numbers, permutations),
+        neighbours.name: _overlap(one, other, neighbours, groups, permutations),
     }
+
+
+def _overlap(
+    one: PairSide, other: PairSide, neighbours: Neighbours, groups: Ints, permutations: Sequence[Ints]
+) -> Values:
+    if why := one.why or other.why:
+        return Values(float("nan"), np.empty(0), np.empty(0), why)
+    asked = groups % 2 == 1
+    overlaps, of = neighbours.overlaps(one.near[asked], other.near[asked]), groups[asked] // 2
+    sums, counts = np.bincount(of, weights=overlaps), np.bincount(of)
+    without = ((overlaps.sum() - sums) / (len(overlaps) - counts))[counts > 0]
+    null = [neighbours.overlaps(one.near[asked], _renamed(other.near, places)[asked]).mean() for places in permutations]
+    return Values(float(overlaps.mean()), without, np.array(null))
 
 
 def _correlation(one: Floats, other: Floats, groups: Ints, permutations: Sequence[Ints]) -> Values:

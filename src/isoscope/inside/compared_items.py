@@ -84,7 +84,10 @@ class ComparedItems(NamedTuple):
         return exchanged(np.column_stack([self.length[rows], self.groups[rows] % 2]), seed=seed, draw=draw)
 
     def sample(self, count: int, *, seed: int) -> Ints:
-        """Return an item each of `count` sentences at random, in order; without lengths that a half has once."""
+        """Return an item each of `count` sentences at random, in order.
+
+        A sentence whose length no other sampled sentence of its half has is left out: it could not be exchanged.
+        """
         random = np.random.default_rng(seed)
         chosen = np.sort(random.permutation(len(self.lengths))[:count])
         strata = 2 * self.lengths[chosen] + self.group[chosen] % 2

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
+from isoscope.config.tree import NOT_IN_DIGEST
 from isoscope.paths import INDEX
-from isoscope.runs.lines import TRAIN, Run, RunRecord
+from isoscope.runs.lines import PLUGIN, TRAIN, Run, RunRecord
 
 SEARCH = "isoscope.search"
 """Tag of a training run that a search has begun: the search's experiment."""
 NOTE = "mlflow.note.content"
 READS = "reads"
-GROUP = "isoscope.group"
-"""Tag of training runs: arm and setting, equal for runs that differ in their seed only."""
+ARM_AND_SETTING = "isoscope.arm_and_setting"
+"""Tag of training runs, equal for runs that differ in their seed only."""
 _VIEW = "by-arm-and-setting"
 # A view of the table of runs, with means over seeds. Runs of an earlier setting or code have a group of their own: a
 # mean must not mix them. MLflow keeps views in tags of the experiment, and an address names one by `viewStateShareKey`.
@@ -22,7 +23,10 @@ _SHOWN = ("test/accuracy", "test/bleu", "test/loss", "validation/accuracy", "val
 EXPERIMENT_TAGS = {
     f"mlflow.sharedViewState.{_VIEW}": json.dumps(
         {
-            "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP}]},
+            "groupBy": {
+                "aggregateFunction": "average",
+                "groupByKeys": [{"mode": "tag", "groupByData": ARM_AND_SETTING}],
+            },
             "selectedColumns": [f"metrics.`{name}`" for name in _SHOWN],
         }
     ),
@@ -62,13 +66,21 @@ def reads(run: Run) -> str | None:
     return " ".join(sorted(set(run.inputs.values()), key=lambda digest: (len(digest) != 64, digest)))
 
 
-def group(run: Run) -> str | None:
-    """Return a training run's arm with a digest of what its seeds have in common: parameters, code and data."""
+def arm_and_setting(run: Run) -> str | None:
+    """Return a training run's arm with a digest of what its seeds have in common: parameters, code, plugins and inputs.
+
+    A model that it starts from is left out: it may be another for each seed.
+    """
     if run.stage != TRAIN or run.arm is None:
         return None
-    data = {path: md5 for path, md5 in run.inputs.items() if path.startswith("data/")}
-    common = json.dumps([run.params, run.code, data], sort_keys=True, default=str)
-    return f"{run.arm}, setting {hashlib.sha256(common.encode()).hexdigest()[:4]}"
+    common = (
+        {name: value for name, value in run.params.items() if name not in NOT_IN_DIGEST},
+        run.code,
+        {name: value for name, value in run.tags.items() if name.startswith(PLUGIN)},
+        {path: digest for path, digest in run.inputs.items() if Path(path).parts[0] != "models"},
+    )
+    digest = hashlib.sha256(json.dumps(common, sort_keys=True, default=str).encode()).hexdigest()
+    return f"{run.arm}, setting {digest[:4]}"
 
 
 def description(run: Run) -> str:
@@ -96,7 +108,7 @@ def description(run: Run) -> str:
 
 
 def runs_page(server: str, known: str, *, search: str | None = None) -> str:
-    """Return the address of an experiment's table of training runs: those that a `search` finds, or all, by arm.
+    """Return the address of an experiment's table of training runs: those that a `search` finds, or all, grouped.
 
     `known`: the experiment's id. Without `runs` and the type, MLflow 3 shows its overview of traces and drops the rest.
     """

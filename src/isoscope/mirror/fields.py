@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from isoscope.mirror.browsing import GROUP, READS, group, reads
+from isoscope.mirror.browsing import ARM_AND_SETTING, READS, arm_and_setting, reads
 from isoscope.runs.lines import DIFF, Artifact, Dataset, Point, Run, RunRecord
 from isoscope.sealing import write_text
 
@@ -81,7 +81,7 @@ def tags(record: RunRecord, run: Run) -> dict[str, str]:
         DIGEST: run.digest,
         "isoscope.stage": run.stage,
         READS: reads(run),
-        GROUP: group(run),
+        ARM_AND_SETTING: arm_and_setting(run),
         "isoscope.code": run.code,
         "isoscope.attempts": len(record.attempts) or None,
         "isoscope.accepted_for": ", ".join(sorted({item.code[:12] for item in record.accepted})),

@@ -91,7 +91,7 @@ def pasted(digest: str) -> str:
 
 
 def by_arm(tracking_uri: str | None, experiment: str | None) -> str | None:
-    """Return the address of a study's runs, grouped by arm; None without an http(s) server or the experiment's id."""
+    """Return the address of a study's grouped runs; None without an http(s) server or the experiment's id."""
     address = server(tracking_uri)
     return None if address is None or experiment is None else runs_page(address, experiment)
 

@@ -55,8 +55,8 @@ def caption(name: str) -> tuple[str, str]:
 STUDY, TRIALS, IMPORTANCES, BEST = "study.json", "trials.parquet", "importances.parquet", "best.yaml"
 SHOWN = {"importances": "importances", "intermediate": "reported", "pruning": "reported"}
 """Figure → table of its numbers; other figures show `trials`."""
-AGAIN = "trial"
-"""The column of `trials` that rebuilds a trial; the others say the same to people."""
+STORED = "trial"
+"""The column of `trials` with JSON for `isoscope search`; the others are for readers."""
 MOST = 10
 """How many trials the page lists for a single objective; for several, it lists the whole front."""
 STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running", "WAITING": "waiting"}
@@ -91,7 +91,7 @@ def read_search(
         }
         stops = {f"trial:{number}" for number in study["front"]}
         tables = {
-            name: packed(pd.read_parquet(folder / f"{name}.parquet").drop(columns=AGAIN, errors="ignore"))
+            name: packed(pd.read_parquet(folder / f"{name}.parquet").drop(columns=STORED, errors="ignore"))
             for name in ("trials", *dict.fromkeys(SHOWN.values()))
         }
         return {
@@ -100,7 +100,7 @@ def read_search(
             "counts": f"{count(sum(counts.values()), 'trial')}: {', '.join(states)}",
             "saved": {name: study["saved"][name] for name in ("run", "full", "share", "pruned")},
             "constraints": {name: _text(value) for name, value in study["constraints"].items()},
-            "word": "best" if one else "suggested" if len(study["front"]) > 2 else "first of two",
+            "word": "best" if one else "suggested",
             "chosen": study["best"] if one else study["knee"],
             "best_params": {name: _text(value) for name, value in (study["best_params"] or {}).items()},
             "overlay": (folder / BEST).read_text("utf-8") if (folder / BEST).is_file() else None,

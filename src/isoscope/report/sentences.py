@@ -29,7 +29,9 @@ def _values(found: Untested) -> str:
     known = {name: value for name, value in found.values.items() if math.isfinite(value)}
     shown = [f"{name} {_number(value)}{_spread(found.sds.get(name))}" for name, value in [*known.items()][:MOST]]
     left = f" and {len(known) - MOST} more" * (len(known) > MOST)
-    return f"{found.what}: {', '.join(shown) or 'no value'}{left} ({numbers.count(found.n, found.of)}; not tested)."
+    beside = "".join(f"; {name} {_number(value)}" for name, value in found.beside.items() if math.isfinite(value))
+    n = numbers.count(found.n, found.of)
+    return f"{found.what}: {', '.join(shown) or 'no value'}{left}{beside} ({n}; not tested)."
 
 
 def _number(value: float) -> str:

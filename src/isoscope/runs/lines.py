@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
 TRAIN = "train"
 DIFF = "diff.patch"
+PLUGIN = "isoscope.plugin."
+"""Prefix of a tag: a plugin's file → sha256 of its code."""
 _SUM = re.compile(rb', "sum": "([0-9a-f]{16})"\}$')
 
 
@@ -41,6 +43,11 @@ class Run(NamedTuple):
         if self.stage != TRAIN and not name.startswith(f"{self.stage} "):  # "trial 3", "search fusion"
             name = f"{self.stage} {name}".strip()
         return name if self.seed is None else f"{name} seed {self.seed}"
+
+
+def plugin_tags(plugins: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags of a run that uses these plugins: file → sha256."""
+    return {f"{PLUGIN}{Path(file).name}": digest for file, digest in plugins.items()}
 
 
 class Attempt(NamedTuple):

@@ -15,7 +15,7 @@ from isoscope.config.tree import flatten, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import RESULTS, processed
 from isoscope.runs.card import CARD
-from isoscope.runs.lines import FINISHED, Artifact, Checkpoint, Dataset, End, Point, Run, RunRecord
+from isoscope.runs.lines import FINISHED, Artifact, Checkpoint, Dataset, End, Point, Run, RunRecord, plugin_tags
 from isoscope.runs.provenance import dvc_md5, file_md5s, tree_md5
 
 CONFIG, METRICS, SCORES = "config.yaml", "metrics.jsonl", "metrics.json"
@@ -33,9 +33,10 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
     config = read_yaml(output, Path(CONFIG))
     try:
         names: dict[str, Any] = {name: config.get(name) for name in ("study", "arm", "seed", "task", "code")}
-        axes, params, inputs = (config.get(name) or {} for name in ("axes", "params", "inputs"))
+        axes, params, inputs, plugins = (config.get(name) or {} for name in ("axes", "params", "inputs", "plugins"))
         stage = config.get("stage") or "train"
-        run = Run(t, config["digest"], stage, **names, axes=axes, params=flatten(params), inputs=inputs)
+        names |= {"axes": axes, "params": flatten(params), "inputs": inputs, "tags": plugin_tags(plugins)}
+        run = Run(t, config["digest"], stage, **names)
         record = RunRecord(run, restored=True)
         scores = (output / SCORES).read_text("utf-8") if stage == ANALYSE else None
         points = read_metrics(output) if scores is None else score_points(json.loads(scores))

@@ -20,7 +20,7 @@ from isoscope.runs import follower, stored
 from isoscope.runs.card import cards
 from isoscope.runs.follower import FOLLOWED, PARENT_RUN
 from isoscope.runs.lease import Lease
-from isoscope.runs.lines import FINISHED
+from isoscope.runs.lines import FINISHED, plugin_tags
 from isoscope.runs.machine_load import LoadSampler
 from isoscope.runs.provenance import dvc_md5, environment, git_state
 from isoscope.runs.record import Record
@@ -169,7 +169,7 @@ class Run:
             params=flatten(one.params),
             inputs=one.input_paths,
             code=self.code,
-            tags=self.tags,
+            tags=self.tags | plugin_tags(one.plugins),
         )
 
     def complete(self) -> None:

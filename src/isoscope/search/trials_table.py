@@ -53,13 +53,14 @@ def trials_table(study: Study) -> pd.DataFrame:
 
 
 def reported(study: Study) -> pd.DataFrame:
-    """Return what each trial reported, a row per trial and step: number, step (from 1), value."""
+    """Return what each trial reported, a row per trial and step: number, state, step (from 1), value."""
     rows = [
-        (trial.number, step + 1, value)
+        (trial.number, trial.state.name, step + 1, value)
         for trial in study.trials
         for step, value in sorted(trial.intermediate_values.items())
     ]
-    return pd.DataFrame(rows, columns=["number", "step", "value"]).astype({"number": int, "step": int, "value": float})
+    kinds = {"number": "int64", "state": "string", "step": "int64", "value": "float64"}
+    return pd.DataFrame(rows, columns=[*kinds]).astype(kinds)
 
 
 def rebuilt(table: pd.DataFrame) -> list[FrozenTrial]:

@@ -32,6 +32,8 @@ class Untested(NamedTuple):
     n: int
     of: str = "seed"
     sds: Mapping[str, float] = MappingProxyType({})
+    beside: Mapping[str, float] = MappingProxyType({})
+    """What the values are to be compared with: baselines and controls."""
 
     @classmethod
     def of_seeds(cls, what: str, rows: pd.DataFrame, value: str = "value", *, by: str = "arm") -> "Untested":

@@ -173,8 +173,8 @@ TASKS = {
     "word position": "words",
 }
 """Task → the vectors that its probe reads."""
-SAID = ("label", "word position")
-"""Tasks on the first screen: what a model is trained for, and what fusion could lose."""
+ON_FIRST_SCREEN = ("label", "word position")
+"""What a model is trained for, and what fusion could lose."""
 
 
 def _named(probing: pd.DataFrame, baselines: pd.DataFrame) -> Table:
@@ -186,24 +186,24 @@ def _of_phases(probing: pd.DataFrame, phases: pd.DataFrame, baselines: pd.DataFr
     return probing.merge(phases, on=["arm", "seed", "snapshot"], how="left"), baselines
 
 
-def _read(probing: pd.DataFrame, baselines: pd.DataFrame) -> Iterator[Untested]:
+def _probed(probing: pd.DataFrame, baselines: pd.DataFrame) -> Iterator[Untested]:
     """Yield what the probe reads from the last layer at the chosen epoch, beside random weights and the best baseline.
 
-    Of the tasks `SAID` alone; a checkpoint has no chosen epoch.
+    Of the tasks `ON_FIRST_SCREEN` alone; a checkpoint has no chosen epoch.
     """
-    task, metric = probing["task"].iloc[0], probing["metric"].iloc[0]
-    if task not in SAID or "checkpoint" in probing:
+    task = probing["task"].iloc[0]
+    if task not in ON_FIRST_SCREEN or "checkpoint" in probing:
         return
     found = prepared(probing)
     last = found[found["layer"] == found["layer"].max()]
-    own, twins = at_chosen(last), last.loc[last["column"] == TWIN, "score"]
+    own, twins = at_chosen(last).dropna(subset="score"), last.loc[last["column"] == TWIN, "score"]
+    if own.empty:
+        return
     floors = baselines[baselines["task"] == task].groupby("baseline")["score"].mean().dropna()
-    beside = {"random weights": float(twins.mean())} if len(twins) else {}
-    if len(floors):
-        beside[f"baseline: {floors.idxmax()}"] = float(floors.max())
-    what = f"{AXES[metric]}, of a linear probe of the last layer: {task} (chance {own['chance'].mean():.3g})"
-    arms = Untested.of_seeds(what, own, "score")
-    yield arms._replace(values={**arms.values, **beside})
+    beside = {"random weights": float(twins.mean()), "chance": float(own["chance"].mean())}
+    beside |= {f"best baseline ({floors.idxmax()})": float(floors.max())} if len(floors) else {}
+    what = f"{AXES[own['metric'].iloc[0]]}, of a linear probe of the last layer: {task}"
+    yield Untested.of_seeds(what, own, "score")._replace(beside=beside)
 
 
 def _drawn(probing: pd.DataFrame, baselines: pd.DataFrame) -> Figure:
@@ -225,7 +225,7 @@ PROBING = View(
     by="task",
     draw=_drawn,
     caption="What a linear probe reads by layer: {}. Line: mean over seeds; band: ± 1 sd; dashed: baselines.",
-    findings=_read,
+    findings=_probed,
     remakes="Li 2025 (fusion), Figure 6",
 )
 LEARNING = View(

@@ -178,11 +178,13 @@ def _flatness(spectrum: pd.DataFrame) -> Iterator[Untested]:
     """Yield the flatness of fused vectors at the chosen epoch, beside the control; a checkpoint has no chosen epoch."""
     if "checkpoint" in spectrum:
         return
-    own = at_chosen(prepared(spectrum[spectrum["part"] == "fused"]))
-    normal, convolved = THEORY["flatness"]
-    what = f"Spectral flatness of fused vectors (normal entries {normal:.3g}, their convolution {convolved:.3g})"
-    arms = Untested.of_seeds(what, own, "flatness")
-    yield arms._replace(values={**arms.values, "hidden axes permuted": float(own["flatness_permuted"].mean())})
+    fused = spectrum[spectrum["part"] == "fused"]
+    if fused.empty:
+        return
+    own, (normal, convolved) = at_chosen(prepared(fused)), THEORY["flatness"]
+    beside = {"hidden axes permuted": float(own["flatness_permuted"].mean())}
+    beside |= {"normal entries": normal, "convolution of normal entries": convolved}
+    yield Untested.of_seeds("Spectral flatness of fused vectors", own, "flatness")._replace(beside=beside)
 
 
 SPECTRUM = View(

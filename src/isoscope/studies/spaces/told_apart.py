@@ -64,7 +64,7 @@ def told_apart(
     number: the mean similarity of both models with their own next seed, minus the mean similarity of each with the next
     seed of the other; similarities over their null, (value − null)/(1 − null), because the nulls of two pairs differ.
     Items are groups of sentences, by the jackknife's pseudo-values, so means are corrected for bias. (Of the held-out
-    CCA and of neighbours they are the groups of one half: verdicts are given the fitted directions, or the candidates.)
+    CCA and of neighbours they are the groups of one half: verdicts are conditional on directions and candidates.)
     p by Holm over the layers of a pair, kind of items and measure.
 
     Columns: model, other_model, of, measure, layer, between (the models' similarity), within (the seeds'), difference,
