@@ -74,10 +74,9 @@ class ComparedItems(NamedTuple):
 
     def places(self, *, seed: int, draw: int) -> Ints:
         """Return places of the items with sentences exchanged for others of their length, in halves of the groups."""
-        halves = self.group % 2
         if self.of == SENTENCES:
-            return exchanged(np.column_stack([self.lengths, halves]), seed=seed, draw=draw)
-        return permuted(self.lengths, seed=seed, draw=draw, halves=halves)
+            return self.places_of(np.arange(len(self.lengths)), seed=seed, draw=draw)
+        return permuted(self.lengths, seed=seed, draw=draw, halves=self.group % 2)
 
     def places_of(self, rows: Ints, *, seed: int, draw: int) -> Ints:
         """Return places of items of different sentences, exchanged for others of their length, in halves."""
