@@ -147,7 +147,7 @@ def test_a_copy_beside_weights_says_how_long_a_text_the_model_takes(folder: Path
 @pytest.mark.parametrize(
     "files, message",
     [
-        ({}, "no tokenizer; expected tokenizer.json or vocab.txt"),
+        ({}, "no tokenizer; expected tokenizer.json, vocab.txt or source.spm"),
         ({"tokenizer.json": "{}"}, "not a tokenizer: "),
         ({"vocab.txt": "[PAD]\n[UNK]\nthe\n"}, r"not a BERT vocabulary, it lacks \[CLS\], \[SEP\], \[MASK\]"),
         ({"vocab.txt": "a\n", "tokenizer_config.json": "{"}, "tokenizer_config.json: not JSON"),

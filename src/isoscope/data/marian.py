@@ -19,10 +19,10 @@ ONLY_TARGET = "\0"
 def marian_tokenizer(folder: Path) -> Tokenizer:
     """Return the tokenizer of the source language: pieces of source.spm with the ids of vocab.json, then </s>.
 
-    Equal to `MarianTokenizer` without sacremoses, except for two rare kinds of text. Pieces of source.spm that
+    Equal to `MarianTokenizer` without sacremoses, except for rare kinds of text. Pieces of source.spm that
     vocab.json lacks are <unk> there, and are cut into other pieces here. Several characters in a row that source.spm
-    lacks are one token there, and a token each here if vocab.json has them. Raises `InputError` if a file is missing or
-    damaged, or for another kind of SentencePiece model.
+    lacks are one token there, and a token each here if vocab.json has them. Equally likely cuts of a word may differ.
+    Raises `InputError` if a file is missing or damaged, or for another kind of SentencePiece model.
     """
     proto, ids = _model(folder / SOURCE), read_mapping(folder / VOCABULARY)
     names = sorted(ids, key=lambda piece: ids[piece])
