@@ -73,7 +73,7 @@ def spaces(
     ):
         if value not in allowed:
             raise InputError(f"--{name} {value}: expected {', '.join(allowed)}")
-    if 2 * neighbours >= items:
+    if load("config.comparing").lacks_candidates(neighbours, items):
         raise InputError(f"--neighbours {neighbours}: must be less than half of --items {items}")
     check_free(out, such_as="compared")
     texts = load("data.plain").read_tagged_texts(text, column=column)

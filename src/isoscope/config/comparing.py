@@ -59,6 +59,11 @@ class SpaceText(Section):
     """Column with the sentences; `sentence1` is the source of a pair."""
 
 
+def lacks_candidates(neighbours: int, items: int) -> bool:
+    """Return whether the candidates, half of the items, are too few for so many neighbours."""
+    return 2 * neighbours >= items
+
+
 class Spaces(Section):
     """How alike are the spaces of several models? Every layer against every layer, on the same words."""
 
@@ -94,7 +99,7 @@ class Spaces(Section):
     """Seed of these draws."""
 
     def _conflicts(self) -> Conflicts:
-        few = 2 * self.neighbours >= self.items
+        few = lacks_candidates(self.neighbours, self.items)
         yield few, f"neighbours {self.neighbours} must be less than half of items {self.items}"
 
     @property

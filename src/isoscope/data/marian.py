@@ -59,6 +59,6 @@ def _model(file: Path) -> Any:
         proto.ParseFromString(file.read_bytes())
     except Exception as error:  # protobuf's own, which has no public name
         raise InputError(f"{file}: not a SentencePiece model: {error}") from None
-    if proto.trainer_spec.model_type != UNIGRAM:
-        raise InputError(f"{file}: not a unigram model of SentencePiece, the only kind that opus-mt has")
+    if proto.trainer_spec.model_type != UNIGRAM or proto.trainer_spec.byte_fallback:
+        raise InputError(f"{file}: not a unigram model of SentencePiece without bytes, the only kind that opus-mt has")
     return proto

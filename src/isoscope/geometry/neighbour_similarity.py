@@ -78,8 +78,7 @@ def standardised(values: Floats) -> Floats:
 class Neighbours:
     """Mutual nearest neighbours: the mean share of an item's k nearest by cosine that two spaces have in common.
 
-    Items of one of the `groups` (sentence) are no candidates. Chance is near k over the number of candidates. Source:
-    Huh et al. 2024, with cosines.
+    Chance is near k over the number of candidates. Source: Huh et al. 2024, with cosines.
     """
 
     name: ClassVar[str] = "neighbours"
@@ -88,12 +87,12 @@ class Neighbours:
     def __init__(self, *, k: int = 10) -> None:
         self.k = k
 
-    def score(self, x: npt.ArrayLike, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> float:
-        """Return the similarity in [0, 1] of two spaces, `[n, dx]` and `[n, dy]`."""
-        return float(self.overlaps(self.nearest(x, groups), self.nearest(y, groups, seed=1)).mean())
+    def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+        """Return the similarity in [0, 1] of two spaces, `[n, dx]` and `[n, dy]`; all other items are candidates."""
+        return float(self.overlaps(self.nearest(x), self.nearest(y, seed=1)).mean())
 
     def nearest(self, points: npt.ArrayLike, groups: npt.ArrayLike | None = None, *, seed: int = 0) -> Ints:
-        """Return the k nearest items of each, `[n, k]`. Raises `InputError` if an item has fewer candidates.
+        """Return the k nearest items of each, `[n, k]`, of other `groups`. Raises `InputError` for fewer candidates.
 
         Of equally near items, `seed` draws which count. Two spaces need different seeds: with one, equal points in both
         would have the same neighbours.

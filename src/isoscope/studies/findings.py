@@ -36,11 +36,13 @@ class Untested(NamedTuple):
     """What the values are to be compared with: baselines and controls."""
 
     @classmethod
-    def of_seeds(cls, what: str, rows: pd.DataFrame, value: str = "value", *, by: str = "arm") -> "Untested":
+    def of_seeds(
+        cls, what: str, rows: pd.DataFrame, value: str = "value", *, beside: Mapping[str, float] = MappingProxyType({})
+    ) -> "Untested":
         """Return the mean and deviation of `value` over seeds, by arm; `n`: the fewest seeds of an arm."""
-        groups = rows.groupby(by, sort=False)[value]
+        groups = rows.groupby("arm", sort=False)[value]
         means, sds = ({str(name): float(one) for name, one in of.items()} for of in (groups.mean(), groups.std()))
-        return cls(what, means, int(groups.count().min()), sds=sds)
+        return cls(what, means, int(groups.count().min()), sds=sds, beside=beside)
 
 
 Finding = Difference | Untested

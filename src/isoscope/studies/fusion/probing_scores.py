@@ -203,7 +203,7 @@ def _probed(probing: pd.DataFrame, baselines: pd.DataFrame) -> Iterator[Untested
     beside = {"random weights": float(twins.mean()), "chance": float(own["chance"].mean())}
     beside |= {f"best baseline ({floors.idxmax()})": float(floors.max())} if len(floors) else {}
     what = f"{AXES[own['metric'].iloc[0]]}, of a linear probe of the last layer: {task}"
-    yield Untested.of_seeds(what, own, "score")._replace(beside=beside)
+    yield Untested.of_seeds(what, own, "score", beside=beside)
 
 
 def _drawn(probing: pd.DataFrame, baselines: pd.DataFrame) -> Figure:

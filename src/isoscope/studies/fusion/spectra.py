@@ -184,7 +184,7 @@ def _flatness(spectrum: pd.DataFrame) -> Iterator[Untested]:
     own, (normal, convolved) = at_chosen(prepared(fused)), THEORY["flatness"]
     beside = {"hidden axes permuted": float(own["flatness_permuted"].mean())}
     beside |= {"normal entries": normal, "convolution of normal entries": convolved}
-    yield Untested.of_seeds("Spectral flatness of fused vectors", own, "flatness")._replace(beside=beside)
+    yield Untested.of_seeds("Spectral flatness of fused vectors", own, "flatness", beside=beside)
 
 
 SPECTRUM = View(
