@@ -1,6 +1,7 @@
 """Run the fenced blocks of a page in order, as a reader does, and compare the output that the page shows.
 
-- `sh` runs in the project's folder, `python` in one namespace for the whole page.
+- `sh` runs in the project's folder, `python` in one namespace for the whole page. A last line `cd FOLDER` leads the
+  rest of the page there, its Python too.
 - `yaml` whose first line is a comment with a path (`# variants/task/bank.yaml`) is written to that file.
 - `text` is the output of the block before it; `…` stands for anything.
 """
@@ -8,6 +9,7 @@
 import contextlib
 import doctest
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,9 @@ class Page:
     def run_shell(self, block: Example) -> None:
         assert self.project is not None
         self.printed = self.project.shell(block.parsed).out
+        if (last := block.parsed.strip().rpartition("\n")[2]).startswith("cd "):
+            self.project = self.project.at(self.project.folder / last.removeprefix("cd "))
+            os.chdir(self.project.folder)
 
     def run_python(self, block: Example) -> None:
         code = compile("\n" * block.line + block.parsed, self.file, "exec")

@@ -155,6 +155,10 @@ class Project:
         """The same project, its commands started as a user's shell does."""
         return Project(self.folder, sources=self.sources, cold=True, mirrored=self.mirrored)
 
+    def at(self, folder: Path) -> "Project":
+        """A project elsewhere, with the same sources."""
+        return Project(folder, sources=self.sources, mirrored=self.mirrored)
+
     def environment(self, **more: str) -> dict[str, str]:
         path = f"{BINARIES}{os.pathsep}{os.environ['PATH']}"
         followed = {} if self.mirrored else {FOLLOWED: "1"}

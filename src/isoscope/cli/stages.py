@@ -241,7 +241,7 @@ def report(
     page, found = load("stages.report").report(root.report, root.studies, root.comparisons, root.tasks, project=project)
     lines = []
     for study, said in found.items():
-        texts = [said["best"], *said["findings"], *said["limits"]]
+        texts = [said["answer"], said["best"], *said["findings"], *said["limits"]]
         lines += [f"{study}: {said['question']}", *(f"  {text}" for text in texts if text)]
     lines.append(f"report: {page.relative_to(project.folder)}")
     say({"page": str(page), "findings": found}, as_json, "\n".join(lines))

@@ -5,7 +5,7 @@ from typing import Any
 from isoscope.report import numbers
 from isoscope.report.sentences import sentence
 from isoscope.statistics.paired import FEWEST_SEEDS, MOST_PAIRS, pairs_needed
-from isoscope.studies.arms import ArmRow
+from isoscope.studies.arms import ArmRow, in_units
 from isoscope.studies.findings import Difference
 from isoscope.studies.tables import Tables
 from isoscope.titles import title
@@ -18,9 +18,9 @@ ORDER = ("holds", "does not", "under-powered")
 
 
 def overview(tables: Tables) -> dict[str, Any]:
-    """Return the question of a study, its best arm, its main findings, and what limits them, in sentences.
+    """Return the question of a study, its answer, best arm, main findings, and what limits them, in sentences.
 
-    The findings are on the study's first metric: differences that hold first, the largest first.
+    All are on the study's first metric; findings that hold stand first, the largest first.
     """
     metrics = list(dict.fromkeys(row.metric for row in tables.comparison))
     rows = [row for row in tables.comparison if row.metric == (metrics or [""])[0]]
@@ -31,6 +31,7 @@ def overview(tables: Tables) -> dict[str, Any]:
     )
     return {
         "question": _question(arms),
+        "answer": _answer(judged, arms),
         "best": _best(arms),
         "findings": [finding(row, tables) for row in judged[:SHOWN] if not few(row)],
         "left": max(0, len(judged) - SHOWN) if judged and not few(judged[0]) else 0,
@@ -42,7 +43,7 @@ def summary(tables: Tables) -> dict[str, Any]:
     """Return the overview for a terminal: question, best, findings (texts with the verdict's word) and limits."""
     found = overview(tables)
     said = [f"{one['word']}: {one['text']}" for one in found["findings"]]
-    return {"question": found["question"], "best": found["best"], "findings": said, "limits": found["limits"]}
+    return {part: found[part] for part in ("question", "answer", "best", "limits")} | {"findings": said}
 
 
 def few(row: ArmRow) -> bool:
@@ -74,6 +75,21 @@ def _question(arms: list[ArmRow]) -> str:
     if sum(row.kind == "reference" for row in arms) > 1:
         return f"{', '.join(others)} and {last} on {arms[0].task}: objectives differ, so their scores are not compared."
     return f"How do {', '.join(others)} and {last} differ on {arms[0].task}?"
+
+
+def _answer(judged: list[ArmRow], arms: list[ArmRow]) -> str:
+    """Return which arms are better or worse than the reference, by their verdicts; nothing without an interval."""
+    references = [row.arm for row in arms if row.kind == "reference"]
+    if len(references) != 1 or not judged or all(map(few, judged)):
+        return ""
+    said: dict[str, list[str]] = {"better": [], "worse": [], "no difference": [], "not decided": []}
+    for row in judged:
+        assert row.verdict is not None
+        better = ((row.difference or 0.0) > 0) != (row.metric in LOWER)
+        way = {"holds": "better" if better else "worse", "does not": "no difference"}
+        said[way.get(row.verdict.word, "not decided")].append(row.arm)
+    found = "; ".join(f"{way}: {', '.join(named)}" for way, named in said.items() if named)
+    return f"{title(judged[0].metric)}, against {references[0]}: {found}."
 
 
 def _best(arms: list[ArmRow]) -> str:
@@ -110,11 +126,10 @@ def _limits(
     found, weak = [], [row for row in judged if row.verdict and row.verdict.word == "under-powered"]
     if judged and all(map(few, judged)):
         most = numbers.count(max(len(row.seeds) for row in arms), "seed")
-        found.append(f"{most} per arm: no verdict on any difference. It takes at least {FEWEST_SEEDS} seeds.")
+        found.append(f"{most} per arm: every difference is under-powered. It takes at least {FEWEST_SEEDS} seeds.")
     elif weak:
-        texts = [f"{row.arm}: {_needed(row, tables)}" for row in weak]
-        of = f"Under-powered: {len(weak)} of {len(judged)}"
-        found.append(f"{of}. To find a difference of {tables.margin:g}: {'; '.join(texts)}.")
+        found.append(f"Under-powered: {len(weak)} of {len(judged)}. Seeds in all, to find a difference:")
+        found[-1] += f" {'; '.join(f'{row.arm}: {_needed(row, tables)}' for row in weak)}."
     found += _beaten(arms, baselines)
     if rows := max((row.items for row in judged), default=0):
         others = f", and {numbers.count(metrics - 1, 'other metric')} in the table below" if metrics > 1 else ""
@@ -123,9 +138,17 @@ def _limits(
 
 
 def _needed(row: ArmRow, tables: Tables) -> str:
-    """Return how many seeds would find a difference of the margin, given the observed spread over seeds."""
+    """Return how many seeds would find a true difference as large as the measured one, and one of the margin.
+
+    Both are for the observed spread over seeds.
+    """
     if row.paired is None or not row.paired.sd or not row.tests:
-        return f"at least {FEWEST_SEEDS} seeds, to know their spread"
-    effect = tables.margin / row.paired.sd
-    most = pairs_needed(effect, tests=row.tests, confidence=tables.confidence, power=tables.power)
-    return f"about {most:,} seeds in all" if most else f"more than {MOST_PAIRS:,} seeds"
+        return f"at least {FEWEST_SEEDS}, to know their spread"
+    said = []
+    margin = in_units(tables.margin, row.metric)
+    for effect, of in ((abs(row.paired.mean), "as large as measured"), (margin, "of the margin")):
+        standard = effect / row.paired.sd
+        most = pairs_needed(standard, tests=row.tests, confidence=tables.confidence, power=tables.power)
+        seeds = f"about {most:,}" if most else f"more than {MOST_PAIRS:,}"
+        said.append(f"{seeds} for one {of} ({numbers.score(effect)})")
+    return ", ".join(said)

@@ -109,12 +109,15 @@ def compare_arms(arms: Arms, baselines: Baselines, *, confidence: float, power: 
         tests = sum(p is not None for p, _ in corrected)
         for row, (p, least) in zip(family, corrected, strict=True):
             row = row._replace(p_holm=p, tests=0 if p is None else tests, detectable=least)
-            least_of_interest = margin * (100.0 if metric in PERCENT else 1.0)
-            verdict = judge(
-                row.paired, row.two_way, p_holm=p, detectable=least, confidence=confidence, margin=least_of_interest
-            )
+            limits = {"detectable": least, "confidence": confidence, "margin": in_units(margin, metric)}
+            verdict = judge(row.paired, row.two_way, p_holm=p, **limits)
             rows.append(row._replace(verdict=verdict) if row.kind == "arm" else row)
     return rows
+
+
+def in_units(margin: float, metric: str) -> float:
+    """Return a margin, a share of 1, in the units of a metric."""
+    return margin * (100.0 if metric in PERCENT else 1.0)
 
 
 def metrics_of(arms: Arms) -> list[str]:
