@@ -1,6 +1,7 @@
 """Notebook interface: tables and figures of a study, and the geometry of any model's representations.
 
     import isoscope
+    isoscope.load("fusion").table("comparison")  # scores of the arms on the test split, differences, verdicts
     isoscope.load("fusion").table("geometry")
     isoscope.load("fusion").view("probing").figure()
     isoscope.geometry(model, texts)
@@ -31,7 +32,7 @@ from isoscope.inside.trajectory import Trajectory
 from isoscope.stages.geometry_tables import asked_vectors, extract_model
 from isoscope.studies import fusion, isotropy, registry, scored
 from isoscope.studies.comparisons import COMPARISONS
-from isoscope.studies.tables import COMPARISON, read_tables
+from isoscope.studies.tables import COMPARISON, as_table, read_tables
 from isoscope.studies.view import Picture, StoredTables, Tables, View, pictures, with_added
 
 
@@ -116,13 +117,14 @@ class StudyTables(NamedTuple):
         """Return the views of each part of the report, with their tables."""
         if self.kind:
             return [(COMPARISONS[self.kind].views, StoredTables(self.folder / paths.COMPARED))]
+        of_arms: Tables = {}
+        if (self.folder / COMPARISON).is_file():
+            found = read_tables(self.folder)
+            of_arms = found.by_name | {"comparison": as_table(found.comparison)}
         return [
             (fusion.VIEWS, StoredTables(self.folder / paths.INSIDE)),
             (isotropy.VIEWS, StoredTables(self.folder / paths.CHART)),
-            (
-                (*scored.VIEWS, *registry.VIEWS),
-                read_tables(self.folder).by_name if (self.folder / COMPARISON).is_file() else {},
-            ),
+            ((*scored.VIEWS, *registry.VIEWS), of_arms),
         ]
 
 

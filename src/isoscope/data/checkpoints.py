@@ -13,6 +13,8 @@ from isoscope.sealing import sha256
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _CODE = {"auto_map": "code of its own", "custom_pipelines": "code of its own"}
+_OUR_TYPES = "fusion-"
+"""Start of the model types that isoscope registers: of these its own classes are loaded, never the folder's code."""
 # Settings that make transformers read a file that is not hashed, or need a missing library.
 _UNLOADABLE = _CODE | {
     "configuration_files": "another configuration file",
@@ -60,7 +62,9 @@ def loadable_config(folder: Path) -> dict[str, Any]:
     """
     file = folder / CONFIG
     if not file.is_file():
-        raise InputError(f"checkpoint {folder}: no {CONFIG}; give the folder of a Hugging Face checkpoint")
+        kept = sorted(folder.glob("checkpoints/*"))
+        give = f"this is the output of a run; give a checkpoint in it, such as {kept[-1]}" if kept else ""
+        raise InputError(f"checkpoint {folder}: no {CONFIG}; {give or 'give the folder of a Hugging Face checkpoint'}")
     settings = read_mapping(file)
     _refuse(file, settings, _UNLOADABLE)
     for part in _parts(settings):
@@ -92,9 +96,10 @@ def _parts(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _refuse(file: Path, settings: dict[str, Any], keys: dict[str, str]) -> None:
+    exported = str(settings.get("model_type", "")).startswith(_OUR_TYPES)
     for part in _parts(settings):
         for key, what in keys.items():
-            if part.get(key):
+            if part.get(key) and not (exported and key == "auto_map" and part is settings):
                 raise InputError(f"{file}: needs {what} ({key}), which is not supported; use another checkpoint")
 
 

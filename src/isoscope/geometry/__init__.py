@@ -1,8 +1,14 @@
 """Measure clouds of representations: pure functions of arrays, without configuration or files.
 
 A cloud is `points` `[n, d]`, one representation per row. Arithmetic is in float64 for any input type. `MEASURES` lists
-the public functions by name; each module is imported on first use: `from isoscope.geometry import avg_sim`. The package
-itself is callable: `isoscope.geometry(model, texts)` is `isoscope.notebook.geometry`.
+the public functions by name; each module is imported on first use. Several scores share the spectrum of a cloud:
+
+    from isoscope.geometry import anisotropy, effective_rank, isoscore, participation_ratio, spectrum, two_nn
+    anisotropy(points), two_nn(points)                                        # of a cloud
+    effective_rank(spectrum(points))                                          # of its spectrum
+    isoscore(participation_ratio(spectrum(points)), points.shape[1])
+
+The package itself is callable: `isoscope.geometry(model, texts)` is `isoscope.notebook.geometry`.
 """
 
 import sys

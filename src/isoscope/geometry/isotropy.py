@@ -9,19 +9,19 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from isoscope.errors import InputError
-from isoscope.geometry.moments import Floats, as_cloud, covariance_traces, spectrum
+from isoscope.geometry.moments import Floats, as_cloud, as_spectrum, covariance_traces, spectrum
 
 
-def shares(spectrum: Floats, k: int = 3) -> Floats:
+def shares(spectrum: npt.ArrayLike, k: int = 3) -> Floats:
     """Anisotropy scores a_1 … a_k: the shares σ_i² / Σ σ_j² of a spectrum's largest values, `[k]`.
 
     NaN beyond the spectrum's length. For a raw spectrum this is the score of Razzhigaev et al. 2024 (arXiv:2311.05928),
-    for a centred spectrum the explained variance.
+    for a centred spectrum the explained variance. Raises `InputError` for a cloud.
     """
-    found = np.full(k, np.nan)
-    total = spectrum.sum()
+    values, found = as_spectrum(spectrum), np.full(k, np.nan)
+    total = values.sum()
     if total > 0:
-        found[: len(spectrum)] = spectrum[:k] / total
+        found[: len(values)] = values[:k] / total
     return found
 
 
@@ -30,14 +30,15 @@ def isotropic_floor(n: int, d: int) -> float:
     return float((1.0 + np.sqrt(n / d)) ** 2 / n)
 
 
-def participation_ratio(spectrum: Floats) -> float:
+def participation_ratio(spectrum: npt.ArrayLike) -> float:
     """Participation ratio `(Σ λ)² / Σ λ²` of a spectrum of squared singular values: the effective number of directions.
 
     The plug-in estimate. 1 for a line; d for equal variances and n → ∞. NaN for a single point. Biased downwards for
-    few points.
+    few points. Raises `InputError` for a cloud.
     """
-    square = float((spectrum**2).sum())
-    return float(spectrum.sum()) ** 2 / square if square > 0 else float("nan")
+    values = as_spectrum(spectrum)
+    square = float((values**2).sum())
+    return float(values.sum()) ** 2 / square if square > 0 else float("nan")
 
 
 def unbiased_participation_ratio(points: npt.ArrayLike) -> float:
@@ -55,16 +56,19 @@ def isoscore(participation_ratio: float, d: int) -> float:
     """IsoScore of Rudman et al. 2022, which equals `(PR − 1) / (d − 1)`: 0 for a line, 1 for equal variances.
 
     For k equal variances of d it is `(k − 1) / (d − 1)`. The plug-in ratio gives the published score. NaN for d = 1.
+    Raises `InputError` for anything but a number.
     """
+    if np.ndim(participation_ratio):
+        raise InputError("participation_ratio: expected a number; of a cloud: participation_ratio(spectrum(points))")
     return (participation_ratio - 1.0) / (d - 1) if d > 1 else float("nan")
 
 
-def effective_rank(spectrum: Floats) -> float:
+def effective_rank(spectrum: npt.ArrayLike) -> float:
     """Effective rank `exp H(p)`, p_i = σ_i / Σ σ_j (singular values, natural log); Roy and Vetterli 2007.
 
-    NaN for a single point.
+    NaN for a single point. Raises `InputError` for a cloud.
     """
-    values = np.sqrt(spectrum)
+    values = np.sqrt(as_spectrum(spectrum))
     total = values.sum()
     if total == 0:
         return float("nan")

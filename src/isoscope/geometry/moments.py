@@ -73,6 +73,15 @@ def spectrum(points: npt.ArrayLike, *, centred: bool = True) -> Floats:
     return np.clip(np.linalg.eigvalsh(gram)[::-1], 0.0, None)
 
 
+def as_spectrum(spectrum: npt.ArrayLike) -> Floats:
+    """Return squared singular values as float64. Raises `InputError` for a cloud, of which `spectrum` gives them."""
+    values = np.asarray(spectrum, dtype=np.float64)
+    if values.ndim != 1:
+        shape = list(values.shape)
+        raise InputError(f"spectrum: expected one dimension, got an array of shape {shape}; of a cloud: spectrum(points)")
+    return values
+
+
 def within_classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
     """Subtract each class's mean from its points `[n, d]`; exactly 0 for one point many times."""
     cloud = as_cloud(points)

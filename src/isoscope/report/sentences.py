@@ -27,7 +27,10 @@ def sentence(found: Finding) -> dict[str, str]:
 
 def _values(found: Untested) -> str:
     known = {name: value for name, value in found.values.items() if math.isfinite(value)}
-    shown = [f"{name} {_number(value)}{_spread(found.sds.get(name))}" for name, value in [*known.items()][:MOST]]
+    shown = [
+        f"{name} {_number(value)}{_spread(found.sds.get(name))}{_control(found, name)}"
+        for name, value in [*known.items()][:MOST]
+    ]
     left = f" and {len(known) - MOST} more" * (len(known) > MOST)
     beside = "".join(f"; {name} {_number(value)}" for name, value in found.beside.items() if math.isfinite(value))
     n = numbers.count(found.n, found.of)
@@ -36,6 +39,11 @@ def _values(found: Untested) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
+
+
+def _control(found: Untested, name: str) -> str:
+    value = found.controls.get(name, math.nan)
+    return f" ({found.control} {_number(value)})" if math.isfinite(value) else ""
 
 
 def _spread(sd: float | None) -> str:

@@ -67,8 +67,6 @@ def export(folder: Path, out: Path, *, form: Form | None) -> Written:
 
 def read_model(folder: Path) -> Any:
     """Load a checkpoint's model with its head, in evaluation mode; raise `InputError` if it is none of isoscope."""
-    if not (folder / CONFIG).is_file() and (kept := sorted(folder.glob("checkpoints/*"))):
-        raise InputError(f"checkpoint {folder}: is the output of a run; give a checkpoint in it, such as {kept[-1]}")
     _check_fusion(folder)
     config = checkpoint_config(folder)
     (name,) = config.architectures or [""]
@@ -114,6 +112,8 @@ def write(model: Any, source: Path, folder: Path, *, form: Form | None) -> tuple
     if plain is None:
         settings = read_mapping(folder / CONFIG) | {"auto_map": write_code(type(model), _classes(model), folder)}
         (folder / CONFIG).write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", "utf-8")
+    for file in folder.glob("*.safetensors"):
+        file.chmod((folder / CONFIG).stat().st_mode)  # safetensors lets nobody else read what it writes
     _write_tokenizer(source, folder, model.config.model_type)
     one = Exported(folder, model, auto_class(type(model).__name__), code=plain is None)
     (folder / CARD).write_text(_card(one, source), "utf-8")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -33,16 +33,21 @@ class Untested(NamedTuple):
     of: str = "seed"
     sds: Mapping[str, float] = MappingProxyType({})
     beside: Mapping[str, float] = MappingProxyType({})
-    """What the values are to be compared with: baselines and controls."""
+    """What all values are to be compared with: baselines and theory."""
+    control: str = ""
+    controls: Mapping[str, float] = MappingProxyType({})
+    """What each value is to be compared with, and its name: the same arm with random weights, for instance."""
 
     @classmethod
-    def of_seeds(
-        cls, what: str, rows: pd.DataFrame, value: str = "value", *, beside: Mapping[str, float] = MappingProxyType({})
-    ) -> "Untested":
+    def of_seeds(cls, what: str, rows: pd.DataFrame, value: str = "value", **more: Any) -> "Untested":
         """Return the mean and deviation of `value` over seeds, by arm; `n`: the fewest seeds of an arm."""
-        groups = rows.groupby("arm", sort=False)[value]
-        means, sds = ({str(name): float(one) for name, one in of.items()} for of in (groups.mean(), groups.std()))
-        return cls(what, means, int(groups.count().min()), sds=sds, beside=beside)
+        n = rows.groupby("arm", sort=False)[value].count().min()
+        return cls(what, by_arm(rows, value), int(n), sds=by_arm(rows, value, "std"), **more)
+
+
+def by_arm(rows: pd.DataFrame, value: str, how: str = "mean") -> dict[str, float]:
+    """Return the mean, or another summary, of a column by arm."""
+    return {str(arm): float(one) for arm, one in rows.groupby("arm", sort=False)[value].agg(how).items()}
 
 
 Finding = Difference | Untested

@@ -120,6 +120,11 @@ def scores(comparison: Sequence[ArmRow]) -> dict[str, dict[str, dict[str, float 
     return found
 
 
+def as_table(comparison: Sequence[ArmRow]) -> pd.DataFrame:
+    """Return a row per metric and arm, with the fields of `ArmRow`; those of a field's fields follow an underscore."""
+    return pd.json_normalize(_plain(list(comparison)), sep="_")
+
+
 def _inert(text: str) -> str:
     """Prefix a cell that a spreadsheet could run as a formula with an apostrophe (against CSV injection)."""
     return f"'{text}" if text.lstrip("'")[:1] in FORMULA else text

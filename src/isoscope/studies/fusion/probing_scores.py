@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from isoscope.figures.snapshots import TWIN, arms_of, at_chosen, banded, chosen, keys, over_seeds, prepared, seeds_of
 from isoscope.figures.style import INK, WIDTH, legend_below, look, multiples, named, style, tiles
-from isoscope.studies.findings import Untested
+from isoscope.studies.findings import Untested, by_arm
 from isoscope.studies.view import Table, View
 
 PER_ROW = 3
@@ -196,14 +196,14 @@ def _probed(probing: pd.DataFrame, baselines: pd.DataFrame) -> Iterator[Untested
         return
     found = prepared(probing)
     last = found[found["layer"] == found["layer"].max()]
-    own, twins = at_chosen(last).dropna(subset="score"), last.loc[last["column"] == TWIN, "score"]
+    own, twins = at_chosen(last).dropna(subset="score"), by_arm(last[last["column"] == TWIN], "score")
     if own.empty:
         return
     floors = baselines[baselines["task"] == task].groupby("baseline")["score"].mean().dropna()
-    beside = {"random weights": float(twins.mean()), "chance": float(own["chance"].mean())}
+    beside = {"chance": float(own["chance"].mean())}
     beside |= {f"best baseline ({floors.idxmax()})": float(floors.max())} if len(floors) else {}
     what = f"{AXES[own['metric'].iloc[0]]}, of a linear probe of the last layer: {task}"
-    yield Untested.of_seeds(what, own, "score", beside=beside)
+    yield Untested.of_seeds(what, own, "score", beside=beside, control="random weights", controls=twins)
 
 
 def _drawn(probing: pd.DataFrame, baselines: pd.DataFrame) -> Figure:

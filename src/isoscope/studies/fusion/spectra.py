@@ -37,7 +37,7 @@ from isoscope.figures.style import (
     style,
     wrapped,
 )
-from isoscope.studies.findings import Untested
+from isoscope.studies.findings import Untested, by_arm
 from isoscope.studies.view import Table, View
 
 PARTS = {"word": "Word embedding", "position": "Position embedding", "fused": "Fused"}
@@ -182,9 +182,9 @@ def _flatness(spectrum: pd.DataFrame) -> Iterator[Untested]:
     if fused.empty:
         return
     own, (normal, convolved) = at_chosen(prepared(fused)), THEORY["flatness"]
-    beside = {"hidden axes permuted": float(own["flatness_permuted"].mean())}
-    beside |= {"normal entries": normal, "convolution of normal entries": convolved}
-    yield Untested.of_seeds("Spectral flatness of fused vectors", own, "flatness", beside=beside)
+    beside = {"normal entries": normal, "convolution of normal entries": convolved}
+    permuted: Any = {"control": "hidden axes permuted", "controls": by_arm(own, "flatness_permuted")}
+    yield Untested.of_seeds("Spectral flatness of fused vectors", own, "flatness", beside=beside, **permuted)
 
 
 SPECTRUM = View(
