@@ -17,6 +17,8 @@ INDEX = Path("reports/index.html")
 LARGE_TABLES = Path("reports/data")
 """Large tables of the report's figures."""
 SEARCH = Path("reports/search")
+CONFIRMED = Path("reports/search-confirmed.json")
+"""What `isoscope search confirm` found last."""
 PARTS = Path("reports/parts")
 RESULTS = "results"
 INSIDE, FIGURES = "inside", "figures"

@@ -97,7 +97,7 @@ def status(
     section, _, _, where = _searched(*configure(overrides, plugin), storage)
     progress = load("search.status")
     seen = progress.status(load("search.study").latest(section, where), section)
-    say(seen._asdict(), as_json, progress.in_words(seen))
+    say(seen._asdict(), as_json, progress.in_detail(seen))
 
 
 Trial = Annotated[int | None, typer.Option(min=0, help="Number of the trial; default: the best or suggested trial.")]
@@ -119,7 +119,9 @@ def adopt(
     searched = _searched(*configure(overrides, plugin), storage)
     file, number = load("stages.search_choice").adopt(*searched, name=name, trial=trial)
     shown = file.relative_to(searched[2].folder)
-    say({"file": str(shown), "trial": number}, as_json, f"trial {number}: {shown}")
+    axis, value = name.split("/")
+    use = f"to use it: add {value} to studies.{searched[0].study}.axes.{axis} in params.yaml, then isoscope repro"
+    say({"file": str(shown), "trial": number}, as_json, f"trial {number}: {shown}\n{use}")
 
 
 @search.command()

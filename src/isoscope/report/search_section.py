@@ -9,10 +9,11 @@ import pandas as pd
 import pyarrow as pa
 
 from isoscope.errors import InputError
-from isoscope.paths import LARGE_TABLES
+from isoscope.paths import CONFIRMED, LARGE_TABLES
 from isoscope.report.drawing import Drawing, inline, numbered, packed, read_rows
 from isoscope.report.numbers import count
 from isoscope.report.runs import SHORT, link, pasted
+from isoscope.report.sentences import confirmed
 
 CAPTIONS = {
     "history": (
@@ -22,8 +23,8 @@ CAPTIONS = {
     "front": (
         "Pareto front",
         "A dot is a complete trial; pale: it breaks a constraint. No trial beats a trial of the front in all"
-        " objectives. Ring: the suggested trial, farthest from the line between the front's ends; this is not yet a"
-        " finding.",
+        " objectives. Ring: the suggested trial, farthest from the line between the front's ends (none if trials are equally"
+        " far, as two always are); this is not yet a finding.",
     ),
     "importances": (
         "Parameter importances",
@@ -98,6 +99,7 @@ def read_search(
             **{name: study[name] for name in ("name", "digest", "objectives")},
             "short": study["digest"][:SHORT],
             "counts": f"{count(sum(counts.values()), 'trial')}: {', '.join(states)}",
+            "broken": sum(row["state"] == "COMPLETE" and not row["feasible"] for row in rows),
             "saved": {name: study["saved"][name] for name in ("run", "full", "share", "pruned")},
             "constraints": {name: _text(value) for name, value in study["constraints"].items()},
             "word": "best" if one else "suggested",
@@ -109,6 +111,7 @@ def read_search(
                 study,
                 lambda run: link(run, tracking_uri, experiments.get(studies.get(run, study["experiment"]))),
             ),
+            "confirmed": _confirmed(folder.parent / CONFIRMED.name, study["name"]),
             "importances": read_rows(folder / IMPORTANCES),
             "drawings": numbered(
                 [_drawing(path, tables, parts, stops) for path in sorted(figures, key=_place)], chapter
@@ -117,6 +120,15 @@ def read_search(
     except (KeyError, TypeError, AttributeError, ValueError, OSError, pa.ArrowException) as error:
         told = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
         raise InputError(f"{folder}: not what isoscope search wrote ({told}); run: isoscope repro") from None
+
+
+def _confirmed(file: Path, search: str) -> dict[str, Any] | None:
+    """Return what `isoscope search confirm` found last: trial, seeds, sentences; None if it was of another search."""
+    known = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    if known.get("search") != search:
+        return None
+    said = [confirmed(row, known["believed"]) for row in known["rows"]]
+    return {"trial": known["trial"], "seeds": ", ".join(map(str, known["seeds"])), "findings": said}
 
 
 def _trials(
@@ -164,4 +176,6 @@ def _place(path: Path) -> tuple[int, int]:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,11 +1,14 @@
 """Findings as sentences. Every word of them depends on a number or a verdict of a table."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from isoscope.report import numbers
 from isoscope.report.drawing import Drawing
+from isoscope.statistics.paired import Interval
 from isoscope.studies.findings import Finding, Untested
+from isoscope.titles import title
 
 MOST = 8
 """Values in one sentence."""
@@ -23,6 +26,20 @@ def sentence(found: Finding) -> dict[str, str]:
     effect = f"; detectable {numbers.score(found.detectable)}" if found.detectable is not None else ""
     text = f"{found.what}, {found.one} against {found.other}: {said}, {number}{bounds} ({pairs}{effect})"
     return {"word": found.verdict.word, "text": f"{text}; {found.verdict.reason}."}
+
+
+def confirmed(row: Mapping[str, Any], believed: Mapping[str, float]) -> dict[str, str]:
+    """Return the verdict's word and a sentence on a trial of a search against the default, with fresh seeds.
+
+    `believed`: the trial's objectives in the search.
+    """
+    search = believed.get(row["figure"])
+    inside = "" if search is None else f"; in the search {title(row['figure'])} {_number(search)}"
+    known = row["low"] is not None
+    bounds = numbers.interval(Interval(row["low"], row["high"])) if known else "(an interval needs three seeds)"
+    text = f"{title(row['judged'])}: {_number(row['mean_reference'])} (default), {_number(row['mean'])} (trial{inside})"
+    text += f", difference {numbers.signed(row['difference'])} {bounds} over {row['by']}; {row['reason']}."
+    return {"word": row["verdict"], "text": text}
 
 
 def _values(found: Untested) -> str:

@@ -66,11 +66,11 @@ def front(study: Study, trials: Sequence[FrozenTrial] | None = None) -> list[Fro
 def knee(front: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> FrozenTrial | None:
     """Return the trial of a front that is farthest from the line between its ends, on the side of the ideal point.
 
-    Of equal trials the first (with one objective: the first of the best); None for an empty front. With losses u and v
+    Of equal trials the first (with one objective: the first of the best). None for an empty front, and if the best two
+    differ but are equally far, as on any front of two: then the front itself suggests neither. With losses u and v
     scaled to [0, 1] over the front, the ends are (0, 1) and (1, 0), and the distance to the line between them is
     (1 − u − v) / √2. So it is the trial with the smallest sum of scaled losses; this also applies to more than two
-    objectives. If the front bends the other way, the result is an end, because all trials between are farther from the
-    ideal point than the line. Trials with values that are not finite are never suggested. Source: Das 1999, On
+    objectives. If the front bends the other way, its ends are the best, equally far. Trials with values that are not finite are never suggested. Source: Das 1999, On
     characterizing the "knee" of the Pareto curve, Structural Optimization 18, doi:10.1007/BF01195985.
     """
     finite = [trial for trial in front if np.isfinite(trial.values).all()]
@@ -80,7 +80,9 @@ def knee(front: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> 
     low, reach = losses.min(axis=0), np.ptp(losses, axis=0)
     scaled = (losses - low) / np.where(reach > 0, reach, 1.0)
     sums = scaled.sum(axis=1).round(12)  # the ends lie on the line up to rounding
-    return min(zip(sums, finite, strict=True), key=lambda one: (one[0], one[1].number))[1]
+    best = [trial for total, trial in zip(sums, finite, strict=True) if total == sums.min()]
+    alike = len({tuple(trial.values) for trial in best}) == 1
+    return min(best, key=lambda trial: trial.number) if alike else None
 
 
 def importances(study: Study, *, least: int = LEAST, resamples: int = RESAMPLES, seed: int = 0) -> pd.DataFrame:

@@ -35,7 +35,9 @@ class Status(NamedTuple):
     best: dict[int, dict[str, float]]
     """Number → objectives, of the best trial or the Pareto front; feasible trials only."""
     suggested: int | None
-    """Number of the trial that `isoscope search adopt` takes."""
+    """Number of the trial that `isoscope search adopt` takes; None if none stands out."""
+    params: dict[int, dict[str, object]]
+    """Number → parameters, of the trials in `best`."""
     seconds: float
     """Seconds of work, all trials together."""
     eta_seconds: float | None
@@ -56,7 +58,7 @@ def status(
     trials = study.get_trials(deepcopy=False) if trials is None else trials
     counts = Counter(trial.state for trial in trials)
     best = front(study, trials)
-    suggested = knee(best, study.directions)
+    suggested, shown = knee(best, study.directions), best if len(study.directions) > 1 else best[:1]
     done = spent(trials, search) and not counts[TrialState.RUNNING]
     return Status(
         study.study_name,
@@ -67,11 +69,9 @@ def status(
         counts[TrialState.PRUNED],
         counts[TrialState.FAIL],
         counts[TrialState.WAITING],
-        {
-            trial.number: dict(zip(study.metric_names or (), trial.values, strict=True))
-            for trial in (best if len(study.directions) > 1 else best[:1])
-        },
+        {trial.number: dict(zip(study.metric_names or (), trial.values, strict=True)) for trial in shown},
         suggested.number if suggested else None,
+        {trial.number: trial.params for trial in shown},
         sum(worked(trial) for trial in trials),
         0.0 if done else _left(search, trials, workers),
         done,
@@ -99,14 +99,25 @@ def _best(one: Status, most: int) -> list[str]:
 
 def in_words(one: Status) -> str:
     """One line for a log."""
-    best = "; ".join(_best(one, 3)) or "none yet"
+    best = "; ".join(_best(one, 3)) or ("none meets the constraints" if one.complete else "none yet")
     best += f" and {len(one.best) - 3} more on the front" if len(one.best) > 3 else ""
-    best += f"; suggested: trial {one.suggested}" if len(one.best) > 1 else ""
+    if len(one.best) > 1:
+        best += f"; suggested: {'none' if one.suggested is None else f'trial {one.suggested}'}"
     left = "" if one.eta_seconds is None or one.done else f", about {clock(one.eta_seconds)} left"
     within = one.ended <= one.budget
     done = f"{one.ended} of {one.budget} trials done" if within else f"{one.ended} trials done, budget {one.budget}"
     more = f"{one.running} running{left}; best: {best}"
     return f"search {one.study}: {done} ({one.pruned} pruned, {one.failed} failed), {more}"
+
+
+def in_detail(one: Status) -> str:
+    """Several lines: that for a log, and the parameters of the best trials."""
+    told = {number: "; ".join(f"{name} {_short(value)}" for name, value in of.items()) for number, of in one.params.items()}
+    return "\n".join([in_words(one), *(f"  trial {number}: {params}" for number, params in told.items())])
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 class Interrupts(StopSignal):

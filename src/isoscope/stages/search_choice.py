@@ -15,11 +15,12 @@ from isoscope.errors import InputError
 from isoscope.executor.execute import Piece, side_by_side
 from isoscope.guard import StopSignal
 from isoscope.outputs import PREDICTIONS
+from isoscope.report.sentences import confirmed
 from isoscope.runs.lines import plain
 from isoscope.sealing import write_text
 from isoscope.search import space
 from isoscope.search.confirmation import Fresh, confirmation
-from isoscope.search.outcomes import PROVENANCE
+from isoscope.search.outcomes import PROVENANCE, front
 from isoscope.search.storage import Place, connect
 from isoscope.search.study import create
 from isoscope.stages.mirror import following
@@ -39,16 +40,8 @@ class Confirmation(NamedTuple):
     def as_text(self) -> str:
         """As text."""
         lines = [f"trial {self.trial} against the default, {len(self.seeds)} fresh seeds:"]
-        for row in self.rows:
-            believed = self.believed.get(row["figure"])
-            search = "" if believed is None else f" (in the search {row['figure']} {believed:.4g})"
-            known = row["low"] is not None
-            interval = f"[{row['low']:+.4g}, {row['high']:+.4g}]" if known else "(an interval needs three seeds)"
-            lines.append(
-                f"  {row['judged']}: {row['mean_reference']:.4g} → {row['mean']:.4g}{search}, "
-                f"difference {row['difference']:+.4g} {interval} over {row['by']}; {row['verdict']}: {row['reason']}"
-            )
-        return "\n".join(lines)
+        found = [confirmed(row, self.believed) for row in self.rows]
+        return "\n".join([*lines, *(f"  {one['word']}: {one['text']}" for one in found)])
 
 
 def adopt(
@@ -89,7 +82,7 @@ def confirm(
 
     Writes `reports/search-confirmed.json`. Raises `RunError` if a run fails, `StoppedError` after a signal.
     """
-    _, known = _trial(search, configuration, project, where, trial)
+    name, known = _trial(search, configuration, project, where, trial)
     runs = plan(configuration, search, project)
     first = max(search.seeds) + 1
     fresh = list(range(first, first + seeds))
@@ -101,11 +94,11 @@ def confirm(
     options = configuration.root.analysis.model_dump(include={"confidence", "power", "margin"})
     found = list(confirmation(list(dict.fromkeys((*search.objectives, *search.constraints))), old, new, **options))
     believed = dict(zip(search.objectives, known.values or (), strict=True))
-    confirmed = Confirmation(known.number, fresh, found, believed)
+    result = Confirmation(known.number, fresh, found, believed)
     digests = {name: [one.digest for one in arm] for name, arm in (("default", default), ("chosen", chosen))}
-    text = json.dumps(plain(confirmed._asdict() | {"digests": digests}), indent=1, allow_nan=False)
-    write_text(project.folder / "reports" / "search-confirmed.json", text + "\n", "report")
-    return confirmed
+    text = json.dumps(plain(result._asdict() | {"search": name, "digests": digests}), indent=1, allow_nan=False)
+    write_text(project.folder / paths.CONFIRMED, text + "\n", "report")
+    return result
 
 
 def _trial(
@@ -118,7 +111,9 @@ def _trial(
     name = create(search, identified(configuration, search, project), where, steps=0, join=True)
     study = optuna.load_study(study_name=name, storage=connect(where, known=True))
     if number is None and (number := chosen_trial(study)) is None:
-        raise InputError(f"search {study.study_name}: no complete trial satisfies all constraints; see --trial")
+        equals = ", ".join(str(trial.number) for trial in front(study))
+        why = f"no trial of the front stands out: {equals}" if equals else "no complete trial meets all constraints"
+        raise InputError(f"search {study.study_name}: {why}; choose: --trial N")
     known = {str(trial.number): trial for trial in study.get_trials(states=(TrialState.COMPLETE,))}
     if str(number) not in known:
         raise InputError(

@@ -109,8 +109,9 @@ def compare_arms(arms: Arms, baselines: Baselines, *, confidence: float, power: 
         tests = sum(p is not None for p, _ in corrected)
         for row, (p, least) in zip(family, corrected, strict=True):
             row = row._replace(p_holm=p, tests=0 if p is None else tests, detectable=least)
-            limits = {"detectable": least, "confidence": confidence, "margin": in_units(margin, metric)}
-            verdict = judge(row.paired, row.two_way, p_holm=p, **limits)
+            limit = in_units(margin, metric)
+            found, whole = row.paired, row.two_way
+            verdict = judge(found, whole, p_holm=p, detectable=least, confidence=confidence, margin=limit)
             rows.append(row._replace(verdict=verdict) if row.kind == "arm" else row)
     return rows
 
