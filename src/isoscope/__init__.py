@@ -1,6 +1,6 @@
 """isoscope: tracked experiments on the geometry of transformer representations.
 
-    isoscope.load("fusion")             # tables and figures of a study: `.tables`, `.views`, `.table(name)`, `.view(name)`
+    isoscope.load("fusion")             # a study: its `tables` and `views`, `table(name)`, `view(name)`
     isoscope.geometry(model, texts)     # measures of any model's hidden states
     isoscope.geometry                   # a package of functions of arrays
     isoscope.penalties                  # terms of a loss

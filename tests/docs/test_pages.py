@@ -150,7 +150,10 @@ def test_the_tutorial_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.M
     readme = Page("README.md")
     for block in readme.blocks("python"):
         block.evaluate()
-    assert {found["label"] for found in readme.namespace["classify"]("the app is slow but friendly")} <= {"happy", "angry"}
+    assert {found["label"] for found in readme.namespace["classify"]("the app is slow but friendly")} <= {
+        "happy",
+        "angry",
+    }
 
 
 def test_the_concepts_print_what_they_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

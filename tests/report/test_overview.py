@@ -1,10 +1,13 @@
 """The first screen's sentences come from the tables: other numbers give other sentences."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from isoscope.report import numbers
 from isoscope.report.overview import finding, overview, summary
+from isoscope.statistics.paired import Interval
 from isoscope.studies.arms import ArmRow
 from isoscope.studies.tables import Tables
 from report_material import Material, make
@@ -33,6 +36,9 @@ def test_a_reversed_effect_reverses_the_sentence(tmp_path: Path) -> None:
         said = finding(row(study, "fft"), study)
         assert said["word"] == "holds"
         assert f"Accuracy, fft against additive: {way}, " in said["text"]
+        assert (
+            overview(study)["answer"] == f"Accuracy, against additive: {'worse' if way == 'lower' else 'better'}: fft."
+        )
         best = "additive" if way == "lower" else "fft"
         assert overview(study)["best"].startswith(f"Highest mean, Accuracy: {best}, ")
         assert said in overview(study)["findings"]
@@ -55,6 +61,15 @@ def test_a_terminal_gets_the_same(tables: Tables) -> None:
     assert found["limits"] == overview(tables)["limits"]
 
 
+def test_the_interval_is_that_of_the_verdict(tables: Tables) -> None:
+    fft = row(tables, "fft")
+    assert fft.paired is not None
+    assert fft.paired.interval is not None
+    wide = fft._replace(two_way=Interval(-0.5, 0.5))
+    assert " [−0.500, +0.500] " in finding(wide, tables)["text"]
+    assert f"{numbers.interval(fft.paired.interval)} " in finding(fft._replace(two_way=None), tables)["text"]
+
+
 def test_what_holds_stands_first(tables: Tables) -> None:
     words = [one["word"] for one in overview(tables)["findings"]]
     assert words == sorted(words, key=["holds", "does not", "under-powered"].index)
@@ -66,5 +81,13 @@ def test_an_under_powered_difference_says_how_many_seeds_it_takes(tables: Tables
     count = sum(one.verdict is not None and one.verdict.word == "under-powered" for one in weak)
     (said, *_) = overview(tables)["limits"]
     assert count > 0
-    assert said.startswith(f"Under-powered: {count} of {len(weak)}. To find a difference of {tables.margin:g}: ")
-    assert "seeds" in said
+    start = f"Under-powered: {count} of {len(weak)}. Seeds in all, to find a difference: "
+    row = next(one for one in weak if one.verdict and one.verdict.word == "under-powered")
+    assert row.paired is not None
+    measured = abs(row.paired.mean)
+    wanted = (
+        rf"{row.arm}: about (\d+) for one as large as measured \({measured:.3f}\), about (\d+) for one of the margin "
+    )
+    found = re.match(re.escape(start) + wanted, said)
+    assert found
+    assert (int(found[1]) > int(found[2])) == (measured < tables.margin)

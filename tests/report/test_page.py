@@ -179,8 +179,8 @@ def test_one_arm_and_one_seed_compare_nothing(tmp_path: Path) -> None:
 
 def test_two_seeds_get_no_interval(tmp_path: Path) -> None:
     page = Outline(make(tmp_path, arms={"additive": 0.8, "fft": 0.7}, seeds=2).page())
-    assert "3 differences of arms with fewer than 3 paired seeds: no interval, so no verdict." in page.text
-    assert "2 seeds per arm: no verdict on any difference." in page.text
+    assert "3 differences of arms with fewer than 3 paired seeds: no interval, so under-powered." in page.text
+    assert "2 seeds per arm: every difference is under-powered." in page.text
     assert "Highest mean" not in page.text
     assert not re.search(r"\[[+−]0", page.text)
 

@@ -176,11 +176,11 @@ def test_sources_of_variance() -> None:
 
 
 def at_steps(arms: dict[str, float], value: str, **about: Any) -> pd.DataFrame:
-    """Rows of two seeds around each arm's value: the chosen epoch, an earlier snapshot and random weights at 0.3."""
+    """Rows of two seeds around each arm's value: the chosen epoch, an earlier snapshot, and random weights, a third."""
     shown = {"step-9": (9, True), "step-0": (0, False), "random": (None, False)}
     rows = [
         {"arm": arm, "seed": seed, "snapshot": name, "step": step, "best": best, **about}
-        | {value: mean + 0.01 * (2 * seed - 1) if best else 0.3}
+        | {value: mean + 0.01 * (2 * seed - 1) if best else 0.3 if name == "step-0" else mean / 3}
         for arm, mean in arms.items()
         for seed in (0, 1)
         for name, (step, best) in shown.items()
@@ -199,7 +199,8 @@ def test_what_a_probe_reads_of_the_last_layer(first: float, second: float) -> No
     (found,) = said([PROBING], probing=pd.concat(layers), baselines=baselines)
     assert found["text"] == (
         "Accuracy, held-out sentences, of a linear probe of the last layer: label: "
-        f"additive {first} ± 0.014, fft {second} ± 0.014; random weights 0.3; chance 0.5; "
+        f"additive {first} ± 0.014 (random weights {first / 3:.1f}), fft {second} ± 0.014 "
+        f"(random weights {second / 3:.1f}); chance 0.5; "
         "best baseline (TF-IDF) 0.75 (2 seeds; not tested)."
     )
     for silent in ({"task": "word order", "vectors": "words"}, {"score": np.nan}):
@@ -208,10 +209,12 @@ def test_what_a_probe_reads_of_the_last_layer(first: float, second: float) -> No
 
 @pytest.mark.parametrize("first, second", [(0.56, 0.32), (0.32, 0.56)])
 def test_flatness_of_fused_vectors(first: float, second: float) -> None:
-    fused = at_steps({"additive": first, "fft": second}, "flatness", part="fused", flatness_permuted=0.57)
+    fused = at_steps({"additive": first, "fft": second}, "flatness", part="fused")
+    fused["flatness_permuted"] = fused["arm"].map({"additive": 0.57, "fft": 0.58})
     rows = [fused, fused.assign(part="word", flatness=0.1)]
     (found,) = said([SPECTRUM], spectrum=pd.concat(rows))
     assert found["text"] == (
-        f"Spectral flatness of fused vectors: additive {first} ± 0.014, fft {second} ± 0.014; "
-        "hidden axes permuted 0.57; normal entries 0.561; convolution of normal entries 0.315 (2 seeds; not tested)."
+        f"Spectral flatness of fused vectors: additive {first} ± 0.014 (hidden axes permuted 0.57), "
+        f"fft {second} ± 0.014 (hidden axes permuted 0.58); "
+        "normal entries 0.561; convolution of normal entries 0.315 (2 seeds; not tested)."
     )

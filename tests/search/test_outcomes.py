@@ -87,11 +87,20 @@ def test_the_knee_by_hand() -> None:
     assert knee([], study.directions) is None
 
 
-def test_a_front_that_bends_away_has_its_knee_at_an_end() -> None:
-    study, _ = points([(0.9, 0.9), (0.0, 1.0), (1.0, 0.0)], ["minimize", "minimize"])
-    assert best(study) == 1
-    study, _ = points([(0.0, math.inf), (1.0, 5.0), (2.0, 1.0)], ["minimize", "minimize"])
-    assert best(study) == 1, "inf has no place on a scale"
+@pytest.mark.parametrize(
+    "values, number",
+    [
+        ([(0.9, 0.9), (0.0, 1.0), (1.0, 0.0)], None),
+        ([(0.0, 1.0), (1.0, 0.0)], None),
+        ([(0.0, 1.0), (0.0, 1.0)], 0),
+        ([(0.0, 3.0), (1.0, 2.0), (2.0, 1.0)], None),
+        ([(0.0, 3.0), (0.9, 2.0), (2.0, 1.0)], 1),
+        ([(0.0, math.inf), (1.0, 5.0), (2.0, 1.0), (1.1, 1.1)], 3),
+    ],
+    ids=["bends away", "two", "equal", "on the line", "before the line", "inf has no place on a scale"],
+)
+def test_a_front_suggests_a_trial_only_if_it_stands_out(values: list[tuple[float, float]], number: int | None) -> None:
+    assert best(points(values, ["minimize", "minimize"])[0]) == number
 
 
 def test_the_knee_is_farthest_from_the_line_between_the_ends() -> None:

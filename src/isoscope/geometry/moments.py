@@ -78,7 +78,9 @@ def as_spectrum(spectrum: npt.ArrayLike) -> Floats:
     values = np.asarray(spectrum, dtype=np.float64)
     if values.ndim != 1:
         shape = list(values.shape)
-        raise InputError(f"spectrum: expected one dimension, got an array of shape {shape}; of a cloud: spectrum(points)")
+        raise InputError(
+            f"spectrum: expected one dimension, got an array of shape {shape}; of a cloud: spectrum(points)"
+        )
     return values
 
 

@@ -55,7 +55,7 @@ def finding(row: ArmRow, tables: Tables) -> dict[str, str]:
     """Return the verdict's word and a sentence on the difference of an arm from the reference arm."""
     assert row.verdict is not None
     reference = next((one.arm for one in reversed(_before(row, tables)) if one.kind == "reference"), "the reference")
-    interval = row.two_way or (row.paired and row.paired.interval)  # the one that the verdict is on
+    interval = row.two_way or (row.paired and row.paired.interval)  # that of the verdict
     about = (row.verdict, row.difference, interval, len(row.paired_seeds), row.detectable)
     return sentence(Difference(title(row.metric), row.arm, reference, *about))
 

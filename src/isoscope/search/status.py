@@ -112,7 +112,9 @@ def in_words(one: Status) -> str:
 
 def in_detail(one: Status) -> str:
     """Several lines: that for a log, and the parameters of the best trials."""
-    told = {number: "; ".join(f"{name} {_short(value)}" for name, value in of.items()) for number, of in one.params.items()}
+    told = {
+        number: "; ".join(f"{name} {_short(value)}" for name, value in of.items()) for number, of in one.params.items()
+    }
     return "\n".join([in_words(one), *(f"  trial {number}: {params}" for number, params in told.items())])
 
 
