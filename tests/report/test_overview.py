@@ -65,9 +65,10 @@ def test_the_interval_is_that_of_the_verdict(tables: Tables) -> None:
     fft = row(tables, "fft")
     assert fft.paired is not None
     assert fft.paired.interval is not None
-    wide = fft._replace(two_way=Interval(-0.5, 0.5))
-    assert " [−0.500, +0.500] " in finding(wide, tables)["text"]
-    assert f"{numbers.interval(fft.paired.interval)} " in finding(fft._replace(two_way=None), tables)["text"]
+    for whole, shown in ((Interval(-0.5, 0.5), Interval(-0.5, 0.5)), (None, fft.paired.interval)):
+        changed = fft._replace(two_way=whole)
+        rows = [changed if one is fft else one for one in tables.comparison]
+        assert f" {numbers.interval(shown)} (" in finding(changed, tables._replace(comparison=rows))["text"]
 
 
 def test_what_holds_stands_first(tables: Tables) -> None:

@@ -167,12 +167,10 @@ def text_of(tables: Tables, manifests: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _design(bands: Mapping[str, Any]) -> str:
     """Return which scores generated text was designed for."""
-    said = {" below ": "_below", " between ": "_between"}
     parts = [
-        f"{name.removesuffix(end).replace('_', ' ')}{words}{' and '.join(map(str, found)) if end == '_between' else found}"
+        f"{name.replace('_', ' ')} {' and '.join(map(str, found)) if isinstance(found, list) else found}"
         for name, found in bands.items()
-        for words, end in said.items()
-        if name.endswith(end)
+        if name != "of"
     ]
     return f"{bands['of']}: {', '.join(parts)}"
 

@@ -23,8 +23,8 @@ CAPTIONS = {
     "front": (
         "Pareto front",
         "A dot is a complete trial; pale: it breaks a constraint. No trial beats a trial of the front in all"
-        " objectives. Ring: the suggested trial, farthest from the line between the front's ends (none if trials are equally"
-        " far, as two always are); this is not yet a finding.",
+        " objectives. Ring: the suggested trial, farthest from the line between the front's ends (none if trials are"
+        " equally far, as two always are); this is not yet a finding.",
     ),
     "importances": (
         "Parameter importances",
