@@ -91,14 +91,10 @@ def test_the_treebank_is_of_sentences_that_nobody_trains_on(generator: str, tmp_
     assert set(bank.tag) <= TAGS
 
 
-def test_the_word_task_means_the_trees_of_the_task_and_a_task_without_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_word_task_means_the_trees_of_the_task(tmp_path: Path) -> None:
     own = SimpleNamespace(treebank=SimpleNamespace(file="task", sentences=5))
     project = Project(tmp_path, tmp_path)
-    assert trees_of(own, "plain", tmp_path, project) is None  # type: ignore[arg-type]
-    assert "task 'plain' has no treebank" in capsys.readouterr().err
+    assert trees_of(own, tmp_path, project) is None  # type: ignore[arg-type]
     (tmp_path / TREEBANK).touch()
-    assert trees_of(own, "plain", tmp_path, project) == tmp_path / TREEBANK  # type: ignore[arg-type]
-    assert trees_of(SimpleNamespace(treebank=None), "plain", tmp_path, project) is None  # type: ignore[arg-type]
-    assert capsys.readouterr().err == ""
+    assert trees_of(own, tmp_path, project) == tmp_path / TREEBANK  # type: ignore[arg-type]
+    assert trees_of(SimpleNamespace(treebank=None), tmp_path, project) is None  # type: ignore[arg-type]

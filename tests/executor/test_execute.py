@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,19 @@ def test_each_is_done_in_a_process_of_its_own_and_no_more_than_asked_at_once(tmp
     times = [(float(began), float(ended)) for _, began, ended in notes]
     at_once = [sum(began <= moment < ended for began, ended in times) for moment, _ in times]
     assert max(at_once) == 2
+
+
+def test_what_several_say_alike_is_shown_once_and_counted(capfd: pytest.CaptureFixture[str]) -> None:
+    def do(progress: Progress, own: str) -> str:
+        progress.note("23 texts cut to 64 tokens")
+        progress.note(own)
+        return ""
+
+    run([Piece(name, partial(do, own=f"of {name}")) for name in "abc"])
+    said = capfd.readouterr().err
+    assert said.count("23 texts cut") == 2
+    assert "\n3 in all said: 23 texts cut to 64 tokens\n" in said
+    assert all(f"{name}: of {name}\n" in said for name in "abc")
 
 
 def test_one_that_is_killed_is_replaced_and_goes_on(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from isoscope.errors import InputError
 from isoscope.mirror import browsing
-from isoscope.mirror.browsing import NOTE, SEARCH
+from isoscope.mirror.browsing import NOTE, SEARCH, has_arms, runs_page
 from isoscope.mirror.fields import DIGEST as TAG
 from isoscope.mirror.fields import known_experiments
 from isoscope.mirror.mlflow import Server, connect
@@ -147,6 +147,13 @@ def test_experiments_are_of_training_runs_and_grouped_by_arm_unless_a_person_cho
     server.client.set_experiment_tag(experiment.experiment_id, "mlflow.experimentKind", "genai_development")
     Mirror(server).send(read(path))
     assert server.client.get_experiment("1").tags["mlflow.experimentKind"] == "genai_development"
+
+
+def test_only_experiments_of_studies_open_grouped_by_arm() -> None:
+    grouped = {name: has_arms(name) for name in ("fusion", "fusion/inside", "search-fusion")}
+    assert grouped == {"fusion": True, "fusion/inside": False, "search-fusion": False}
+    assert "by-arm" in runs_page("", "1")
+    assert "by-arm" not in runs_page("", "1", grouped=False)
 
 
 def test_no_group_mixes_settings_code_plugins_or_data() -> None:

@@ -1,5 +1,6 @@
 """Commands that analyse models: hidden states and the measures computed from them."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -240,4 +241,10 @@ def _over_cells(
             cluster=nodes,
         )
     shown = [str(folder) for folder in folders]
-    say({"folders": shown}, as_json, f"{verb} {study}: {', '.join(shown)}")
+    if len(shown) == 1:
+        where = shown[0]
+    else:
+        common = Path(os.path.commonpath(shown))
+        inside = common.is_relative_to(project.folder)
+        where = f"{len(shown)} cells: {common.relative_to(project.folder) if inside else common}"
+    say({"folders": shown}, as_json, f"{verb} {study}: {where}")

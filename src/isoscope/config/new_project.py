@@ -61,12 +61,16 @@ isoscope ui                          # all runs in MLflow, on 127.0.0.1
 
 
 class OwnTask(NamedTuple):
-    """A task: its name, the section `data` of its overlay, rows of its train split, and whether they have classes."""
+    """A task: its name, the section `data` of its overlay, rows of its train split, and whether they have classes.
+
+    `trees`: whether it has a treebank of its own.
+    """
 
     name: str
     data: Tree
     train_rows: int
     labelled: bool
+    trees: bool = False
 
 
 def source() -> Path:
@@ -137,7 +141,7 @@ def _params(origin: Path, task: OwnTask) -> str:
         "comparisons": dict.fromkeys(given["comparisons"]),
         "search": {"name": FIRST, "study": FIRST, "settings": ["quick"], "budget": {"trials": 4}},
         "training": {"epochs": epochs, "fraction": fraction, "snapshots": {"epochs": False}},
-        "extraction": {"share": 1.0, "sentences": 500},
+        "extraction": {"share": 1.0, "sentences": 500} | ({} if task.trees else {"treebank": None}),
     }
     if not task.labelled:
         merge(first, _LANGUAGE)

@@ -136,6 +136,7 @@ class _Pool:
         self._started, self._kills = dict[Process, float](), Counter[str]()
         self._signal, self._over, self._deadline, self._began = 0, False, 0.0, time.monotonic()
         self._tries, self._brief = (BRIEF_TRIES, BRIEF) if alike and nodes is None else (TRIES, float("inf"))
+        self._said = Counter[str]()
         self.results, self.failures = dict[str, str](), dict[str, Ending]()
 
     def run(self) -> None:
@@ -152,6 +153,9 @@ class _Pool:
         finally:
             for process in self._running:
                 process.stop(signal.SIGKILL)
+            for line, times in self._said.items():
+                if times > 1:
+                    self._screen.say(f"{times} in all said: {line}")
 
     def _start(self, piece: Piece) -> None:
         process: Process = Local(piece.do) if self._nodes is None else self._nodes.start(piece.do)
@@ -175,6 +179,12 @@ class _Pool:
                 process.stop(number)
         self._signal = number
 
+    def _tell_once(self, piece: Piece, line: str) -> None:
+        """Show a line with the piece's name; of pieces that say the same, the first."""
+        self._said[line] += not self._alike
+        if self._said[line] < 2:
+            self._screen.say(line if self._alike else f"{piece.name}: {line}")
+
     def _forget(self, process: Process) -> float:
         """Remove a process; return its age in seconds."""
         self._screen.running.pop(self._running.pop(process).name, None)
@@ -183,7 +193,7 @@ class _Pool:
     def _listen(self, process: Process, piece: Piece) -> None:
         ending = process.ending(TICK / len(self._running))
         for line in process.said():
-            self._screen.say(line if self._alike else f"{piece.name}: {line}")
+            self._tell_once(piece, line)
         if ending is None:
             if process.began:
                 self._screen.running[piece.name] = process.progress

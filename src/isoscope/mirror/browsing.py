@@ -107,11 +107,17 @@ def description(run: Run) -> str:
     return "\n\n".join(lines)
 
 
-def runs_page(server: str, known: str, *, search: str | None = None) -> str:
-    """Return the address of an experiment's table of training runs: those that a `search` finds, or all, grouped.
+def has_arms(experiment: str) -> bool:
+    """Return whether an experiment, by its name, holds the training runs of a study, which are grouped by arm."""
+    return "/" not in experiment and not experiment.startswith("search-")
+
+
+def runs_page(server: str, known: str, *, search: str | None = None, grouped: bool = True) -> str:
+    """Return the address of an experiment's table of runs: those that a `search` finds, or all, `grouped` by arm.
 
     `known`: the experiment's id. Without `runs` and the type, MLflow 3 shows its overview of traces and drops the rest.
     """
-    what: Mapping[str, str] = {"viewStateShareKey": _VIEW} if search is None else {"searchFilter": search}
+    view: Mapping[str, str] = {"viewStateShareKey": _VIEW} if grouped else {}
+    what = view if search is None else {"searchFilter": search}
     query = urlencode({"workflowType": "machine_learning", **what}, quote_via=quote, safe="")
     return f"{server}/#/experiments/{quote(known, safe='')}/runs?{query}"

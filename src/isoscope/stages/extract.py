@@ -63,7 +63,7 @@ def extract(
             raise InputError(f"{folder}: does not exist yet; run: {command}")
     of_training = read_output(trained).run
     check_trained_on(of_training.inputs, project, study.task, paths.trained(name, arm, seed), again)
-    bank = trees_of(extraction, study.task, data, project)
+    bank = trees_of(extraction, data, project)
     files = file_md5s(trained)
     # The text of a model card changes no hidden state.
     of_model = {file: md5 for file, md5 in files.items() if Path(file).name != CARD}
@@ -127,6 +127,8 @@ def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees:
         seed=seed,
     )
     bank = None
+    if extraction.treebank is not None and trees is None:
+        print("the task has no treebank: part of speech and tree depth are not probed", file=sys.stderr)
     if extraction.treebank is not None and trees is not None:
         bank = treebank.read(
             trees,
@@ -215,16 +217,10 @@ def _tokenizer(trained: Path) -> tuple[tokens.WordPieces, int]:
     return tokens.load(folder), int(settings["model_max_length"])
 
 
-def trees_of(extraction: Extraction, task: str, data: Path, project: paths.Project) -> Path | None:
-    """Return the file of the treebank that `extraction` names; None without a treebank.
-
-    If the task has no treebank of its own, print a note and return None.
-    """
+def trees_of(extraction: Extraction, data: Path, project: paths.Project) -> Path | None:
+    """Return the file of the treebank that `extraction` names; None without one."""
     if extraction.treebank is None:
         return None
     if extraction.treebank.file != OWN:
         return treebank.find(extraction.treebank.file, project.folder)
-    if (data / TREEBANK).is_file():
-        return data / TREEBANK
-    print(f"task {task!r} has no treebank: part of speech and tree depth are not probed", file=sys.stderr)
-    return None
+    return data / TREEBANK if (data / TREEBANK).is_file() else None

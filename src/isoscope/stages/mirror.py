@@ -15,7 +15,7 @@ from typing import Any
 
 from isoscope.errors import InputError
 from isoscope.guard import die_with
-from isoscope.mirror.browsing import runs_page
+from isoscope.mirror.browsing import has_arms, runs_page
 from isoscope.mirror.fields import LOCAL, address, known_experiments, read_notes
 from isoscope.paths import PARTS, Project
 from isoscope.runs import follower
@@ -152,7 +152,7 @@ def serve(project: Project, port: int) -> int:
         "UVICORN_APP_DIR": str(project.runs.parent),
     }
     here = f"http://127.0.0.1:{port}"
-    links = [f"  {one.name}: {runs_page(here, one.experiment_id)}" for one in shown]
+    links = [f"  {one.name}: {runs_page(here, one.experiment_id, grouped=has_arms(one.name))}" for one in shown]
     print("\n".join([f"MLflow on {here} (Ctrl-C stops it)", *links]), flush=True)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with subprocess.Popen(command, env=environment, start_new_session=True) as process:

@@ -80,7 +80,7 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
 def _generated() -> OwnTask:
     source = {"kind": "embedded", "generator": "sentiment", "size": GENERATED, "difficulty": 2, "seed": 0}
     rows = round(GENERATED * (1 - 2 * embedded.HELD_OUT))
-    return OwnTask("sentiment", {"source": source}, rows, labelled=True)
+    return OwnTask("sentiment", {"source": source}, rows, labelled=True, trees=True)
 
 
 def _local(text: Path, column: str, label: str | None) -> OwnTask:

@@ -30,7 +30,8 @@ def write_nothing(stage: str, name: str, project: paths.Project) -> None:
     """Write the empty outputs of a stage for a study that does not ask for it: DVC expects every output."""
     target = project.folder / paths.analysed(name)
     tables, figures = LOOKS[stage]
-    with replacing(target / tables, "table"), replacing(target / figures, "table") as drawn:
+    with replacing(target / tables, "table") as empty, replacing(target / figures, "table") as drawn:
+        write_text(empty / "nothing.txt", "No runs to show\n", "table")  # DVC warns of a folder without files
         write_text(drawn / "nothing.svg", _NOTHING, "table")
     if stage == "explore":
         write_text(target / "layers.csv", "figure,arm,layer,step,mean,sd,n\n", "table")
