@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
@@ -19,6 +19,7 @@ from isoscope.figures.style import (
     INK,
     legend_below,
     named,
+    shade,
     style,
     to_png,
     to_svg,
@@ -55,6 +56,11 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("colour", [*ARM_COLOURS, HATCH])
 def test_contrast_with_the_page(colour: str, page: str) -> None:
     assert contrast(colour, page) >= 3.0
+
+
+@pytest.mark.parametrize("count", [1, 2, 6, 12])
+def test_contrast_of_lines_in_order(count: int) -> None:
+    assert min(contrast(to_hex(shade(place, count)["color"]), "#ffffff") for place in range(count)) >= 3.0
 
 
 def test_contrast_of_text() -> None:

@@ -21,7 +21,7 @@ def captions(folder: Path) -> dict[str, str]:
     """Return captions by the title in the picture, in order."""
     found = read_inside(folder, key="a")
     assert found is not None
-    assert all(f">{one.caption}</title>" in one.picture for one in found["drawings"])
+    assert all(f">{one.title}" in one.picture for one in found["drawings"])
     return {one.caption: str(one.picture) for one in found["drawings"]}
 
 

@@ -22,15 +22,17 @@ pytestmark = pytest.mark.chromium
 TOO_WIDE = """() => [...document.querySelectorAll("body *")].filter(e =>
   !e.closest(".scroll > *") && !e.classList.contains("skip") && e.getBoundingClientRect().right > innerWidth + 1
 ).map(e => e.outerHTML.slice(0, 80))"""
-# Luminance contrast of an element's colour with the page's background (WCAG 2).
+# Luminance contrast of an element's colour with the background behind it (WCAG 2).
 CONTRAST = """selector => {
   const light = colour => {
     const part = colour.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
       .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
     return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
   };
-  const page = light(getComputedStyle(document.body).backgroundColor);
   return [...document.querySelectorAll(selector)].map(e => {
+    let ground = e;
+    while (getComputedStyle(ground).backgroundColor === "rgba(0, 0, 0, 0)") ground = ground.parentElement;
+    const page = light(getComputedStyle(ground).backgroundColor);
     const style = getComputedStyle(e);
     const ink = light(e instanceof SVGElement ? style.fill : style.color);
     return (Math.max(ink, page) + 0.05) / (Math.min(ink, page) + 0.05);
@@ -238,3 +240,96 @@ def test_arms_and_seeds_of_curves_are_switched_off_and_on(file: Path) -> None:
         assert left == [one for one in every if "arm:fft" not in one and "/seed:1" not in one]
         figure.get_by_label("fft", exact=True).check()
         assert figure.locator("[id*='-arm:']").evaluate_all(visible) == [one for one in every if "/seed:1" not in one]
+
+
+def test_figures_stand_on_white_in_dark_mode_too(file: Path) -> None:
+    with opened(file, dark=True) as seen:
+        grounds = "all => all.map(one => getComputedStyle(one).backgroundColor)"
+        assert set(seen.page.locator(".drawing, .preview").evaluate_all(grounds)) == {"rgb(255, 255, 255)"}
+        assert seen.page.locator("body").evaluate_all(grounds) != ["rgb(255, 255, 255)"]
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_what_scrolls_says_so_and_only_that_is_a_stop(file: Path, width: int) -> None:
+    with opened(file, width=width) as seen:
+        boxes = """all => all.filter(box => box.checkVisibility()).map(box => [box.scrollWidth > box.clientWidth + 1,
+          box.tabIndex === 0, getComputedStyle(box, "::before").content.includes("Scroll")])"""
+        seen.page.wait_for_function(
+            "!document.querySelector('table').closest('.scroll').matches(':not(.scrolls)[tabindex]')"
+        )
+        found = seen.page.locator("div.scroll").evaluate_all(boxes)
+        assert all(len({*box}) == 1 for box in found)
+        assert any(scrolls for scrolls, *_ in found) or width > 400
+
+
+def test_a_caption_keeps_its_distance_from_the_border(file: Path) -> None:
+    with opened(file, width=1000) as seen:  # with the side bar, a table is much narrower than the window
+        box = seen.page.locator(".scroll:has(table)").first
+        box.evaluate("e => { e.querySelector('table').style.width = '200%' }")
+        outer, inner = box.bounding_box(), box.locator("caption span").first.bounding_box()
+        assert outer is not None
+        assert inner is not None
+        assert inner["x"] - outer["x"] >= 10
+        assert outer["x"] + outer["width"] - inner["x"] - inner["width"] >= 10
+
+
+def test_a_narrow_screen_has_its_contents_at_hand(file: Path) -> None:
+    with opened(file, width=400) as seen:
+        seen.page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        contents = seen.page.get_by_role("button", name="Contents")
+        expect(contents).to_be_in_viewport()
+        link = seen.page.locator("nav").get_by_role("link", name="Which differences hold?")
+        expect(link).to_be_hidden()
+        contents.click()
+        link.click()
+        expect(link).to_be_hidden()
+        expect(seen.page.locator("#study-fusion-differences")).to_be_in_viewport()
+        picture = seen.page.locator(".preview svg").first.bounding_box()
+        assert picture is not None
+        assert picture["width"] >= 600, "its labels can be read"
+
+
+def test_paper_has_no_folds_and_nothing_to_click(material: Material, inside: Inside, tmp_path: Path) -> None:
+    path = tmp_path / "index.html"
+    path.write_text(material.page(folders={"fusion": inside()}), "utf-8")
+    with opened(path) as seen:
+        seen.page.emulate_media(media="print")
+        for gone in (".explorer", "nav", ".tools", ".skip", ".contents", "details:not(.settings)"):
+            assert seen.page.locator(gone).count() > 0, gone
+            assert seen.page.locator(f"{gone}:visible").count() == 0, gone
+        assert not seen.page.get_by_text("Move the sliders").is_visible()
+        first = seen.page.locator("figcaption details").first
+        first.evaluate("fold => { fold.open = true }")
+        expect(first.locator(".origin")).to_be_visible()
+
+
+def test_a_table_that_was_left_behind_does_not_replace_the_page(
+    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isoscope.report.drawing.MOST", 10)
+    path = tmp_path / "index.html"
+    path.write_text(material.page(), "utf-8")  # without data/
+    with opened(path) as seen:
+        seen.page.locator("figcaption summary").first.click()
+        with seen.page.expect_popup():
+            seen.page.get_by_role("link", name="(in data/, beside this page)").first.click()
+        assert seen.page.url == path.as_uri()
+        assert seen.page.locator("h1").is_visible()
+
+
+def test_a_figure_is_a_single_stop_and_chapters_are_skipped(file: Path) -> None:
+    with opened(file, width=1400) as seen:
+        stops = """figure => [...figure.querySelectorAll("a, button, summary, [tabindex]")]
+          .filter(e => e.checkVisibility()).length"""
+        seen.page.wait_for_function("!document.querySelector('.drawing').hasAttribute('tabindex')")
+        assert {figure.evaluate(stops) for figure in seen.page.locator("figure").all()} == {1}
+        skip = seen.page.get_by_role("link", name="Skip to: Study fusion")
+        skip.focus()
+        expect(skip).to_be_in_viewport()
+        seen.page.keyboard.press("Enter")
+        expect(seen.page.locator("#study-fusion")).to_be_in_viewport()
+        seen.page.keyboard.press("Tab")
+        assert (
+            seen.page.evaluate("document.activeElement.closest('section').getAttribute('aria-labelledby')")
+            == "study-fusion"
+        )

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from finished_runs import write_run
-from isoscope.figures.style import INK, to_svg
+from isoscope.figures.style import to_svg
 from isoscope.report.drawing import inline
 from isoscope.studies.curves import bands, curves
 from isoscope.studies.scored import training_curves
@@ -47,9 +47,7 @@ def test_styles_are_kept_as_classes(drawing: str) -> None:
     root = ElementTree.fromstring(inline(drawing, key="a", title="t", description="d"))
     after = Counter(rules[name] for element in root.iter() if (name := element.get("class")))
     styles = (element.get("style", "url(") for element in ElementTree.fromstring(drawing).iter())
-    plain = (
-        re.sub(r";? *$|(?<=[:;]) +", "", style).replace(INK, "currentColor") for style in styles if "url(" not in style
-    )
+    plain = (re.sub(r";? *$|(?<=[:;]) +", "", style) for style in styles if "url(" not in style)
     before = Counter(plain)
     assert after == before
     assert len(rules) > 5
@@ -79,13 +77,6 @@ def test_every_reference_is_to_an_id_of_its_own(drawing: str) -> None:
     used = re.findall(r'(?:url\(#|href="#)([^")]+)', svg)
     assert used
     assert set(used) <= set(ids(svg))
-
-
-def test_ink_follows_the_page(drawing: str) -> None:
-    svg = inline(drawing, key="a", title="t", description="d")
-    assert INK in drawing
-    assert INK not in svg
-    assert "currentColor" in svg
 
 
 def test_nothing_that_reaches_beyond_the_figure(drawing: str) -> None:

@@ -26,7 +26,7 @@ ARM_COLOURS = ("#0080c0", "#d55e00", "#009e73", "#b5519f", "#a67c00", "#5b86b0",
 ARM_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 """Markers in addition to colours, so that no curve depends on colour alone."""
 INK = "#1b1f24"
-"""Colour of text, axes and grid; a page may replace it by its own."""
+"""Colour of text, axes and grid."""
 HATCH = "#8a8f96"
 """Colour of cells and panels without a number; visible on a white and on a dark page."""
 SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
@@ -106,8 +106,11 @@ def look(index: int) -> dict[str, Any]:
 
 
 def shade(place: int, count: int) -> dict[str, Any]:
-    """Return `color` and `marker` of line `place` of `count` lines in order, such as layers: from dark to light."""
-    colour = colormaps[SEQUENTIAL](0.12 + 0.76 * place / max(count - 1, 1))
+    """Return `color` and `marker` of line `place` of `count` lines in order, such as layers: from dark to light.
+
+    The lightest has a contrast of 3 : 1 on white.
+    """
+    colour = colormaps[SEQUENTIAL](0.58 * place / max(count - 1, 1))
     return {"color": colour, "marker": ARM_MARKERS[place % len(ARM_MARKERS)]}
 
 

@@ -1,4 +1,4 @@
-"""Prepare figures for the page: SVG with unique ids and the page's text colour, captions, descriptions."""
+"""Prepare figures for the page: small SVG with unique ids, captions, descriptions."""
 
 import gzip
 import re
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from isoscope.errors import InputError
-from isoscope.figures.style import INK, WIDTH
+from isoscope.figures.style import WIDTH
 from isoscope.paths import LARGE_TABLES
 from isoscope.report.compact import REFERENCE, SVG, compact
 from isoscope.studies.findings import Finding
@@ -44,7 +44,7 @@ def inline(
     """Return `svg`, as `figures.style.to_svg` writes it, for a page that holds several figures.
 
     - It is made small (`compact`), and its ids are unique on the page.
-    - Ink becomes the page's text colour. The page sets the size.
+    - The page sets the size.
     - A screen reader reads `title` and `description`.
     - `parts`: name (`gid`) of a part → what it is, for the pointer; the keyboard and screen readers find the `stops`.
 
@@ -65,8 +65,6 @@ def inline(
             element.attrib.update({"tabindex": "0", "role": "img"})
         _insert(element, "title", parts[element.attrib["id"]])
     _own_ids(root, key)
-    for element in root.iter():
-        element.text = element.text and element.text.replace(INK, "currentColor")
     for name in ("width", "height"):
         root.attrib.pop(name, None)
     held = root.findall(".//*[@tabindex]")
@@ -160,7 +158,8 @@ class Drawing(NamedTuple):
 
 def drawing(one: Picture, svg: str, *, key: str, beside: str = "") -> Drawing:
     """Return a view's figure, already drawn as `svg`, for the page. `key` makes ids unique; `beside`: see `Drawing`."""
-    picture = inline(svg, key=key, title=one.caption, description=one.spoken)
+    title = SENTENCE.split(one.caption, 1)[0]  # the whole caption is below the figure
+    picture = inline(svg, key=key, title=title, description=one.spoken)
     tables = {
         name: packed(rows) for name, rows in zip(one.view.needs, one.table, strict=False)
     }  # a view may keep fewer

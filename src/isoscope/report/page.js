@@ -6,13 +6,12 @@ const save = (blob, name) => {
 };
 const button = (text, act) => Object.assign(document.createElement("button"), { type: "button", textContent: text, onclick: act });
 
-// A figure as a file of its own: ink and background are those of the page.
+// A figure as a file of its own, on the white ground that it is drawn for.
 const standalone = (svg) => {
   const copy = svg.cloneNode(true), [, , width, height] = svg.getAttribute("viewBox").split(" ");
-  const { color } = getComputedStyle(svg), { backgroundColor } = getComputedStyle(document.body);
   copy.setAttribute("width", width);
   copy.setAttribute("height", height);
-  copy.setAttribute("style", `color: ${color}; background: ${backgroundColor}; stroke-linejoin: round; stroke-linecap: butt`);
+  copy.setAttribute("style", "background: #ffffff; stroke-linejoin: round; stroke-linecap: butt");
   return new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
 };
 const png = async (svg, name) => {
