@@ -160,15 +160,18 @@ def test_the_filter_shows_what_has_all_words(file: Path) -> None:
 def test_an_arm_is_hidden_and_shown_by_the_keyboard(file: Path) -> None:
     with opened(file) as seen:
         curves = seen.page.locator("#study-fusion-training [id*='-arm:fft']")
-        assert curves.count() == 14, "line and band of two splits, and three seeds, in two panels"
+        assert curves.count() == 16, (
+            "in two panels a line and band of two splits, and three seeds; a legend's mark and text"
+        )
         shown = "parts => parts.filter(part => getComputedStyle(part).visibility === 'visible').length"
-        assert curves.evaluate_all(shown) == 14
+        assert curves.evaluate_all(shown) == 16
+        assert "fft, n = 3" in curves.all_text_contents()[-1]
         seen.page.get_by_label("fft", exact=True).first.focus()
         seen.page.keyboard.press("Space")
         assert curves.evaluate_all(shown) == 0
-        assert seen.page.locator("#study-fusion-training [id*='-arm:additive']").evaluate_all(shown) == 14
+        assert seen.page.locator("#study-fusion-training [id*='-arm:additive']").evaluate_all(shown) == 16
         seen.page.keyboard.press("Space")
-        assert curves.evaluate_all(shown) == 14
+        assert curves.evaluate_all(shown) == 16
 
 
 def test_a_figure_and_its_data_are_downloads(file: Path, material: Material, tmp_path: Path) -> None:
@@ -230,6 +233,7 @@ def test_a_trial_of_the_front_is_read_by_pointer_and_keyboard(tmp_path: Path, ma
 def test_arms_and_seeds_of_curves_are_switched_off_and_on(file: Path) -> None:
     with opened(file, width=1280) as seen:
         figure = seen.page.locator("#study-fusion-training")
+        assert figure.get_by_text("mean, band and n are of all seeds").is_visible()
         visible = "parts => parts.filter(part => part.getAttribute('visibility') !== 'hidden').map(part => part.id)"
         every = figure.locator("[id*='-arm:']").evaluate_all(visible)
         assert any("/seed:1" in name for name in every)

@@ -235,6 +235,7 @@ def legend_below(figure: Figure, handles: Sequence[Artist], *, columns: int, siz
     """Add a legend below the panels, with as many columns as fit into the figure's width, at most `columns`.
 
     To be called within `style`. With fewer columns, the figure grows in height. `more`: options of `Figure.legend`.
+    An entry has the name (`gid`) of its handle, so that the report hides it with its curves.
     """
     renderer = FigureCanvasAgg(figure).get_renderer()
     heights = []
@@ -245,6 +246,9 @@ def legend_below(figure: Figure, handles: Sequence[Artist], *, columns: int, siz
         if count == 1 or box.width <= figure.bbox.width - MARGIN * figure.dpi:
             break
         made.remove()
+    for handle, *parts in zip(handles, made.legend_handles, made.get_texts(), strict=True):
+        for part in filter(None, parts):
+            part.set_gid(handle.get_gid() if isinstance(handle, Artist) else None)  # error bars have no name
     figure.set_figheight(figure.get_figheight() + (heights[-1] - heights[0]) / figure.dpi)
     return made
 

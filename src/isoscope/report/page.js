@@ -61,7 +61,7 @@ for (const figure of document.querySelectorAll("figure:has(.tools)")) {
     const names = [...new Set(curves.map((curve) => curve[kind]).filter((name) => name !== undefined))];
     if (names.length < 2) continue;
     const choice = Object.assign(document.createElement("fieldset"), { className: "arms" });
-    choice.append(Object.assign(document.createElement("legend"), { textContent: kind === "arm" ? "Arms shown" : "Seeds shown" }));
+    choice.append(Object.assign(document.createElement("legend"), { textContent: kind === "arm" ? "Arms shown" : "Seeds shown as thin lines; mean, band and n are of all seeds" }));
     for (const name of names) {
       const label = document.createElement("label");
       const box = Object.assign(document.createElement("input"), { type: "checkbox", checked: true });

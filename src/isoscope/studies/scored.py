@@ -61,7 +61,7 @@ def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame | None = None) -> F
         axes.margins(x=0.03)
         axes.set(title=title_of(quantity), xlabel="Epoch")
     handles = [
-        Line2D([], [], label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}", **look(index))
+        Line2D([], [], label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}", gid=arm_name(arm), **look(index))
         for index, arm in enumerate(arms)
     ]
     handles += [Line2D([], [], color=INK, linestyle=DASHES[split], label=text) for split, text in KEYS.items()]

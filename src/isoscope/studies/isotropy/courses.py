@@ -71,6 +71,8 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.set_title(wrapped(label, WIDTH / PANELS - 0.4, size=8, lines=3), fontsize=8)
         axes.set_xlabel(across, fontsize=8)
+    for arm, handle in zip(arms, handles, strict=True):
+        handle.set_gid(arm_name(arm))
     legend_below(drawing, handles, columns=2)
     return drawing
 
