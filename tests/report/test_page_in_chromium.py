@@ -137,26 +137,6 @@ def grave(page: Page) -> list[str]:
     return [one["id"] for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
 
 
-def test_the_filter_shows_what_has_all_words(file: Path) -> None:
-    with opened(file) as seen:
-        rows = seen.page.locator("#content tbody tr:visible")
-        everything = rows.count()
-        seen.page.fill("#filter", "fft accuracy")
-        texts = [row.lower() for row in seen.page.locator(".findings li:visible").all_inner_texts()]
-        assert texts
-        section = seen.page.locator("section[aria-labelledby=study-fusion] .findings li:visible").all_inner_texts()
-        assert len(section) == 1
-        assert "accuracy, fft against" in section[0].lower()
-        table = seen.page.locator("section[aria-labelledby=study-fusion] table").first
-        assert table.locator("tbody tr:visible").all_inner_texts()[1].startswith("additive"), "the reference stays"
-        assert "F1" not in table.locator("th[scope=rowgroup]:visible").all_inner_texts()
-        seen.page.fill("#filter", "nothing is called this")
-        assert seen.page.locator("#matches").inner_text() == "0 figures, findings and rows"
-        assert seen.page.locator("figure:visible").count() == 0
-        seen.page.fill("#filter", "")
-        assert rows.count() == everything
-
-
 def test_an_arm_is_hidden_and_shown_by_the_keyboard(file: Path) -> None:
     with opened(file) as seen:
         curves = seen.page.locator("#study-fusion-training [id*='-arm:fft']")

@@ -1,4 +1,5 @@
-// The page works without this script. It adds: a filter, downloads as SVG, PNG and plain CSV, and arms that can be hidden.
+// The page works without this script. It adds: downloads as SVG, PNG and plain CSV, arms that can be hidden, signs of
+// what scrolls, and fewer stops for the keyboard. filter.js adds the filter.
 const save = (blob, name) => {
   const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
   link.click();
@@ -44,7 +45,7 @@ for (const figure of document.querySelectorAll("figure:has(.tools)")) {
       const row = document.getElementById(part.id.replace(/^.*-trial:/, "trial-").replace(/~\d+$/, ""));
       part.addEventListener("pointerenter", tell);
       part.addEventListener("focus", tell);
-      if (row) part.addEventListener("click", () => row.scrollIntoView({ block: "center" }));
+      if (row) part.addEventListener("click", () => { location.hash = row.id; });
     }
   }
   // Curves are named by their arm: `…-arm:additive`, `…-arm:additive~2`; thin curves by their seed too: `…/seed:0`.
@@ -73,42 +74,24 @@ for (const figure of document.querySelectorAll("figure:has(.tools)")) {
   }
 }
 
-// Paper shows what is in folds.
-addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((fold) => { fold.open = true; }));
+// Only what scrolls says so and is a stop of the keyboard.
+const scrolls = new ResizeObserver((entries) => {
+  for (const box of new Set(entries.map((entry) => entry.target.closest(".scroll")))) {
+    const wider = box.scrollWidth > box.clientWidth + 1;
+    box.classList.toggle("scrolls", wider);
+    if (wider) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
+});
+for (const box of document.querySelectorAll(".scroll")) [box, box.firstElementChild].forEach((part) => scrolls.observe(part));
 
-// Show only figures, rows and findings that have every word of the filter, in their text or a heading above them.
-// A table keeps its reference rows; the side bar keeps what leads to something.
-const filter = document.querySelector("#filter"), matches = document.querySelector("#matches");
-if (filter) {
-  filter.closest(".filter").hidden = false;
-  const text = (element) => (element ? element.textContent.toLowerCase() : "");
-  filter.addEventListener("input", () => {
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const fits = (...parts) => words.every((word) => parts.some((part) => part.includes(word)));
-    let shown = 0;
-    for (const part of document.querySelectorAll("section.part")) {
-      const heading = text(part.querySelector("h2"));
-      let kept = 0;
-      for (const body of part.querySelectorAll("tbody")) {
-        const rows = [...body.rows], group = text(body.querySelector("th[scope=rowgroup]"));
-        const wanted = rows.filter((row) => !row.querySelector("th[scope=rowgroup]") && fits(text(row), group, heading));
-        for (const row of rows) {
-          const frame = row.querySelector("th[scope=rowgroup]") || text(row).includes("reference");
-          row.hidden = words.length > 0 && !wanted.includes(row) && !(frame && wanted.length);
-        }
-        kept += wanted.length;
-      }
-      for (const piece of part.querySelectorAll("figure, .card, section > .findings > li")) {
-        piece.hidden = !fits(text(piece), piece.matches(".card") ? "" : heading);
-        kept += !piece.hidden;
-      }
-      part.hidden = words.length > 0 && !kept;
-      shown += kept;
-    }
-    for (const link of document.querySelectorAll("nav li a")) {
-      const there = document.querySelector(link.hash)?.closest("section");
-      link.parentElement.hidden = Boolean(there?.hidden);
-    }
-    matches.textContent = words.length ? `${shown} figures, findings and rows` : "";
-  });
-}
+// The keyboard leaves a chapter at its start.
+const chapters = [...document.querySelectorAll("#content > section")];
+chapters.slice(0, -1).forEach((chapter, place) => {
+  const next = chapters[place + 1].querySelector("h2");
+  chapter.prepend(Object.assign(document.createElement("a"), { className: "skip", href: `#${next.id}`, textContent: `Skip to: ${next.textContent}` }));
+});
+
+// The side bar of a narrow screen closes behind its links.
+const contents = document.querySelector("#contents");
+contents.addEventListener("click", (event) => event.target.closest("a") && contents.hidePopover?.());
