@@ -1,6 +1,7 @@
 """The page in a browser: drawn, legible, and no wider than the screen."""
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from report_material import Material
 from search_material import searched, write_search
 
 pytestmark = pytest.mark.chromium
+Inside = Callable[..., Path]
 
 # Boxes wider than the window, outside what scrolls by itself.
 TOO_WIDE = """() => [...document.querySelectorAll("body *")].filter(e =>
@@ -127,6 +129,8 @@ def test_a_wide_table_scrolls_with_the_keyboard(file: Path) -> None:
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_no_serious_fault(file: Path, width: int, dark: bool) -> None:
     with opened(file, width=width, dark=dark) as seen:
+        if width == 400:
+            seen.page.get_by_role("button", name="Contents").click()
         assert grave(seen.page) == []
         seen.page.evaluate("filter.labels[0].remove(); filter.placeholder = ''")
         assert grave(seen.page) == ["label"], "negative control: a field without a label"
@@ -157,6 +161,7 @@ def test_an_arm_is_hidden_and_shown_by_the_keyboard(file: Path) -> None:
 def test_a_figure_and_its_data_are_downloads(file: Path, material: Material, tmp_path: Path) -> None:
     with opened(file) as seen:
         figure = seen.page.locator("#study-fusion-training")
+        figure.get_by_text("Downloads").click()
         for name, start in (("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("CSV", b"study,arm,metric")):
             with seen.page.expect_download() as got:
                 figure.get_by_text("CSV of bands" if name == "CSV" else name, exact=True).click()
