@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )) --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run ui docs test faults suite check lint types floors contracts bench minilm cluster hf lock clean
+.PHONY: help install run ui docs wheel test faults suite check lint types floors contracts bench minilm cluster hf lock clean
 
 help:  ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -21,6 +21,9 @@ ui: .venv/.project  ## browse the runs in MLflow on 127.0.0.1
 
 docs: .venv/.project  ## build the documentation as a site that is readable offline (site/index.html)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+wheel: .venv/.project  ## build the package, which needs no checkout (dist/)
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 test: .venv/.project  ## run the tests; the summary names skipped tests
 	$(PYTEST) --dist loadfile --no-loadscope-reorder

@@ -90,6 +90,7 @@ def test_its_commands_need_no_checkout(environment: Environment) -> None:
     environment.run("isoscope", "check")
     environment.run("isoscope", "profile", "--reset")
     assert environment.run("git", "status", "--porcelain").out == ""
+    assert environment.run("isoscope", "docs", "new").out.startswith("# A project of your own\n")
     refused = environment.run("isoscope", "new", ".", code=2)
     assert refused.err.count("\n") == 1
     assert "give a new or empty folder" in refused.err

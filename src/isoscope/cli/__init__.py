@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from isoscope.cli import (
+    docs_command,
     export_command,
     inspection,
     new_command,
@@ -24,6 +25,7 @@ from isoscope.guard import StoppedError, rank, run_own_tree, world_size
 
 __all__ = [
     "app",
+    "docs_command",
     "export_command",
     "inspection",
     "main",

@@ -41,5 +41,6 @@ def new(
         *([] if folder.resolve() == Path.cwd() else [f"  cd {folder}"]),
         "  isoscope repro    # prepare, train, search, analyse; then see reports/index.html",
         "  isoscope ui       # the runs in MLflow",
+        "  isoscope docs     # the documentation",
     ]
     say({"folder": str(folder), "task": made.task, "notes": made.notes}, as_json, "\n".join(lines))

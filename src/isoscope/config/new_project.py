@@ -36,7 +36,7 @@ _HEAD = """\
 # yaml-language-server: $schema=params.schema.json
 # All numbers of the project. Settings of one choice are in an overlay: variants/<axis>/<value>.yaml.
 # To set a number for one command: isoscope train STUDY ARM --seed 0 -S training.epochs=2
-# Pages named docs/… are in isoscope's repository.
+# To read a page named docs/NAME.md: isoscope docs NAME
 """
 _README = """\
 # {name}
@@ -48,6 +48,7 @@ isoscope check                       # validate all files
 isoscope repro                       # prepare, train, search, analyse: reports/index.html
 isoscope train STUDY ARM --seed 0    # train one run
 isoscope ui                          # all runs in MLflow, on 127.0.0.1
+isoscope docs                        # list the pages of the documentation; isoscope docs tutorial
 ```
 
 | file | content |
