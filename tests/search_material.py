@@ -124,6 +124,7 @@ def write_search(folder: Path, study: Study, *, least: int = 10, drawn: bool = T
         "saved": saved_by_pruning(study)._asdict(),
         "best_params": marked.params if marked else {},
         "digest": DIGEST,
+        "identity": {"inputs": {"data": "5b7c88c5"}},
     }
     (folder / "study.json").write_text(json.dumps(facts | changed), "utf-8")
     (folder / "figures").mkdir()

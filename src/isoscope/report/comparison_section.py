@@ -1,14 +1,14 @@
 """Collect what the page shows of a comparison of studies: its figures, and where they come from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from isoscope.config.comparing import Comparison
 from isoscope.config.tree import read_yaml
-from isoscope.paths import COMPARED, RESULTS
+from isoscope.paths import COMPARED, RESULTS, trained
 from isoscope.report.drawing import by_question, numbered, read_drawings, reading
-from isoscope.report.runs import SHORT
+from isoscope.report.runs import SHORT, RunRow, made_of
 from isoscope.report.sentences import of_figures
 from isoscope.runs.restored import CONFIG
 from isoscope.studies.comparisons import COMPARISONS
@@ -16,15 +16,29 @@ from isoscope.studies.view import StoredTables
 
 
 def show_comparison(
-    name: str, section: Comparison, folder: Path, *, keys: Mapping[str, str], chapter: int
+    name: str,
+    section: Comparison,
+    folder: Path,
+    *,
+    keys: Mapping[str, str],
+    rows: Mapping[str, Sequence[RunRow]],
+    chapter: int,
 ) -> dict[str, Any]:
-    """Return everything the template needs of a comparison. `keys`: study → id of its section on the page.
+    """Return everything the template needs of a comparison.
+
+    `keys`: study → id of its section on the page. `rows`: study → its runs, of which the page names those that were
+    read.
 
     Figures have numbers of the `chapter`. `folder`: where `isoscope compare` wrote. Raises `InputError` for missing or
     damaged files.
     """
     key, kind, tables = f"comparison-{name}", COMPARISONS[section.kind], folder / COMPARED
     run = read_yaml(tables, Path(CONFIG))
+    folders = {Path(*Path(path).parts[:4]) for path in run["inputs"]}
+    read = {
+        study: [row for row in rows[study] if trained(study, row["run"].arm, row["run"].seed) in folders]
+        for study in section.compared
+    }
     with reading(folder, f"compare {name}"):
         found = read_drawings(kind.views, StoredTables(tables), folder / RESULTS, key=key)
         drawings = numbered(found, chapter)
@@ -36,7 +50,7 @@ def show_comparison(
             "figures": drawings,
             "inner": of_figures(drawings),
             "first": drawings[0] if drawings else None,
-            "studies": [(study, keys[study]) for study in section.compared],
+            "studies": [(study, keys[study], len(of), len(rows[study])) for study, of in read.items()],
             "digest": str(run["digest"])[:SHORT],
-            "data": {path: md5 for path, md5 in run["inputs"].items() if path.startswith("data/")},
+            **made_of([row for of in read.values() for row in of], [run["inputs"]]),
         }

@@ -76,7 +76,7 @@ def build(
         for chapter, study in enumerate(studies, start=1)
     ]
     compared = [
-        show_comparison(name, section, folders[name], keys=keys, chapter=chapter)
+        show_comparison(name, section, folders[name], keys=keys, rows=rows, chapter=chapter)
         for chapter, (name, section) in enumerate(comparisons.items(), start=len(studies) + 1)
     ]
     for study in shown:

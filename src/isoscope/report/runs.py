@@ -1,7 +1,7 @@
 """Rows of the report's table of runs: identity from the tables, circumstances from the records, a search in MLflow."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -88,6 +88,18 @@ def server(tracking_uri: str | None) -> str | None:
 def pasted(digest: str) -> str:
     """Return the text that finds a run in MLflow's search field."""
     return f"tags.`{DIGEST}` LIKE '{digest[:SHORT]}%'"
+
+
+def made_of(rows: Sequence[RunRow], inputs: Iterable[Mapping[str, str]]) -> dict[str, Any]:
+    """Return what results are made of: runs, their commits, and data with their hashes."""
+    return {
+        "rows": rows,
+        "commits": sorted(
+            {f"{row['commit'][:10]}{' with changes' * bool(row['dirty'])}" for row in rows if row["commit"]}
+        ),
+        "unknown_commit": any(row["commit"] is None for row in rows),
+        "data": {path: md5 for of in inputs for path, md5 in of.items() if path.startswith("data/")},
+    }
 
 
 def by_arm(tracking_uri: str | None, experiment: str | None) -> str | None:

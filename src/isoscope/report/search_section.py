@@ -98,6 +98,7 @@ def read_search(
         return {
             **{name: study[name] for name in ("name", "digest", "objectives")},
             "short": study["digest"][:SHORT],
+            "data": study["identity"]["inputs"],
             "counts": f"{count(sum(counts.values()), 'trial')}: {', '.join(states)}",
             "broken": sum(row["state"] == "COMPLETE" and not row["feasible"] for row in rows),
             "saved": {name: study["saved"][name] for name in ("run", "full", "share", "pruned")},

@@ -11,7 +11,7 @@ from isoscope.paths import CHART, CHARTS, FIGURES, INSIDE, RESULTS
 from isoscope.report import numbers
 from isoscope.report.drawing import by_question, numbered, read_drawings, read_rows, reading
 from isoscope.report.overview import few, finding, overview
-from isoscope.report.runs import RunRow
+from isoscope.report.runs import RunRow, made_of
 from isoscope.report.sentences import of_figures
 from isoscope.studies import fusion, registry, scored
 from isoscope.studies.arms import ArmRow
@@ -82,7 +82,6 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chap
     return {
         "key": key,
         "tables": tables,
-        "rows": rows,
         "arms": arms,
         "reference": arms[0] if arms else numbers.NOTHING,
         "tested": max((row.items for row in tables.comparison), default=0),
@@ -101,11 +100,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chap
         "findings": [finding(row, tables) for row in tables.comparison if row.verdict and not few(row)],
         "few": sum(row.verdict is not None and few(row) for row in tables.comparison),
         "metrics": metrics,
-        "commits": sorted(
-            {f"{row['commit'][:10]}{' with changes' * bool(row['dirty'])}" for row in rows if row["commit"]}
-        ),
-        "unknown_commit": any(row["commit"] is None for row in rows),
-        "data": {path: md5 for run in tables.runs for path, md5 in run.inputs.items() if path.startswith("data/")},
+        **made_of(rows, [run.inputs for run in tables.runs]),
         "inside": inside,
         "chart": chart,
     }

@@ -91,5 +91,19 @@ def _closure_spoken(closed: pd.DataFrame) -> str:
     return f"Closure. {'; '.join(rows)}."
 
 
-LEARNED = View("learned", ("learned",), learning_table, _learning_caption, spoken=_learning_spoken)
+def _learning_findings(learned: pd.DataFrame) -> Iterator[Untested]:
+    """Yield the losses beside that of the better counting model of each arm's objective."""
+    counting = learned.assign(loss=learned[["unigram", "trigram"]].min(axis=1))
+    what = "Loss at the end of training (nats)"
+    yield Untested.of_seeds(what, learned, "loss", control="best n-gram model", controls=by_arm(counting, "loss"))
+
+
+LEARNED = View(
+    "learned",
+    ("learned",),
+    learning_table,
+    _learning_caption,
+    spoken=_learning_spoken,
+    findings=_learning_findings,
+)
 CLOSED = View("closure", ("closed",), closure_table, _closure_caption, spoken=_closure_spoken)
