@@ -17,6 +17,8 @@ TWIN = -1
 """Column of the twin with random weights, which has no step."""
 COLUMNS = 6
 """Up to this number of arms, each has a column of panels; more have a row each."""
+EVERY = "Shown: updates that all seeds of an arm have."
+"""For captions of means over training: see `common`."""
 MOMENTS = {"first": "first snapshot", "chosen": "chosen epoch"}
 """Snapshots at which arms are compared side by side."""
 
@@ -39,6 +41,21 @@ def arms_of(table: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys(table["arm"]))
 
 
+def common(table: pd.DataFrame, along: str = "column") -> pd.DataFrame:
+    """Return the rows at updates that every seed of their arm has: only there is a mean over seeds drawn.
+
+    Each run keeps its chosen snapshot, and seeds may choose or stop at different updates. A mean over the seeds that
+    have an update would jump to a single run and back.
+    """
+    seeds = table.groupby("arm")["seed"].transform("nunique")
+    return table[table.groupby(["arm", along])["seed"].transform("nunique") == seeds]
+
+
+def over_training(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a `prepared` table that lines over training show: `common` updates, without the twin."""
+    return common(table[table["column"] != TWIN])
+
+
 def seeds_of(table: pd.DataFrame) -> str:
     """Return `n = 3 seeds`; empty for checkpoints, which have no seeds."""
     if "checkpoint" in table:
@@ -48,10 +65,9 @@ def seeds_of(table: pd.DataFrame) -> str:
 
 
 def trained_seeds_of(table: pd.DataFrame) -> str:
-    """Return `n = 3 seeds`, or `n = 3 seeds, after update 948: 2` if runs stopped early."""
+    """Return `n = 3 seeds`, or `n = 3 seeds, to update 948` if other seeds were trained longer; see `common`."""
     last = table[table["column"] != TWIN].groupby("seed")["column"].max()
-    fewer = [f", after update {step}: {(last > step).sum()}" for step in sorted(set(last)) if step < last.max()]
-    return seeds_of(table) + "".join(fewer)
+    return seeds_of(table) + f", to update {last.min()}" * bool((last > last.min()).any())
 
 
 def keys(

@@ -17,6 +17,7 @@ from isoscope.config.project import Analysis, Phases, Study
 from isoscope.config.tree import read_yaml
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
+from isoscope.figures.snapshots import common
 from isoscope.figures.style import to_png, to_svg
 from isoscope.inside.attention_tables import arm_heads
 from isoscope.inside.phases import NEEDED, named, phases
@@ -154,9 +155,9 @@ def _together(folders: Mapping[Key, Path], name: str) -> pd.DataFrame:
 
 
 def _by_layer(geometry: pd.DataFrame) -> str:
-    """Return the metrics `BY_LAYER` of [CLS] as CSV for `dvc plots`: mean and sd over seeds."""
+    """Return the metrics `BY_LAYER` of [CLS] as CSV for `dvc plots`: mean, sd and n over seeds, at `common` updates."""
     rows = geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(BY_LAYER) & geometry["step"].notna()]
-    found = rows.groupby(["figure", "arm", "layer", "step"], sort=False)["value"].agg(["mean", "std", "count"])
+    found = common(rows, "step").groupby(["figure", "arm", "layer", "step"], sort=False)["value"].agg(["mean", "std", "count"])
     return found.reset_index().rename(columns={"std": "sd", "count": "n"}).to_csv(index=False, lineterminator="\n")
 
 

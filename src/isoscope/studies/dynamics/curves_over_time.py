@@ -47,6 +47,7 @@ def looks_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 def allocation_over_time(course: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Figure:
     """Draw a column per arm; rows: the word table on its own scale, the other components, the stacks."""
     quantity = course["quantity"].iloc[0]
+    course = course[course["n"] == course.groupby("arm")["n"].transform("max")]  # as `figures.snapshots.common`
     arms = list(dict.fromkeys(course["arm"]))
     components = ordered(course.loc[course["grouping"] == "component", "group"], COMPONENTS)
     stacks = ordered(course.loc[course["grouping"] == "stack", "group"], STACKS)

@@ -7,7 +7,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from isoscope.figures.snapshots import TWIN, banded, beside, ends, moments_of, over_seeds, prepared, step_axis
+from isoscope.figures.snapshots import (
+    EVERY,
+    banded,
+    beside,
+    ends,
+    moments_of,
+    over_seeds,
+    over_training,
+    prepared,
+    step_axis,
+)
 from isoscope.figures.style import INK, hatched, legend_below, legend_inches, shade, style
 from isoscope.studies.view import View
 
@@ -61,15 +71,15 @@ def rank_curves(ranks: pd.DataFrame) -> Figure:
     Rows: only the first k components, all but these, only the k-th. A column per arm (many arms are rows); mean over
     seeds ± 1 sd, from 0 to 1. Dashed: the whole model.
     """
-    table = prepared(ranks)
-    table = table[table["column"] != TWIN]
+    whole = prepared(ranks)
+    table = over_training(whole)
     counts = sorted(int(k) for k in table["k"].unique() if k > 0)
     rows = {one: f"{label}:\naccuracy" for one, label in COMPONENTS.items() if (table["components"] == one).any()}
-    figure, panels = _grid(rows, table, "Update")
+    figure, panels = _grid(rows, whole, "Update")
     for (components, arm), axes in panels.items():
         own = table[table["arm"] == arm]
-        whole = own[(own["components"] == "dropped") & (own["k"] == 0)].groupby("column")["accuracy"].mean()
-        axes.plot(whole.index, whole, gid="whole", **WHOLE)
+        model = own[(own["components"] == "dropped") & (own["k"] == 0)].groupby("column")["accuracy"].mean()
+        axes.plot(model.index, model, gid="whole", **WHOLE)
         for place, k in enumerate(counts):
             one = own[(own["components"] == components) & (own["k"] == k)]
             banded(axes, one, "column", "accuracy", marks=5, alpha=0.14, linewidth=1.2, **shade(place, len(counts)))
@@ -104,5 +114,5 @@ RANKS = View(
     needs=("ranks",),
     draw=rank_curves,
     caption="How many principal components of [CLS] does the decision need? Score of the head on [CLS] rebuilt from k "
-    "components, over training; dashed: from all components.",
+    "components, over training; dashed: from all components. " + EVERY,
 )

@@ -14,12 +14,13 @@ from matplotlib.transforms import ScaledTranslation
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.snapshots import (
-    TWIN,
+    EVERY,
     arms_of,
     at_chosen,
     banded,
     beside,
     over_seeds,
+    over_training,
     prepared,
     seeds_of,
     step_axis,
@@ -69,9 +70,9 @@ def attention_curves(attention: pd.DataFrame) -> Figure:
     summaries.
     """
     table = prepared(attention)
-    table = table[table["column"] != TWIN]
+    trained = over_training(table)
     layers = sorted(table["layer"].unique())
-    per_run = table.groupby(["arm", "seed", "layer", "column"], sort=False)[list(SUMMARIES)].mean().reset_index()
+    per_run = trained.groupby(["arm", "seed", "layer", "column"], sort=False)[list(SUMMARIES)].mean().reset_index()
     rows = {summary: wrapped(label, 1.2, size=7.5) for summary, label in SUMMARIES.items()}
     figure, panels = beside(rows, table, 7.4, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
     for (summary, arm), axes in panels.items():
@@ -189,7 +190,7 @@ CURVES = View(
     needs=("attention",),
     draw=attention_curves,
     caption="Where does attention go during training? A line per layer, dark (first) to light (last); mean over heads "
-    "and seeds, band ± 1 sd.",
+    "and seeds, band ± 1 sd. " + EVERY,
 )
 HEADS = View(
     name="heads",

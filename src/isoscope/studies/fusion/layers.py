@@ -16,12 +16,15 @@ from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.maps import SCALES, Scale, beyond, scale_of
 from isoscope.figures.snapshots import (
+    EVERY,
     TWIN,
     arms_of,
     banded,
     chosen,
+    common,
     keys,
     over_seeds,
+    over_training,
     prepared,
     step_axis,
     trained_seeds_of,
@@ -62,7 +65,8 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
 
     - The colour range is the metric's natural range (`isoscope.figures.maps`), or that of all panels.
     - A degenerate cell is hatched, never coloured.
-    - The twin with random weights is separate on the left; a triangle marks each seed's chosen epoch.
+    - The twin with random weights is separate on the left; a triangle marks each seed's chosen epoch, between columns
+      if not all seeds have this update (`common`).
     - The colour bar's label gives the value of isotropic noise.
 
     `geometry`: the measured tables with columns arm and seed. Raises `ValueError` if `figure` was not measured on
@@ -71,10 +75,11 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
     table = of_figure(geometry, figure, vectors)
     arms, by = arms_of(table), ["arm", "layer", "column"]
     degenerate = table.groupby(by, sort=False)["degenerate"].any().reset_index()
-    cells = over_seeds(table, by, "value").merge(degenerate, on=by)
+    shared = common(table)
+    cells = over_seeds(shared, by, "value").merge(degenerate, on=by)
     cells.loc[cells["degenerate"], "mean"] = np.nan
     scale = scale_of(figure, cells["mean"])
-    made = _Maps(sorted(table["layer"].unique()), sorted(table["column"].unique().tolist()), scale)
+    made = _Maps(sorted(table["layer"].unique()), sorted(shared["column"].unique().tolist()), scale)
     per_row = max(1, min(len(arms), int((WIDTH - 0.6) / made.width)))
     labels: dict[str, Any] = {"across": made.label, "up": "Layer", "grid": None}
     size = (WIDTH, made.height + 0.35, 1.55)
@@ -126,7 +131,8 @@ class _Maps:
                 squares = [np.add(at, SQUARE) for at in np.argwhere(where)[:, ::-1]]
                 look: dict[str, Any] = {"facecolor": "none", "edgecolor": HATCH, "linewidth": 0, "hatch": hatch}
                 axes.add_collection(PolyCollection(squares, gid=kind, **look))
-        at = [self.columns.index(step) for step in sorted(best)]
+        steps = [step for step in self.columns if step >= 0]
+        at = np.interp(sorted(best), steps, np.arange(len(steps)) + len(self.columns) - len(steps))
         above = [1 + 0.03 / self.height] * len(best)  # a fixed distance in inches, for any height of the map
         axes.plot(at, above, transform=axes.get_xaxis_transform(), clip_on=False, gid="chosen", **TRIANGLE)
         names = {at: "random" if one == TWIN else str(one) for at, one in enumerate(self.columns) if one != GAP}
@@ -181,7 +187,10 @@ LAYERS = View(
     rows=_mapped,
     by="map",
     draw=_drawn,
-    caption="{} by layer and snapshot. All arms share a colour scale; hatched: sentences share their vectors.",
+    caption="{} by layer and snapshot. Mean over seeds. "
+    + EVERY
+    + " All arms share a colour scale; hatched: sentences "
+    "share their vectors.",
     called=MAPS,
 )
 
@@ -218,7 +227,7 @@ def geometry_curves(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: 
     drawing, panels = multiples(rows, columns, size, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
     for (figure, layer), axes in panels.items():
         table = tables[figure]
-        _lines(axes, table[(table["layer"] == layer) & (table["column"] != TWIN)], arms_of(everything))
+        _lines(axes, over_training(table[table["layer"] == layer]), arms_of(everything))
         step_axis(axes, everything)
         axes.yaxis.set_major_locator(MaxNLocator(4))
     for axes, layer in zip(panels.values(), shown, strict=False):  # the upper row
@@ -267,5 +276,6 @@ CURVES = View(
     needs=("geometry",),
     rows=_of_cls,
     draw=_drawn_curves,
-    caption="Geometry of [CLS] over training. Line: mean over seeds; band: ± 1 sd; dashed: noise at the same n and d.",
+    caption="Geometry of [CLS] over training. Line: mean over seeds; band: ± 1 sd; dashed: noise at the same n and d. "
+    + EVERY,
 )

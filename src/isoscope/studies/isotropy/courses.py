@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.snapshots import arms_of, banded, keys
+from isoscope.figures.snapshots import EVERY, arms_of, banded, common, keys
 from isoscope.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
@@ -66,7 +66,17 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
     for axes, (metric, label) in zip(panels, shown.items(), strict=True):
         for index, arm in enumerate(arms):
             own = curves[(curves["metric"] == metric) & (curves["arm"] == arm)]
-            banded(axes, own, "step", "value", marks=6, linewidth=1.2, zorder=3, gid=arm_name(arm), **look(index))
+            banded(
+                axes,
+                common(own, "step"),
+                "step",
+                "value",
+                marks=6,
+                linewidth=1.2,
+                zorder=3,
+                gid=arm_name(arm),
+                **look(index),
+            )
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.set_title(wrapped(label, WIDTH / PANELS - 0.4, size=8, lines=3), fontsize=8)
@@ -172,29 +182,30 @@ ANISOTROPY = _of_courses(
     "anisotropy",
     lambda _: ANISOTROPY_METRICS,
     "Does anisotropy grow during training? Shares of the largest directions of each batch's [CLS] vectors. Line: mean "
-    "over seeds; band: ± 1 sd.",
+    "over seeds; band: ± 1 sd. " + EVERY,
 )
 TASK = _of_courses(
     "task",
     lambda _: TASK_METRICS,
-    "Task metrics on the whole validation split over training. Line: mean over seeds; band: ± 1 sd.",
+    "Task metrics on the whole validation split over training. Line: mean over seeds; band: ± 1 sd. " + EVERY,
 )
 PENALTY = _of_courses(
     "penalty",
     _with_classes,
     "The penalty over training: its value, the norm of its gradient with respect to the points, the task loss, "
-    "and for each class the selected bars. Line: mean over seeds; band: ± 1 sd.",
+    "and for each class the selected bars. Line: mean over seeds; band: ± 1 sd. " + EVERY,
 )
 EXPLAINED = _of_courses(
     "explained",
     lambda _: EXPLAINED_METRICS,
     "Do classes or clusters explain the share of the first direction? Measured on a fixed validation sample; compare "
-    "each metric with its null (Gaussian noise, shuffled labels).",
+    "each metric with its null (Gaussian noise, shuffled labels). " + EVERY,
 )
 BARS = _of_courses(
     "bars",
     lambda _: BARS_METRICS,
-    "H0 bars within classes over training, on the same validation sample. Line: mean over seeds; band: ± 1 sd.",
+    "H0 bars within classes over training, on the same validation sample. Line: mean over seeds; band: ± 1 sd. "
+    + EVERY,
 )
 TRADE = View(
     name="trade",
