@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import arms_of, seeds_of
-from isoscope.figures.style import INK, arm_name, legend_below, look, style, tiles
+from isoscope.figures.style import INK, arm_name, legend_below, look, style, tiles, wrapped
 from isoscope.studies.curves import drawn
 from isoscope.studies.view import View
 from isoscope.titles import title as title_of
@@ -37,7 +37,7 @@ SHADES = LinearSegmentedColormap.from_list("shades", ["#f4f7fa", "#9cc4de", "#2f
 
 @style()
 def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame | None = None) -> Figure:
-    """Draw the objective's first metric and its loss by epoch: mean over seeds, band ± 1 sd; thin: validation by seed.
+    """Draw the objective's two metrics (`drawn`) by epoch: mean over seeds, band ± 1 sd; thin: validation by seed.
 
     Train is dashed, validation solid. `bands`: table of a single study with columns arm, metric (`train/accuracy`, …),
     epoch, mean, sd, n. Arms keep the order of their first row. The legend gives n, and the epoch from which fewer
@@ -59,7 +59,8 @@ def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame | None = None) -> F
         axes.grid(visible=True, axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(x=0.03)
-        axes.set(title=title_of(quantity), xlabel="Epoch")
+        axes.set_title(wrapped(title_of(quantity, bands["metric"]), 3.4, size=10), fontsize=10)
+        axes.set_xlabel("Epoch")
     handles = [
         Line2D([], [], label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}", **look(index))
         for index, arm in enumerate(arms)

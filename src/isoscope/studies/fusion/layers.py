@@ -52,6 +52,7 @@ GAP = -2
 """An empty column between the twin and training."""
 SHARED = "vectors shared: no geometry"
 """Label of a degenerate cell: all points are equal, or its sentences have few distinct vectors."""
+WHY = "at layer 0, [CLS] holds its own token and position, and with conv2d those of the next tokens"
 HATCHES = {"degenerate": ("//////", SHARED), "undefined": ("xxxxxx", "not defined here")}
 
 SQUARE = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
@@ -158,6 +159,13 @@ def _noise(table: pd.DataFrame) -> str:
     return "isotropic noise: " + "; ".join(f"{arm} {text}" for arm, text in texts.items())
 
 
+def why_hatched(table: pd.DataFrame, mark: str = "Hatched") -> str:
+    """Return why [CLS] has no geometry in some cells of layer 0, for a caption; empty if there are none."""
+    cells = table[table["degenerate"].astype(bool)]
+    first = bool((cells["layer"] == 0).all()) and ("vectors" not in table or bool((table["vectors"] == "first").all()))
+    return f" {mark}: sentences share their vectors{f'; {WHY}' * first}." * bool(len(cells))
+
+
 MAPS = {
     f"{figure}-{vectors}": f"{SCALES[figure].label}, of {called},"
     for figure, vectors, called in (
@@ -181,17 +189,20 @@ def _drawn(geometry: pd.DataFrame) -> Figure:
     return layer_by_snapshot(geometry, geometry["figure"].iloc[0], vectors=geometry["vectors"].iloc[0])
 
 
+def _map_caption(geometry: pd.DataFrame) -> str:
+    name = MAPS[geometry["map"].iloc[0]]
+    return (
+        f"{name} by layer and snapshot. Mean over seeds. {EVERY} All arms share a colour scale.{why_hatched(geometry)}"
+    )
+
+
 LAYERS = View(
     name="layers",
     needs=("geometry",),
     rows=_mapped,
     by="map",
     draw=_drawn,
-    caption="{} by layer and snapshot. Mean over seeds. "
-    + EVERY
-    + " All arms share a colour scale; hatched: sentences "
-    "share their vectors.",
-    called=MAPS,
+    caption=_map_caption,
 )
 
 
@@ -271,11 +282,18 @@ def _drawn_curves(geometry: pd.DataFrame) -> Figure:
     return geometry_curves(geometry, [one for one in FIGURES if one in set(geometry["figure"])])
 
 
+def _curves_caption(geometry: pd.DataFrame) -> str:
+    return (
+        "Geometry of [CLS] over training. Line: mean over seeds; band: ± 1 sd; dashed: noise at the same n and d. "
+        + EVERY
+        + why_hatched(geometry)
+    )
+
+
 CURVES = View(
     name="curves",
     needs=("geometry",),
     rows=_of_cls,
     draw=_drawn_curves,
-    caption="Geometry of [CLS] over training. Line: mean over seeds; band: ± 1 sd; dashed: noise at the same n and d. "
-    + EVERY,
+    caption=_curves_caption,
 )

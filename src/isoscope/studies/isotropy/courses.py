@@ -20,7 +20,7 @@ PANELS = 3
 
 def titled(*metrics: str) -> dict[str, str]:
     """Return metric → title."""
-    return {metric: title(metric) for metric in metrics}
+    return {metric: title(metric, among=("accuracy",)) for metric in metrics}
 
 
 TASK_METRICS = titled("validation/accuracy", "validation/f1", "validation/matthews")
