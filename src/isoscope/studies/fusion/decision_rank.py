@@ -18,7 +18,8 @@ from isoscope.figures.snapshots import (
     prepared,
     step_axis,
 )
-from isoscope.figures.style import INK, hatched, legend_below, legend_inches, shade, style
+from isoscope.figures.style import INK, hatched, legend_below, legend_inches, shade, style, wrapped
+from isoscope.studies.fusion.layers import why_hatched
 from isoscope.studies.view import View
 
 COMPONENTS = {
@@ -42,12 +43,14 @@ def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
     """
     whole = prepared(values[values["vectors"] == vectors])
     table = ends(whole)
+    moments = moments_of(table)
+    table = table[~table["degenerate"]]
     layers = sorted(table["layer"].unique())
-    rows = {moment: f"{called}\nsingular value / largest" for moment, called in moments_of(table).items()}
+    rows = {moment: f"{wrapped(called, 1.5, size=7.5)}\nvalue / largest" for moment, called in moments.items()}
     most = max(2, int(table["component"].max()))
     figure, panels = _grid(rows, whole, "Component")
     for (moment, arm), axes in panels.items():
-        own = table[(table["arm"] == arm) & (table["moment"] == moment) & ~table["degenerate"]]
+        own = table[(table["arm"] == arm) & (table["moment"] == moment)]
         for place, layer in enumerate(layers):
             one = over_seeds(own[own["layer"] == layer], ["component"], "value").sort_values("component")
             line = {"markersize": 3, "markevery": max(1, len(one) // 5), "linewidth": 1.2}
@@ -102,12 +105,18 @@ def _legend(figure: Figure, labels: list[str], *more: Line2D) -> None:
     legend_below(figure, handles, columns=columns)
 
 
+def _spectra_caption(values: pd.DataFrame) -> str:
+    return (
+        "Does [CLS] lose rank during training? Singular values over the largest, a line per layer. A steeper line: "
+        f"fewer directions carry the variance.{why_hatched(values, 'Layers without a line')}"
+    )
+
+
 SINGULAR_VALUES = View(
     name="singular_values",
     needs=("singular_values",),
     draw=singular_spectra,
-    caption="Does [CLS] lose rank during training? Singular values over the largest, a line per layer. A steeper line: "
-    "fewer directions carry the variance.",
+    caption=_spectra_caption,
 )
 RANKS = View(
     name="ranks",
