@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from isoscope.figures.maps import natural
 from isoscope.figures.snapshots import (
     TWIN,
     arms_of,
     at_chosen,
+    band,
     chosen,
     common,
     ends,
@@ -64,6 +66,15 @@ def test_means_are_over_the_seeds_that_have_a_number() -> None:
     assert found["n"].tolist() == [2, 1]
     assert found.loc["a", "sd"] == pytest.approx(np.sqrt(2))
     assert np.isnan(found.loc["b", "sd"]), "one seed has no sd"
+
+
+def test_a_band_ends_where_the_metric_ends() -> None:
+    low, high = band([0.1, 0.5, -0.1], [0.2, np.nan, 0.05], (0.0, 1.0))
+    np.testing.assert_allclose(low, [0.0, 0.5, -0.1], err_msg="a corrected metric's mean may be below 0")
+    np.testing.assert_allclose(high, [0.3, 0.5, -0.05])
+    assert band(0.9, 0.2)[1] == pytest.approx(1.1), "without a range"
+    assert natural("validation/f1") == natural("step/a_1") == (0.0, 1.0)
+    assert natural("validation/loss") == (None, None)
 
 
 def test_the_chosen_step_is_the_marked_one_else_the_last() -> None:

@@ -120,7 +120,7 @@ def _time_caption(course: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFr
         f"When does each part lower the loss? Curves show {how[course['quantity'].iloc[0]]}, at the interval's end.",
         notes.SIGN,
         "Top: the word table on its own scale. Middle: the other components, summed over layers and stacks. Bottom: "
-        "the layers of each stack. Line: mean over seeds; band: ± 1 sd.",
+        "the layers of each stack. " + ("Line: mean over seeds; band: ± 1 sd." if course["n"].max() > 1 else ""),
         notes.seeds(learned),
         notes.shown(closed),
         notes.untrained(learned),

@@ -9,6 +9,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from isoscope.figures.snapshots import (
     EVERY,
+    SHARE,
     banded,
     beside,
     ends,
@@ -46,8 +47,8 @@ def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
     moments = moments_of(table)
     table = table[~table["degenerate"]]
     layers = sorted(table["layer"].unique())
-    rows = {moment: f"{wrapped(called, 1.5, size=7.5)}\nvalue / largest" for moment, called in moments.items()}
-    most = max(2, int(table["component"].max()))
+    rows = {moment: f"{wrapped(called, 1.7, size=7.5)}\nvalue / largest" for moment, called in moments.items()}
+    most = max(2, int(whole["component"].max()))
     figure, panels = _grid(rows, whole, "Component")
     for (moment, arm), axes in panels.items():
         own = table[(table["arm"] == arm) & (table["moment"] == moment)]
@@ -63,7 +64,8 @@ def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
             axis.set_major_formatter(lambda value, _: f"{value:g}")
             axis.set_minor_formatter(NullFormatter())
         axes.set_xticks([one for one in (1, 2, 5, 10, 20, 50) if one <= most])
-    _legend(figure, [f"layer {one}" for one in layers])
+    if layers:
+        _legend(figure, [f"layer {one}" for one in layers])
     return figure
 
 
@@ -85,7 +87,17 @@ def rank_curves(ranks: pd.DataFrame) -> Figure:
         axes.plot(model.index, model, gid="whole", **WHOLE)
         for place, k in enumerate(counts):
             one = own[(own["components"] == components) & (own["k"] == k)]
-            banded(axes, one, "column", "accuracy", marks=5, alpha=0.14, linewidth=1.2, **shade(place, len(counts)))
+            banded(
+                axes,
+                one,
+                "column",
+                "accuracy",
+                marks=5,
+                alpha=0.14,
+                linewidth=1.2,
+                within=SHARE,
+                **shade(place, len(counts)),
+            )
         step_axis(axes, table)
         axes.set_ylim(-0.02, 1.02)
         axes.yaxis.set_major_locator(MaxNLocator(4))
@@ -108,7 +120,8 @@ def _legend(figure: Figure, labels: list[str], *more: Line2D) -> None:
 def _spectra_caption(values: pd.DataFrame) -> str:
     return (
         "Does [CLS] lose rank during training? Singular values over the largest, a line per layer. A steeper line: "
-        f"fewer directions carry the variance.{why_hatched(values, 'Layers without a line')}"
+        f"fewer directions carry the variance. Values below {SMALLEST:g} are left out."
+        + why_hatched(values, "Layers without a line")
     )
 
 

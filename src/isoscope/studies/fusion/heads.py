@@ -79,6 +79,7 @@ def attention_curves(attention: pd.DataFrame) -> Figure:
         for place, layer in enumerate(layers):
             own = per_run[(per_run["arm"] == arm) & (per_run["layer"] == layer)]
             line = {**shade(place, len(layers)), "start": place % 3, "linewidth": 1.2, "zorder": 3}
+            line |= {"within": (0.0, None if summary == "distance" else 1.0)}
             banded(axes, own, "column", summary, marks=5, alpha=0.14, **line)
         step_axis(axes, table)
         axes.yaxis.set_major_locator(MaxNLocator(4))

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.maps import SCALES, Scale, beyond, scale_of
+from isoscope.figures.maps import SCALES, Scale, beyond, natural, scale_of
 from isoscope.figures.snapshots import (
     EVERY,
     TWIN,
@@ -23,6 +23,7 @@ from isoscope.figures.snapshots import (
     chosen,
     common,
     keys,
+    line_and_band,
     over_seeds,
     over_training,
     prepared,
@@ -258,7 +259,8 @@ def _lines(axes: Axes, table: pd.DataFrame, arms: Sequence[str]) -> None:
         rows = table[table["arm"] == arm]
         degenerate = rows["column"].isin(rows.loc[rows["degenerate"], "column"])
         rows = rows.assign(value=rows["value"].where(~degenerate))
-        banded(axes, rows, "column", "value", marks=8, linewidth=1.3, zorder=3, gid="mean", **look(index))
+        ends = natural(rows["figure"].iloc[0]) if len(rows) else (None, None)
+        banded(axes, rows, "column", "value", marks=8, linewidth=1.3, zorder=3, gid="mean", within=ends, **look(index))
         if not alike and np.isfinite(baselines.get(arm, np.nan)):
             axes.axhline(baselines[arm], color=look(index)["color"], gid="noise", **DASHED)
     if alike and len(baselines):
@@ -284,8 +286,7 @@ def _drawn_curves(geometry: pd.DataFrame) -> Figure:
 
 def _curves_caption(geometry: pd.DataFrame) -> str:
     return (
-        "Geometry of [CLS] over training. Line: mean over seeds; band: ± 1 sd; dashed: noise at the same n and d. "
-        + EVERY
+        f"Geometry of [CLS] over training. {line_and_band(geometry)}; dashed: noise at the same n and d. {EVERY}"
         + why_hatched(geometry)
     )
 

@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from isoscope.figures.maps import pictures
 from isoscope.figures.snapshots import (
     EVERY,
+    SHARE,
     arms_of,
     at_chosen,
     banded,
@@ -82,7 +83,7 @@ def spectra(spectrum: pd.DataFrame) -> Figure:
             own = trained[(trained["arm"] == arm) & (trained["part"] == part)]
             control = own.groupby("column")[f"{name}_permuted"].mean()
             axes.plot(control.index, control, gid=f"{name}_permuted", color=look(index)["color"], **CONTROL)
-            banded(axes, own, "column", name, marks=6, gid=name, linewidth=1.4, **look(index))
+            banded(axes, own, "column", name, marks=6, gid=name, linewidth=1.4, within=SHARE, **look(index))
         for value in THEORY[name]:
             axes.axhline(value, gid="theory", **EXPECTED)
         step_axis(axes, table)
@@ -109,9 +110,8 @@ def kernel(kernel: pd.DataFrame) -> Figure:
     for (arm, source), axes in panels.items():
         own = table[table["arm"] == arm]
         for index, place in enumerate(PLACES):
-            banded(
-                axes, over_training(own[own["source"] == source]), "column", place, marks=6, gid=place, **look(index)
-            )
+            there = over_training(own[own["source"] == source])
+            banded(axes, there, "column", place, marks=6, gid=place, within=SHARE, **look(index))
         step_axis(axes, table)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         facts, inches = trained_seeds_of(own), 5.6 / max(len(sources), 2)

@@ -8,7 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.snapshots import EVERY, arms_of, banded, common, keys
+from isoscope.figures.maps import natural
+from isoscope.figures.snapshots import EVERY, arms_of, banded, common, keys, line_and_band
 from isoscope.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
@@ -66,17 +67,14 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
     for axes, (metric, label) in zip(panels, shown.items(), strict=True):
         for index, arm in enumerate(arms):
             own = curves[(curves["metric"] == metric) & (curves["arm"] == arm)]
-            banded(
-                axes,
-                common(own, "step"),
-                "step",
-                "value",
-                marks=6,
-                linewidth=1.2,
-                zorder=3,
-                gid=arm_name(arm),
-                **look(index),
-            )
+            line: dict[str, Any] = {
+                "marks": 6,
+                "linewidth": 1.2,
+                "zorder": 3,
+                "gid": arm_name(arm),
+                "within": natural(metric),
+            }
+            banded(axes, common(own, "step"), "step", "value", **line, **look(index))
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.set_title(wrapped(label, WIDTH / PANELS - 0.4, size=8, lines=3), fontsize=8)
@@ -141,7 +139,7 @@ def _of_courses(name: str, names: Callable[[pd.DataFrame], Mapping[str, str]], c
         needs=("courses",),
         rows=lambda courses: (courses if courses["metric"].isin(names(courses)).any() else courses[:0],),
         draw=lambda courses: course(courses, names(courses)),
-        caption=caption,
+        caption=lambda courses: caption.format(line_and_band(courses)),
     )
 
 
@@ -181,19 +179,19 @@ def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
 ANISOTROPY = _of_courses(
     "anisotropy",
     lambda _: ANISOTROPY_METRICS,
-    "Does anisotropy grow during training? Shares of the largest directions of each batch's [CLS] vectors. Line: mean "
-    "over seeds; band: ± 1 sd. " + EVERY,
+    "Does anisotropy grow during training? Shares of the largest directions of each batch's [CLS] vectors. {}. "
+    + EVERY,
 )
 TASK = _of_courses(
     "task",
     lambda _: TASK_METRICS,
-    "Task metrics on the whole validation split over training. Line: mean over seeds; band: ± 1 sd. " + EVERY,
+    "Task metrics on the whole validation split over training. {}. " + EVERY,
 )
 PENALTY = _of_courses(
     "penalty",
     _with_classes,
     "The penalty over training: its value, the norm of its gradient with respect to the points, the task loss, "
-    "and for each class the selected bars. Line: mean over seeds; band: ± 1 sd. " + EVERY,
+    "and for each class the selected bars. {}. " + EVERY,
 )
 EXPLAINED = _of_courses(
     "explained",
@@ -204,8 +202,7 @@ EXPLAINED = _of_courses(
 BARS = _of_courses(
     "bars",
     lambda _: BARS_METRICS,
-    "H0 bars within classes over training, on the same validation sample. Line: mean over seeds; band: ± 1 sd. "
-    + EVERY,
+    "H0 bars within classes over training, on the same validation sample. {}. " + EVERY,
 )
 TRADE = View(
     name="trade",

@@ -11,7 +11,7 @@ from isoscope.studies.view import Table, View
 SHOWN = {"r2": "R²", "retrieval_forward": "CSLS retrieval", "cosine_forward": "Cosine retrieval"}
 MAPS = {"none": "no map", "procrustes": "rotation, scaling, shift", "ridge": "linear map"}
 ROW = 0.24
-LOWEST = -0.25
+LOWEST = -0.6
 """Left end of R²'s axis."""
 
 
