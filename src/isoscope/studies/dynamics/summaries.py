@@ -70,7 +70,7 @@ def closure_table(closed: pd.DataFrame) -> Figure:
     ]
     head = ["Arm", "Seed", "Set", "Change of the loss", "Gap ΣA − ΔL", "Bound"]
     head += ["Closed in total", "Intervals", "Closed", "Worst |gap| / bound"]
-    widths = (26, 6, 12, 10, 10, 9, 9, 10, 9, 12)
+    widths = (24, 6, 12, 10, 10, 9, 9, 12, 9, 12)
     return text_table(head, rows, widths=widths, left=3, parts=parts_of(list(closed["arm"])))
 
 

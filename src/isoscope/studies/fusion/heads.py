@@ -55,6 +55,8 @@ LABELS = SUMMARIES | {
 WRITTEN = 36
 """Up to this number of cells, each has room for its value."""
 LINES: dict[str, Any] = {"seeds": "solid", "random": (0, (1, 1.2))}
+FEW = 30
+"""Below this number of sentences, an agreement of heads is an illustration."""
 PAIRS = 10
 """Of more pairs of arms, only those with the first arm are drawn."""
 BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": 2, "fontsize": 7}
@@ -186,6 +188,16 @@ def _line(axes: Axes, rows: pd.DataFrame, place: int, line: Any) -> None:
         axes.errorbar(means.index, means["mean"], yerr=np.nan_to_num(means["std"]), **drawn | look(place))
 
 
+def _agreement_caption(arm_heads: pd.DataFrame) -> str:
+    n = int(arm_heads["n"].max())
+    few = "With so few sentences it is an illustration. " * (n < FEW)
+    return (
+        f"Do different arms learn the same heads? Agreement of best-matching heads at the chosen epoch, on n = {n} "
+        f"sentences. {few}Compare two arms (left; of more than ten pairs, those with the first arm) with the controls "
+        "(right): two seeds of an arm, and an arm and its random twin."
+    )
+
+
 CURVES = View(
     name="attention",
     needs=("attention",),
@@ -204,7 +216,5 @@ AGREEMENT = View(
     name="arm_heads",
     needs=("arm_heads",),
     draw=head_agreement,
-    caption="Do different arms learn the same heads? Agreement of best-matching heads at the chosen epoch. Compare two "
-    "arms (left; of more than ten pairs, those with the first arm) with the controls (right): two seeds of an arm, and "
-    "an arm and its random twin.",
+    caption=_agreement_caption,
 )

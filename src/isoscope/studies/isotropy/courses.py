@@ -118,7 +118,9 @@ def trade(
             if len(several) > 1:
                 beside: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 6.5}
                 axes.annotate(f"{weights[arm][1]:g}", at, color=colour, **beside)
-    axes.set(xlabel=labels[0], ylabel=labels[1])
+    axes.set_xlabel(labels[0], fontsize=8)
+    axes.set_ylabel(labels[1], fontsize=8)
+    axes.tick_params(labelsize=7)
     axes.grid(visible=True)
     legend_below(drawing, handles, columns=2)
     return drawing
@@ -213,9 +215,9 @@ TRADE = View(
     findings=_traded_values,
     caption="{}",
     called={
-        "a_1": "Does lower anisotropy cost accuracy? Validation accuracy against a₁. Small marks: runs; large marks: "
-        "mean of an arm ± 1 sd, labelled with its weight where weights vary.",
-        "a_1_centred": "Does lower anisotropy cost accuracy? The same plot, a₁ with the mean removed.",
+        "a_1": "Does a lower share of the first direction (a₁) cost accuracy? Validation accuracy against a₁. Small "
+        "marks: runs; large marks: mean of an arm ± 1 sd, labelled with its weight where weights vary.",
+        "a_1_centred": "Does a lower a₁, mean removed, cost accuracy? As in the plot above, with the mean removed.",
     },
 )
 FRACTIONS = View(
