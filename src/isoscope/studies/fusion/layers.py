@@ -67,8 +67,7 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
 
     - The colour range is the metric's natural range (`isoscope.figures.maps`), or that of all panels.
     - A degenerate cell is hatched, never coloured.
-    - The twin with random weights is separate on the left; a triangle marks each seed's chosen epoch, between columns
-      if not all seeds have this update (`common`).
+    - The twin with random weights is separate on the left; a triangle, perhaps between columns, is a chosen epoch.
     - The colour bar's label gives the value of isotropic noise.
 
     `geometry`: the measured tables with columns arm and seed. Raises `ValueError` if `figure` was not measured on
@@ -153,7 +152,8 @@ def _noise(table: pd.DataFrame) -> str:
     """Return the value of isotropic noise as text, a single time if it is the same for all arms."""
     known = table[table["baseline"].notna()].groupby("arm", sort=False)
     texts = {
-        arm: f"{own['baseline'].mean():.3f} (n = {own['n'].iloc[0]}, d = {own['d'].iloc[0]})" for arm, own in known
+        arm: f"{own['baseline'].mean():.3f} (n = {own['n'].iloc[0]}, d = {own['d'].iloc[0]})".replace("-", "−")
+        for arm, own in known
     }
     if len(alike := {*texts.values()}) < 2:
         return f"isotropic noise: {next(iter(alike), 'not known')}"
