@@ -26,6 +26,8 @@ SHOWN: dict[str, dict[str, list[Any]]] = {
         "figure": ["avg_sim", "self_sim", "effective_rank"],
         "layer": [0, 0, 0],
         "degenerate": [True, False, True],
+        "arm": ["additive"] * 3,
+        "seed": [0, 1, 1],
     },
     "planes": {"arm": ["conv2d-k5", "additive"]},
     "frames": {
