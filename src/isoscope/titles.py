@@ -1,6 +1,7 @@
 """What people read for a metric's name: in figures, the report, MLflow and the schema."""
 
 import re
+from collections.abc import Iterable
 
 REMOVED = {"": "", "_centred": ", mean removed", "_within": ", class means removed"}
 _DIRECTIONS = {1: ("first", "a₁"), 2: ("second", "a₂"), 3: ("third", "a₃")}
@@ -36,7 +37,7 @@ TITLES: dict[str, str] = {
     "clusters_ami_second_token": "Agreement of clusters with the second token",
     "clusters_silhouette": "Silhouette of the clusters",
     "effective_rank": "Effective rank (dimensions)",
-    "error": "Squared error of the alignment",
+    "error": "Squared error of the alignment, per dimension",
     "f1": "F1",
     "fisher_ratio": "Fisher ratio: variance between / within classes",
     "h0_entropy": "Persistent entropy (nats)",
@@ -47,11 +48,11 @@ TITLES: dict[str, str] = {
     "isoscore_unbiased": "IsoScore, unbiased",
     "linear_separability": "Held-out accuracy of a linear classifier",
     "log_partition_isotropy": "Log of partition isotropy",
-    "loss": "Loss (nats)",
+    "loss": "Loss",
     "matthews": "Matthews correlation",
     "mle": "Intrinsic dimension (likelihood)",
     "mle_at_n": "Intrinsic dimension (likelihood), at equal n",
-    "moved": "Distance moved by the alignment",
+    "moved": "Squared distance moved by the alignment, per dimension",
     "cosine_back": "Cosine retrieval, back",
     "cosine_forward": "Cosine retrieval, to the target",
     "neighbour_accuracy": "Accuracy of nearest neighbours",
@@ -78,17 +79,24 @@ TITLES: dict[str, str] = {
     "two_nn_at_n": "Intrinsic dimension (two neighbours), at equal n",
 }
 """Metric → title, without where it was measured."""
+LOSS_UNITS = {"accuracy": "nats", "error": "squared error per dimension, with its anchor"}
+"""Metric that is measured beside a loss → the loss's unit. The unit of a plugin's loss may be unknown."""
 WHERE = {"step": "of a batch", "train": "train", "validation": "validation", "test": "test"}
 LAID = {"untouched": "as they are", "all_but_the_top": "without the largest directions", "whitened": "whitened"}
 """What is done to vectors after training → its title."""
 
 
-def title(metric: str) -> str:
+def title(metric: str, among: Iterable[str] = ()) -> str:
     """Return what people read for a metric's name, such as `a_1_centred`, `validation/f1` or `posthoc/whitened/a_1`.
+
+    `among`: the metrics of its objective, which say what the unit of its loss is (`LOSS_UNITS`).
 
     A name without a title of its own is written with spaces, and its first letter large.
     """
     where, _, name = metric.rpartition("/")
     found = TITLES.get(name) or re.sub(r"^[a-z]", lambda first: first[0].upper(), name.replace("_", " "))
+    beside = {one.rpartition("/")[2] for one in among}
+    if units := [unit for other, unit in LOSS_UNITS.items() if name == "loss" and other in beside]:
+        found += f" ({units[0]})"
     after = LAID.get(where.removeprefix("posthoc/")) if where.startswith("posthoc/") else WHERE.get(where, where)
     return f"{found}, {after}" if after else found

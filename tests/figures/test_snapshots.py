@@ -5,14 +5,18 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from isoscope.figures.maps import natural
 from isoscope.figures.snapshots import (
     TWIN,
     arms_of,
     at_chosen,
+    band,
     chosen,
+    common,
     ends,
     moments_of,
     over_seeds,
+    over_training,
     prepared,
     seeds_of,
     step_axis,
@@ -43,8 +47,16 @@ def test_rows_have_a_column_arms_an_order_and_seeds_a_number() -> None:
 def test_runs_that_stopped_early_are_said_and_the_twin_is_none_of_them() -> None:
     table = runs(fft0=4, fft1=4, fft2=4)
     assert trained_seeds_of(table) == "n = 3 seeds"
-    fewer = table[~((table["seed"] == 2) & (table["column"] == 16)) & ~((table["seed"] == 1) & (table["column"] > 0))]
-    assert trained_seeds_of(fewer) == "n = 3 seeds, after update 0: 2, after update 4: 1"
+    fewer = table[~((table["seed"] == 2) & (table["column"] == 16))]
+    assert trained_seeds_of(fewer) == "n = 3 seeds, to update 4"
+
+
+def test_a_mean_over_seeds_is_drawn_only_where_every_seed_of_the_arm_has_the_update() -> None:
+    """The chosen snapshot of a single seed became a point of the mean, and its value a false peak."""
+    table = runs(fft0=4, fft1=4, additive0=4)
+    table = table[~((table["arm"] == "fft") & (table["seed"] == 1) & (table["column"] == 4))]
+    assert set(common(table).groupby("arm")["column"].unique()["fft"]) == {TWIN, 0, 16}
+    assert sorted(over_training(table)["column"]) == [0, 0, 0, 4, 16, 16, 16], "the other arm keeps it"
 
 
 def test_means_are_over_the_seeds_that_have_a_number() -> None:
@@ -54,6 +66,15 @@ def test_means_are_over_the_seeds_that_have_a_number() -> None:
     assert found["n"].tolist() == [2, 1]
     assert found.loc["a", "sd"] == pytest.approx(np.sqrt(2))
     assert np.isnan(found.loc["b", "sd"]), "one seed has no sd"
+
+
+def test_a_band_ends_where_the_metric_ends() -> None:
+    low, high = band([0.1, 0.5, -0.1], [0.2, np.nan, 0.05], (0.0, 1.0))
+    np.testing.assert_allclose(low, [0.0, 0.5, -0.1], err_msg="a corrected metric's mean may be below 0")
+    np.testing.assert_allclose(high, [0.3, 0.5, -0.05])
+    assert band(0.9, 0.2)[1] == pytest.approx(1.1), "without a range"
+    assert natural("validation/f1") == natural("step/a_1") == (0.0, 1.0)
+    assert natural("validation/loss") == (None, None)
 
 
 def test_the_chosen_step_is_the_marked_one_else_the_last() -> None:

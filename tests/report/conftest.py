@@ -21,9 +21,21 @@ Inside = Callable[..., Path]
 SHOWN: dict[str, dict[str, list[Any]]] = {
     "attention": {"arm": ["additive", "conv2d"]},
     "bars": {"arm": ["additive"]},
-    "geometry": {"vectors": ["first", "words", "first"], "figure": ["avg_sim", "self_sim", "effective_rank"]},
+    "geometry": {
+        "vectors": ["first", "words", "first"],
+        "figure": ["avg_sim", "self_sim", "effective_rank"],
+        "layer": [0, 0, 0],
+        "degenerate": [True, False, True],
+        "arm": ["additive"] * 3,
+        "seed": [0, 1, 1],
+    },
     "planes": {"arm": ["conv2d-k5", "additive"]},
-    "frames": {"arm": ["conv2d-k5", "additive"]},
+    "frames": {
+        "arm": ["conv2d-k5", "additive"],
+        "snapshot": ["step-0", "step-0"],
+        "layer": [0, 0],
+        "degenerate": [False, True],
+    },
     "map": {"moment": ["first", "chosen"]},
     "cosine_maps": {"moment": ["first", "chosen"]},
     "cosines": {"arm": ["additive"]},
@@ -103,6 +115,7 @@ def explored() -> dict[str, Any]:
         "sentences": ["a fine film", "a dull one", "it moved me", "it did not"],
         "labels": [1, 0, 1, 0],
         "classes": ["negative", "positive"],
+        "axis": "axis of a plane",
         "runs": runs,
     }
 

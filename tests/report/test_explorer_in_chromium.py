@@ -87,7 +87,7 @@ def test_it_starts_at_the_last_layer_of_the_chosen_snapshot_and_names_its_axes(p
         assert "additive" in shown
         assert "update 64 (chosen)" in shown
         facts = seen.page.locator(".explorer .facts").inner_text()
-        assert facts == "x: first principal component, 75.0 % of the variance; y: second, 12.5 %."
+        assert facts == "x: first axis of a plane, 75.0 % of this snapshot's variance; y: second, 12.5 %."
 
 
 def test_one_point_is_said_and_not_drawn(page: Callable[..., Path]) -> None:

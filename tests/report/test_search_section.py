@@ -16,6 +16,7 @@ from optuna.trial import TrialState, create_trial
 from isoscope.errors import InputError
 from isoscope.report.search_section import MOST, read_search
 from isoscope.search.outcomes import front
+from isoscope.titles import title
 from report_material import Material
 from search_material import DIGEST, NAMES, new, searched, write_search
 
@@ -53,8 +54,8 @@ def test_the_page_says_what_was_searched_and_that_the_best_is_optimistic(folder:
     assert page.count('href="#search"') == 2, "in the side bar, and on the first screen"
     assert page.count('id="search"') == 1
     text = words(section(page))
-    assert "40 trials: 30 complete, 7 pruned, 3 failed; objective: validation/accuracy (maximise)" in text
-    assert "constraint: validation/accuracy ≥ 0.7." in text
+    assert "40 trials: 30 complete, 7 pruned, 3 failed; objective: Accuracy, validation (maximise)" in text
+    assert "constraint: Accuracy, validation ≥ 0.7." in text
     assert "Pruning stopped 7 trials early: 134 of 148 steps were run, 9 % were saved." in text
     facts = json.loads((folder / "study.json").read_text("utf-8"))
     assert f"Trial {facts['best']} is the best trial, and its score is optimistic" in text
@@ -177,7 +178,7 @@ def test_each_trial_of_the_front_figure_is_told(tmp_path: Path) -> None:
     for trial in complete:
         text = told[str(trial.number)]
         assert text.startswith(f"Trial {trial.number}")
-        assert f"{NAMES[0]} {trial.values[0]:.4g}; {NAMES[1]} {trial.values[1]:.4g}; " in text
+        assert f"{title(NAMES[0])} {trial.values[0]:.4g}; {title(NAMES[1])} {trial.values[1]:.4g}; " in text
         assert f"fusion {trial.params['fusion']}" in text
 
 
@@ -197,7 +198,7 @@ def test_importances_stand_with_their_interval_or_it_is_said_that_there_are_none
     table = pq.read_table(folder / "importances.parquet").to_pylist()
     assert len(rows) == len(table) > 0
     first = table[0]
-    assert rows[0][:3] == [first["parameter"], first["architecture"], NAMES[0]]
+    assert rows[0][:3] == [first["parameter"], first["architecture"], title(NAMES[0])]
     interval = f"[{first['low']:.3f}, {first['high']:.3f}]"
     assert rows[0][3:] == [f"{first['importance']:.3f}", interval, str(first["trials"])]
     none = section(material.page(search=write_search(tmp_path, one, least=50, drawn=False)))

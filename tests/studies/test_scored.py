@@ -121,7 +121,22 @@ def test_any_name_is_drawn_as_text(tmp_path: Path, arm: str) -> None:
 
 def test_no_rows_give_empty_panels() -> None:
     figure = training_curves(bands(curves([])))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Accuracy", "Loss (nats)"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Accuracy", "Loss"]
+
+
+@pytest.mark.parametrize(
+    "names, titles",
+    [
+        (("loss", "accuracy"), ["Accuracy", "Loss (nats)"]),
+        (("loss", "error", "moved"), ["Squared error of the alignment", "Squared distance moved by the alignment"]),
+        (("loss", "score"), ["Score", "Loss"]),
+    ],
+)
+def test_titles_and_units_follow_the_objective(names: tuple[str, ...], titles: list[str]) -> None:
+    columns = {"arm": "one", "epoch": 1, "mean": 0.5, "sd": 0.1, "n": 2}
+    table = pd.DataFrame([columns | {"metric": f"validation/{name}"} for name in names])
+    drawn = [axes.get_title(loc="left").replace("\n", " ") for axes in training_curves(table).axes]
+    assert [title.removesuffix(", per dimension") for title in drawn] == titles
 
 
 CLASSES = ("negative", "neutral", "positive")

@@ -73,8 +73,18 @@ RANGES: dict[tuple[float, float], tuple[str, ...]] = {
         *("a_1_floor", "between_share", "isoscore", "isoscore_unbiased", "h0_entropy_share", "linear_separability"),
         *("clusters_ami_label", "clusters_ami_first_token", "clusters_ami_second_token", "clusters_ami_length"),
         *("arch_score", "arch_score_null", "arch_score_p"),
+        *("accuracy", "f1", "neighbour_accuracy", "ridge_accuracy"),
+        *("a_1_clustered", "a_1_clustered_null", "bar_evenness", "normal_cosine", "normal_cosine_shuffled"),
     ),
-    (-1.0, 1.0): ("avg_sim", "self_sim", "intra_sim", "intra_sim_left_out", "silhouette", "clusters_silhouette"),
+    (-1.0, 1.0): (
+        "avg_sim",
+        "self_sim",
+        "intra_sim",
+        "intra_sim_left_out",
+        "silhouette",
+        "clusters_silhouette",
+        "matthews",
+    ),
 }
 SCALES: dict[str, Scale] = {
     **{name: Scale(title(name)) for name in TITLES},
@@ -89,6 +99,11 @@ measured range.
 
 Metrics corrected for chance or for n, and a held-out R², can be slightly below 0: colour bars then end in an arrow.
 """
+
+
+def natural(metric: str) -> tuple[float | None, float | None]:
+    """Return the range of a metric such as `validation/f1`; None: no natural end."""
+    return SCALES.get(metric.rpartition("/")[2], Scale(""))[1:3]
 
 
 def scale_of(figure: str, values: Iterable[float]) -> Scale:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -13,10 +14,15 @@ from matplotlib.ticker import FixedLocator, NullFormatter
 
 from isoscope.figures.style import WIDTH, look, multiples, named
 
+Floats = npt.NDArray[np.float64]
 TWIN = -1
 """Column of the twin with random weights, which has no step."""
 COLUMNS = 6
 """Up to this number of arms, each has a column of panels; more have a row each."""
+EVERY = "Shown: updates that all seeds of an arm have."
+"""For captions of means over training: see `common`."""
+Range = tuple[float | None, float | None]
+SHARE: Range = (0.0, 1.0)
 MOMENTS = {"first": "first snapshot", "chosen": "chosen epoch"}
 """Snapshots at which arms are compared side by side."""
 
@@ -39,6 +45,21 @@ def arms_of(table: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys(table["arm"]))
 
 
+def common(table: pd.DataFrame, along: str = "column") -> pd.DataFrame:
+    """Return the rows at updates that every seed of their arm has: only there is a mean over seeds drawn.
+
+    Each run keeps its chosen snapshot, and seeds may choose or stop at different updates. A mean over the seeds that
+    have an update would jump to a single run and back.
+    """
+    seeds = table.groupby("arm")["seed"].transform("nunique")
+    return table[table.groupby(["arm", along])["seed"].transform("nunique") == seeds]
+
+
+def over_training(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a `prepared` table that lines over training show: `common` updates, without the twin."""
+    return common(table[table["column"] != TWIN])
+
+
 def seeds_of(table: pd.DataFrame) -> str:
     """Return `n = 3 seeds`; empty for checkpoints, which have no seeds."""
     if "checkpoint" in table:
@@ -48,10 +69,9 @@ def seeds_of(table: pd.DataFrame) -> str:
 
 
 def trained_seeds_of(table: pd.DataFrame) -> str:
-    """Return `n = 3 seeds`, or `n = 3 seeds, after update 948: 2` if runs stopped early."""
+    """Return `n = 3 seeds`, or `n = 3 seeds, to update 948` if other seeds were trained longer; see `common`."""
     last = table[table["column"] != TWIN].groupby("seed")["column"].max()
-    fewer = [f", after update {step}: {(last > step).sum()}" for step in sorted(set(last)) if step < last.max()]
-    return seeds_of(table) + "".join(fewer)
+    return seeds_of(table) + f", to update {last.min()}" * bool((last > last.min()).any())
 
 
 def keys(
@@ -131,6 +151,23 @@ def moments_of(table: pd.DataFrame) -> dict[str, str]:
     }
 
 
+def band(mean: npt.ArrayLike, sd: npt.ArrayLike, within: Range = (None, None)) -> tuple[Floats, Floats]:
+    """Return mean − sd and mean + sd, not beyond the range `within`; a single seed has no sd, so no band.
+
+    A mean beyond the range (a metric corrected for n can be below 0) stays in its band.
+    """
+    centre, spread = np.asarray(mean, dtype=float), np.nan_to_num(np.asarray(sd, dtype=float))
+    least, most = (np.nan if end is None else end for end in within)
+    low, high = np.fmax(centre - spread, least), np.fmin(centre + spread, most)
+    return np.minimum(low, centre), np.maximum(high, centre)
+
+
+def line_and_band(table: pd.DataFrame) -> str:
+    """Return what a line and its band are, for a caption: an arm with a single seed has no band."""
+    several = table.groupby("arm")["seed"].nunique().max() > 1
+    return "Line: mean over seeds; band: ± 1 sd" if several else "Line: the only seed of an arm"
+
+
 def banded(
     axes: Axes,
     rows: pd.DataFrame,
@@ -140,20 +177,20 @@ def banded(
     marks: int,
     alpha: float = 0.16,
     start: int = 0,
+    within: Range = (None, None),
     **line: Any,
 ) -> None:
     """Draw a line through the means of `value` over seeds by the column `along`, with a band of ± 1 sd.
 
-    About `marks` markers are drawn, from point `start` on. `line`: options of `Axes.plot`, including `color`; both are
-    named by its `gid`.
+    `within`: the range that the value can take, where the band ends (`band`). About `marks` markers are drawn, from
+    point `start` on. `line`: options of `Axes.plot`, including `color`; both are named by its `gid`.
     """
     means = over_seeds(rows, [along], value).sort_values(along).astype(float)
-    at, mean, spread = means[along], means["mean"], means["sd"].fillna(0)  # a single seed has no sd, so no band
+    at, mean = means[along], means["mean"]
     marked: dict[str, Any] = {"markersize": 3, "markevery": (start, max(1, len(at) // marks))}
     axes.plot(at, mean, **marked | line)
-    axes.fill_between(
-        at, mean - spread, mean + spread, color=line["color"], alpha=alpha, linewidth=0, gid=line.get("gid")
-    )
+    low, high = band(mean, means["sd"], within)
+    axes.fill_between(at, low, high, color=line["color"], alpha=alpha, linewidth=0, gid=line.get("gid"))
 
 
 def step_axis(axes: Axes, table: pd.DataFrame) -> None:

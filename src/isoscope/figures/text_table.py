@@ -6,10 +6,12 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from isoscope.figures.style import INK, WIDTH, style, wrapped
+from isoscope.figures.style import BOLD, INK, WIDTH, style, wrapped
 
 ROW = 0.24
 """Inches of a line of text."""
+GAP = 0.1
+"""Inches between the heads of two columns."""
 _SIZE = 8.0
 
 
@@ -30,7 +32,7 @@ def text_table(
     edges = [0.0]
     for width in widths:
         edges.append(edges[-1] + width * WIDTH / sum(widths))
-    heads = [wrapped(text, edges[i + 1] - edges[i], size=_SIZE, lines=4) for i, text in enumerate(head)]
+    heads = [wrapped(text, (edges[i + 1] - edges[i] - GAP) / BOLD, size=_SIZE, lines=4) for i, text in enumerate(head)]
     above = ROW * 0.75 * max(text.count("\n") + 1 for text in heads) + 0.1
     height = above + ROW * len(rows) + 0.06
     figure = Figure(figsize=(WIDTH, height))

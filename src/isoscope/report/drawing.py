@@ -27,7 +27,8 @@ from isoscope.studies.view import Picture, Tables, View, pictures, with_added
 
 MOST = 24_000
 """Bytes of a packed table that the page still holds."""
-SENTENCE = re.compile(r"(?<=[.?])\s+")
+SENTENCE = re.compile(r"(?<=[.?])(?<!et al\.)\s+")
+"""Where a sentence ends; the point of `et al.` ends none."""
 HASHED = re.compile(r"[A-Za-z]*[0-9a-f_]{8,}")
 """Ids that matplotlib makes of a part's content."""
 
@@ -180,9 +181,19 @@ def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: 
     """
     beside = LARGE_TABLES.name
     return [
-        drawing(one, (figures / f"{one.name}.svg").read_text("utf-8"), key=f"{key}-{one.name}", beside=beside)
+        drawing(one, _padded((figures / f"{one.name}.svg").read_text("utf-8")), key=f"{key}-{one.name}", beside=beside)
         for one in pictures(with_added(views), tables)
     ]
+
+
+def _padded(svg: str) -> str:
+    """Centre a narrow figure in the width of a page: the page scales all figures alike, so their letters stay equal."""
+
+    def wider(found: re.Match[str]) -> str:
+        width, height = float(found[1]), found[2]
+        return f'viewBox="{min(0.0, (width - 72 * WIDTH) / 2):g} 0 {max(width, 72 * WIDTH):g} {height}"'
+
+    return re.sub(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', wider, svg, count=1)
 
 
 def numbered(drawings: Sequence[Drawing], chapter: int, after: int = 0) -> list[Drawing]:

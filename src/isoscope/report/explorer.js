@@ -46,7 +46,7 @@ for (const root of document.querySelectorAll(".explorer")) {
       dot.setAttribute("cy", -points[2 * number + 1]);
     });
     facts.textContent = explained
-      ? `x: first principal component, ${(100 * explained[0]).toFixed(1)} % of the variance; y: second, ${(100 * explained[1]).toFixed(1)} %.`
+      ? `x: first ${data.axis}, ${(100 * explained[0]).toFixed(1)} % of this snapshot's variance; y: second, ${(100 * explained[1]).toFixed(1)} %.`
       : "All sentences share their vectors here: there is nothing to show.";
   };
   slider("arm").max = arms.length - 1;

@@ -1,5 +1,6 @@
 """The first screen: what each study asked, found, and could not decide. All sentences are from tables."""
 
+from collections.abc import Collection
 from typing import Any
 
 from isoscope.report import numbers
@@ -31,8 +32,8 @@ def overview(tables: Tables) -> dict[str, Any]:
     )
     return {
         "question": _question(arms),
-        "answer": _answer(judged, arms),
-        "best": _best(arms),
+        "answer": _answer(judged, arms, _names(tables)),
+        "best": _best(arms, _names(tables)),
         "findings": [finding(row, tables) for row in judged[:SHOWN] if not few(row)],
         "left": max(0, len(judged) - SHOWN) if judged and not few(judged[0]) else 0,
         "limits": _limits(judged, arms, [row for row in rows if row.kind == "baseline"], tables, len(metrics)),
@@ -57,7 +58,11 @@ def finding(row: ArmRow, tables: Tables) -> dict[str, str]:
     reference = next((one.arm for one in reversed(_before(row, tables)) if one.kind == "reference"), "the reference")
     interval = row.two_way or (row.paired and row.paired.interval)  # that of the verdict
     about = (row.verdict, row.difference, interval, len(row.paired_seeds), row.detectable)
-    return sentence(Difference(title(row.metric), row.arm, reference, *about))
+    return sentence(Difference(title(row.metric, _names(tables)), row.arm, reference, *about))
+
+
+def _names(tables: Tables) -> set[str]:
+    return {row.metric for row in tables.comparison}
 
 
 def _before(row: ArmRow, tables: Tables) -> list[ArmRow]:
@@ -77,7 +82,7 @@ def _question(arms: list[ArmRow]) -> str:
     return f"How do {', '.join(others)} and {last} differ on {arms[0].task}?"
 
 
-def _answer(judged: list[ArmRow], arms: list[ArmRow]) -> str:
+def _answer(judged: list[ArmRow], arms: list[ArmRow], among: Collection[str]) -> str:
     """Return which arms are better or worse than the reference, by their verdicts; nothing without an interval."""
     references = [row.arm for row in arms if row.kind == "reference"]
     if len(references) != 1 or not judged or all(map(few, judged)):
@@ -89,10 +94,10 @@ def _answer(judged: list[ArmRow], arms: list[ArmRow]) -> str:
         way = {"holds": "better" if better else "worse", "does not": "no difference"}
         said[way.get(row.verdict.word, "not decided")].append(row.arm)
     found = "; ".join(f"{way}: {', '.join(named)}" for way, named in said.items() if named)
-    return f"{title(judged[0].metric)}, against {references[0]}: {found}."
+    return f"{title(judged[0].metric, among)}, against {references[0]}: {found}."
 
 
-def _best(arms: list[ArmRow]) -> str:
+def _best(arms: list[ArmRow], among: Collection[str]) -> str:
     """Return which arm has the best mean of the metric; nothing for objectives that differ, and for few seeds.
 
     This is no verdict.
@@ -104,8 +109,8 @@ def _best(arms: list[ArmRow]) -> str:
     best = (min if less else max)(arms, key=lambda row: row.mean)
     score = f"{numbers.spread(best.mean, best.sd)} ({numbers.count(len(best.seeds), 'seed')})"
     if len(arms) == 1:
-        return f"{title(best.metric)}: {score}."
-    return f"{'Lowest' if less else 'Highest'} mean, {title(best.metric)}: {best.arm}, {score}."
+        return f"{title(best.metric, among)}: {score}."
+    return f"{'Lowest' if less else 'Highest'} mean, {title(best.metric, among)}: {best.arm}, {score}."
 
 
 def _beaten(arms: list[ArmRow], baselines: list[ArmRow]) -> list[str]:

@@ -14,6 +14,7 @@ from isoscope.report.drawing import Drawing, inline, numbered, packed, read_rows
 from isoscope.report.numbers import count
 from isoscope.report.runs import SHORT, link, pasted
 from isoscope.report.sentences import confirmed
+from isoscope.titles import title as title_of
 
 CAPTIONS = {
     "history": (
@@ -96,13 +97,14 @@ def read_search(
             for name in ("trials", *dict.fromkeys(SHOWN.values()))
         }
         return {
-            **{name: study[name] for name in ("name", "digest", "objectives")},
+            **{name: study[name] for name in ("name", "digest")},
+            "objectives": {title_of(name): direction for name, direction in study["objectives"].items()},
             "short": study["digest"][:SHORT],
             "data": study["identity"]["inputs"],
             "counts": f"{count(sum(counts.values()), 'trial')}: {', '.join(states)}",
             "broken": sum(row["state"] == "COMPLETE" and not row["feasible"] for row in rows),
             "saved": {name: study["saved"][name] for name in ("run", "full", "share", "pruned")},
-            "constraints": {name: _text(value) for name, value in study["constraints"].items()},
+            "constraints": {title_of(name): _text(value) for name, value in study["constraints"].items()},
             "word": "best" if one else "suggested",
             "chosen": study["best"] if one else study["knee"],
             "best_params": {name: _text(value) for name, value in (study["best_params"] or {}).items()},
@@ -113,9 +115,10 @@ def read_search(
                 lambda run: link(run, tracking_uri, experiments.get(studies.get(run, study["experiment"]))),
             ),
             "confirmed": _confirmed(folder.parent / CONFIRMED.name, study["name"]),
-            "importances": read_rows(folder / IMPORTANCES),
+            "importances": [row | {"objective": title_of(row["objective"])} for row in read_rows(folder / IMPORTANCES)],
             "drawings": numbered(
-                [_drawing(path, tables, parts, stops) for path in sorted(figures, key=_place)], chapter
+                [_drawing(path, tables, parts, stops, [*study["objectives"]]) for path in sorted(figures, key=_place)],
+                chapter,
             ),
         }
     except (KeyError, TypeError, AttributeError, ValueError, OSError, pa.ArrowException) as error:
@@ -159,13 +162,22 @@ def _params(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _told(row: Mapping[str, Any], objectives: Iterable[str]) -> str:
     """Return a complete trial's number, objectives and parameters as text."""
-    values = {name: row[f"objective/{name}"] for name in objectives} | _params(row)
+    values = {title_of(name): row[f"objective/{name}"] for name in objectives} | _params(row)
     texts = [f"{name} {f'{value:.4g}' if isinstance(value, float) else value}" for name, value in values.items()]
     return f"Trial {row['number']}{'' if row['feasible'] else ' (breaks a constraint)'}: {'; '.join(texts)}"
 
 
-def _drawing(path: Path, tables: Mapping[str, bytes], parts: Mapping[str, str], stops: Collection[str]) -> Drawing:
+def _drawing(
+    path: Path,
+    tables: Mapping[str, bytes],
+    parts: Mapping[str, str],
+    stops: Collection[str],
+    objectives: Sequence[str],
+) -> Drawing:
     title, text = caption(path.stem)
+    kind, _, number = path.stem.partition("-")
+    if kind == "slice" and len(objectives) > 1:
+        title = f"{title}: {title_of(objectives[int(number or 1) - 1])}"
     key, name = f"search-{path.stem}", SHOWN.get(path.stem, "trials")
     picture = inline(path.read_text("utf-8"), key=key, title=title, description=text, parts=parts, stops=stops)
     return Drawing(picture, f"{title}. {text}", key, tables={name: tables[name]}, beside=LARGE_TABLES.name)
@@ -177,6 +189,7 @@ def _place(path: Path) -> tuple[int, int]:
 
 
 def _text(value: Any) -> str:
+    """Return a value as people read it: numbers with three digits; `best.yaml` has all of them."""
     if isinstance(value, float):
         return f"{value:.3g}"
     return value if isinstance(value, str) else json.dumps(value)

@@ -67,8 +67,9 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chap
     """
     arms = list(dict.fromkeys(run.arm for run in tables.runs))
     metrics: dict[str, list[ArmRow]] = {}
+    names = [row.metric for row in tables.comparison]
     for row in tables.comparison:
-        metrics.setdefault(title(row.metric), []).append(row)
+        metrics.setdefault(title(row.metric, names), []).append(row)
     with reading(folder, "analyse"):
         drawings = read_drawings((*scored.VIEWS, *registry.VIEWS), tables.by_name, folder / RESULTS, key=key)
     drawings = numbered(drawings, chapter)

@@ -33,6 +33,7 @@ from isoscope.figures.style import (
 )
 from isoscope.search.outcomes import feasible, saved_by_pruning
 from isoscope.search.searched import COLUMNS, Searched, along, called, dots, handles, sheet, varied
+from isoscope.titles import title as title_of
 
 
 def history(view: Searched) -> Figure | None:
@@ -145,20 +146,21 @@ def fronts(view: Searched) -> Figure | None:
             axes.plot([x for x, _ in points], [y for _, y in points], gid="front", **look)
             for index, axis in ((across, axes.xaxis), (up, axes.yaxis)):
                 name, more = view.objectives[index]
-                axis.set_label_text(f"{called(name)} ({'more' if more else 'less'} is better)", fontsize=7.5)
+                axis.set_label_text(f"{called(name)}\n({'more' if more else 'less'} is better)", fontsize=7.5)
     return drawing
 
 
 def importance_bars(view: Searched, importances: pd.DataFrame, *, least: int) -> Figure | None:
     """Draw parameter importances with intervals: a row per architecture, a column per objective.
 
-    A panel without importances says how many complete trials are missing up to `least`. `importances`: columns
-    architecture, objective, parameter, importance, low, high.
+    Architectures without importances are left out (fewer than `least` complete trials, or nothing varied); without any
+    there is no figure. `importances`: columns architecture, objective, parameter, importance, low, high.
     """
-    if not view.complete:
-        return None
+    known = set(importances.loc[importances["importance"].notna(), "architecture"])
     objectives = [name for name, _ in view.objectives]
-    counts = {group: len(trials) for group, trials in view.groups.items()}
+    counts = {group: len(trials) for group, trials in view.groups.items() if group in known}
+    if not counts:
+        return None
     parameters = {group: _bars(importances, group) for group in counts}
     heights = [0.75 + 0.17 * max(1, len(parameters[group])) for group in counts]
     with style():
@@ -166,7 +168,7 @@ def importance_bars(view: Searched, importances: pd.DataFrame, *, least: int) ->
         panels = drawing.subplots(len(counts), len(objectives), squeeze=False, sharex=True, height_ratios=heights)
         for (group, count), row in zip(counts.items(), panels, strict=True):
             for axes, objective in zip(row, objectives, strict=True):
-                title = f"{group}, n = {count}: {called(objective)}"
+                title = f"{group}, n = {count}: {title_of(objective)}"
                 axes.set_title(wrapped(title, WIDTH / len(objectives) - 0.6, size=8), fontsize=8)
                 axes.set(xlim=(0, 1.02))
                 axes.tick_params(labelsize=7)

@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial
 from isoscope.figures.style import INK, SHAPES, WIDTH, legend_below, legend_inches, look, wrapped
 from isoscope.search.outcomes import ALL, architecture, architectures, feasible, front
 from isoscope.search.trials_table import shown
+from isoscope.titles import title as title_of
 
 PALE = 0.3
 """Opacity of trials that break a constraint."""
@@ -149,4 +150,4 @@ def sheet(panels: int, below: Sequence[Line2D], *, height: float = 2.1) -> tuple
 
 def called(name: str) -> str:
     """Return an objective's axis label."""
-    return name.replace("_", " ")
+    return wrapped(title_of(name), 2.2, size=8, lines=3)

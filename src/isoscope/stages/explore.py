@@ -17,6 +17,7 @@ from isoscope.config.project import Analysis, Phases, Study
 from isoscope.config.tree import read_yaml
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
+from isoscope.figures.snapshots import common
 from isoscope.figures.style import to_png, to_svg
 from isoscope.inside.attention_tables import arm_heads
 from isoscope.inside.phases import NEEDED, named, phases
@@ -36,6 +37,7 @@ from isoscope.sealing import replacing, write_text
 from isoscope.stages.study_run import check_present, finish, md5s_of, study_run
 from isoscope.statistics.differences import chosen_figures, differences
 from isoscope.studies import fusion
+from isoscope.studies.fusion.feature_dynamics import AXES
 from isoscope.studies.view import Picture, pictures, with_added
 from isoscope.workers import workers
 
@@ -90,6 +92,7 @@ def explore(
             for one in (PLANES, "frames")
         )
         tables |= {
+            "frames": tables["frames"].assign(alignment=measures.alignment),
             PLANES: shown_planes(trajectories, planes, names),
             "map": maps(trajectories, perplexity=measures.perplexity, seed=measures.seed, most=measures.map),
             "cosine_maps": cosine_maps(trajectories, measures.square),
@@ -111,7 +114,7 @@ def explore(
         tables["differences"] = differences(
             chosen_figures(tables), confidence=analysis.confidence, power=analysis.power
         )
-        data = explorer(trajectories, planes, frames) | {"classes": names}
+        data = explorer(trajectories, planes, frames) | {"classes": names, "axis": AXES[measures.alignment]}
         source = {"Source": f"isoscope digest {run.digest}"}
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
             for one, table in tables.items():
@@ -154,9 +157,10 @@ def _together(folders: Mapping[Key, Path], name: str) -> pd.DataFrame:
 
 
 def _by_layer(geometry: pd.DataFrame) -> str:
-    """Return the metrics `BY_LAYER` of [CLS] as CSV for `dvc plots`: mean and sd over seeds."""
+    """Return the metrics `BY_LAYER` of [CLS] as CSV for `dvc plots`: mean, sd and n over seeds, at `common` updates."""
     rows = geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(BY_LAYER) & geometry["step"].notna()]
-    found = rows.groupby(["figure", "arm", "layer", "step"], sort=False)["value"].agg(["mean", "std", "count"])
+    groups = common(rows, "step").groupby(["figure", "arm", "layer", "step"], sort=False)
+    found = groups["value"].agg(["mean", "std", "count"])
     return found.reset_index().rename(columns={"std": "sd", "count": "n"}).to_csv(index=False, lineterminator="\n")
 
 

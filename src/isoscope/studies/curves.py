@@ -79,8 +79,13 @@ def curves(outputs: Sequence[Path]) -> pd.DataFrame:
 
 
 def drawn(metrics: Iterable[str]) -> tuple[str, str]:
-    """Return the two metrics of learning curves: the first validation metric other than the loss, and the loss."""
-    names = (str(name).removeprefix("validation/") for name in metrics if str(name).startswith("validation/"))
+    """Return the two metrics of learning curves: the first validation metric other than the loss, and the loss.
+
+    The loss of an alignment is the sum of its error and its weighted anchor, so these two are drawn.
+    """
+    names = [str(name).removeprefix("validation/") for name in metrics if str(name).startswith("validation/")]
+    if {"error", "moved"} <= {*names}:
+        return "error", "moved"
     return next((name for name in names if name != "loss"), "accuracy"), "loss"
 
 

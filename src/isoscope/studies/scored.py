@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.snapshots import arms_of, seeds_of
-from isoscope.figures.style import INK, arm_name, legend_below, look, style, tiles
+from isoscope.figures.maps import natural
+from isoscope.figures.snapshots import arms_of, band, seeds_of
+from isoscope.figures.style import INK, arm_name, legend_below, look, style, tiles, wrapped
 from isoscope.studies.curves import drawn
 from isoscope.studies.view import View
 from isoscope.titles import title as title_of
@@ -24,7 +25,7 @@ LINES: dict[str, Any] = {
     "train": {"linewidth": 1.2, "zorder": 3, "marker": ""},
     "validation": {"linewidth": 1.7, "zorder": 4},
 }
-KEYS = {"train": "train (dashed)", "validation": "validation (solid), band ± 1 sd"}
+KEYS = {"train": "train (dashed)", "validation": "validation (solid)"}
 PUBLISHED = {"additive", "conv2d", "fft"}
 """Fusions whose learning curves are published."""
 PER_ROW = 4
@@ -37,7 +38,7 @@ SHADES = LinearSegmentedColormap.from_list("shades", ["#f4f7fa", "#9cc4de", "#2f
 
 @style()
 def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame | None = None) -> Figure:
-    """Draw the objective's first metric and its loss by epoch: mean over seeds, band ± 1 sd; thin: validation by seed.
+    """Draw the objective's two metrics (`drawn`) by epoch: mean over seeds, band ± 1 sd; thin: validation by seed.
 
     Train is dashed, validation solid. `bands`: table of a single study with columns arm, metric (`train/accuracy`, …),
     epoch, mean, sd, n. Arms keep the order of their first row. The legend gives n, and the epoch from which fewer
@@ -51,20 +52,25 @@ def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame | None = None) -> F
             epoch, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("epoch", "mean", "sd"))
             line = look(index) | {"linestyle": dashes, "markevery": max(1, len(epoch) // 12)} | LINES[split]
             axes.plot(epoch, mean, gid=arm_name(arm), **line)
-            spread = np.nan_to_num(sd)  # a single seed has no sd, so no band
-            band: dict[str, Any] = {"color": line["color"], "alpha": 0.16, "linewidth": 0}
-            axes.fill_between(epoch, mean - spread, mean + spread, gid=arm_name(arm), **band)
+            low, high = band(mean, sd, natural(quantity))
+            filled: dict[str, Any] = {"color": line["color"], "alpha": 0.16, "linewidth": 0}
+            axes.fill_between(epoch, low, high, gid=arm_name(arm), **filled)
             if seeds is not None and split == "validation":
                 _thin(axes, seeds[(seeds["arm"] == arm) & (seeds["metric"] == f"{split}/{quantity}")], arm, line)
         axes.grid(visible=True, axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(x=0.03)
-        axes.set(title=title_of(quantity), xlabel="Epoch")
+        axes.set_title(wrapped(title_of(quantity, bands["metric"]), 3.4, size=10), fontsize=10)
+        axes.set_xlabel("Epoch")
     handles = [
         Line2D([], [], label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}", gid=arm_name(arm), **look(index))
         for index, arm in enumerate(arms)
     ]
-    handles += [Line2D([], [], color=INK, linestyle=DASHES[split], label=text) for split, text in KEYS.items()]
+    banded = ", band ± 1 sd" * bool(bands["sd"].notna().any())
+    handles += [
+        Line2D([], [], color=INK, linestyle=DASHES[split], label=text + banded * (split == "validation"))
+        for split, text in KEYS.items()
+    ]
     legend_below(figure, handles, columns=min(len(arms) + 1, 3), size=9.0)
     return figure
 
@@ -90,10 +96,8 @@ def _seeds(rows: pd.DataFrame) -> str:
 
 def _curves_caption(bands: pd.DataFrame, seeds: pd.DataFrame) -> str:
     thin = "; thin: each seed" if len(seeds) and seeds.groupby("arm")["seed"].nunique().max() > 1 else ""
-    return (
-        "Learning curves by epoch. Line: mean over seeds (n in the legend); band: ± 1 sd; dashed: train; solid: "
-        f"validation{thin}."
-    )
+    several = "mean over seeds (n in the legend); band: ± 1 sd" if bands["sd"].notna().any() else "the only seed"
+    return f"Learning curves by epoch. Line: {several}; dashed: train; solid: validation{thin}."
 
 
 def _last_epoch(bands: pd.DataFrame, seeds: pd.DataFrame) -> str:

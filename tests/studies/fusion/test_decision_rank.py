@@ -57,7 +57,7 @@ def test_a_spectrum_has_a_line_for_every_layer_that_has_one() -> None:
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
         assert axes.get_ylim() == (1e-3, 1.4)
     assert "mathdefault" not in to_svg(figure)  # nothing reads formulas
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["layer 0", "layer 1", "layer 2"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["layer 1", "layer 2"]
 
 
 def test_an_arm_without_spectra_is_hatched() -> None:

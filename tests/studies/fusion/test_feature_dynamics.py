@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from isoscope.figures.style import to_svg
-from isoscope.studies.fusion.feature_dynamics import CLASS_COLOURS, feature_dynamics
+from isoscope.studies.fusion.feature_dynamics import CLASS_COLOURS, DYNAMICS, feature_dynamics
 
 N, NAMES = 30, ("step-0", "step-8", "step-16")
 LABELS = np.arange(N) % 2
@@ -85,6 +85,19 @@ def test_titles_and_corners_say_which_snapshot_and_how_much() -> None:
     epochs = frames.assign(epoch=frames["step"].map({0: 0.0, 8: 1.0}))
     titles = [axes.get_title() for axes in drawn(planes, epochs).axes[:3]]
     assert titles == ["update 0\nepoch 0", "update 8\nepoch 1, chosen", "update 16"]
+
+
+def test_axes_that_snapshots_share_are_no_principal_components() -> None:
+    planes, frames = tables()
+    for how, said in {
+        "joint": "first and second axis of the plane shared",
+        "sign": "second principal component",
+    }.items():
+        about = frames.assign(alignment=how)
+        assert said in drawn(planes, about).legends[0].get_title().get_text().replace("\n", " ")
+        assert said in DYNAMICS.caption(planes, about)
+        assert ("smaller share" in DYNAMICS.caption(planes, about)) == (how == "joint")
+    assert "Hatched: sentences share their vectors; at layer 0" in DYNAMICS.caption(planes, frames)
 
 
 def test_the_legend_names_every_class_and_tells_it_from_a_number() -> None:

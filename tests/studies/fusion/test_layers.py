@@ -105,7 +105,19 @@ def test_the_title_says_where_seeds_are_missing(geometry: Table) -> None:
     table = geometry(arms=("conv2d",))
     table = table[~((table["seed"] == 2) & (table["step"] == 100))]
     (axes,) = maps(layer_by_snapshot(table, "avg_sim"))
-    assert axes.get_title(loc="left") == "conv2d, n = 3 seeds, after update 10: 2"
+    assert axes.get_title(loc="left") == "conv2d, n = 3 seeds, to update 10"
+
+
+def test_a_snapshot_that_a_single_seed_has_is_no_column_and_no_point(geometry: Table) -> None:
+    table = geometry(arms=("conv2d",))
+    at_ten = table["step"].eq(10).fillna(False)
+    table = table.assign(best=at_ten)[~(at_ten & (table["seed"] > 0))]
+    (axes,) = maps(layer_by_snapshot(table, "avg_sim"))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["random", "0", "1", "100"]
+    (triangles,) = [line for line in axes.lines if line.get_gid() == "chosen"]
+    np.testing.assert_allclose(triangles.get_xdata(), [3 + 9 / 99, 4], err_msg="between the columns 1 and 100")
+    (steps, _), *_ = lines(geometry_curves(table, ["avg_sim"]).axes[1], "mean")
+    np.testing.assert_array_equal(steps, [0, 1, 100])
 
 
 def test_panels_without_any_geometry_have_no_colours(geometry: Table) -> None:
@@ -157,7 +169,8 @@ def test_lines_are_the_means_and_bands_the_sd(geometry: Table) -> None:
                 np.testing.assert_array_equal(step, by_step.mean().index)
                 np.testing.assert_allclose(mean, by_step.mean())
                 heights = band.get_paths()[0].vertices[:, 1]
-                assert heights.max() == pytest.approx((by_step.mean() + by_step.std()).max())
+                highest = min((by_step.mean() + by_step.std()).max(), 1.0)  # the end of the metric's range
+                assert heights.max() == pytest.approx(highest)
 
 
 def test_noise_is_one_line_where_it_is_the_same_and_one_per_arm_where_not(geometry: Table) -> None:

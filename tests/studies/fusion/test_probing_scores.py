@@ -85,7 +85,7 @@ def test_lines_are_means_over_seeds_by_phase() -> None:
             scores = phase.groupby("layer")["score"]
             np.testing.assert_allclose(line.get_xdata(), [0, 1, 2])
             np.testing.assert_allclose(line.get_ydata(), scores.mean())
-            highest = (scores.mean() + scores.std()).max()
+            highest = min((scores.mean() + scores.std()).max(), 1.0)  # no accuracy is above 1
             assert max(path.vertices[:, 1].max() for path in area.get_paths()) == pytest.approx(highest)
             if index < 5:
                 assert to_hex(line.get_color()) == ARM_COLOURS[index]
@@ -104,6 +104,14 @@ def test_chance_and_baselines_are_lines_with_letters() -> None:
         assert letters["c"] - letters["b"] >= 0.04 * (high - low)  # they would touch
         assert letters["a"] == pytest.approx(found[0])
         assert (letters["b"] + letters["c"]) / 2 == pytest.approx((found[1] + found[2]) / 2)
+
+
+def test_no_curve_leaves_the_axis_that_the_arms_share() -> None:
+    """The first panel ended the scaling, so a lower curve of the last arm was cut."""
+    table = made()
+    table.loc[table["arm"] == "conv2d", "score"] = 0.2
+    for axes in probing_curves(table, floors()).axes:
+        assert axes.get_ylim()[0] < 0.2
 
 
 def test_permuted_labels_are_a_line_where_they_were_probed() -> None:

@@ -13,6 +13,7 @@ from isoscope.errors import InputError
 from isoscope.outputs import Output, Trained
 from isoscope.studies import hybrids
 from isoscope.studies.arms import StudyRuns
+from isoscope.studies.hybrids.hybrid_figures import CALLED
 from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, TUNED, tables
 from isoscope.studies.results import Result
 from isoscope.studies.view import pictures
@@ -86,14 +87,14 @@ def test_every_view_is_drawn_and_says_its_n(studies: dict[str, StudyRuns]) -> No
         one.figure()
     assert "n = 3 seeds" in drawn["hybrid_scores"].caption
     assert "10 tokens" in drawn["hybrid_nearness"].caption
-    assert "Below .05 after Holm's correction for 16 tests: none." in drawn["hybrid_predictors"].caption
+    assert "none can be below .05." in drawn["hybrid_predictors"].caption
     alone = {
         name: StudyRuns({arm: {0: runs[0]} for arm, runs in study.arms.items()}, {}) for name, study in studies.items()
     }
     (scores, *_) = pictures(hybrids.VIEWS, tables(alone, **OPTIONS))
     assert "n = 1, so no interval." in scores.caption
     assert "Open: the start as it is; filled" in scores.caption
-    assert [text.get_text() for text in scores.figure().legends[0].texts] == [NOT_TUNED, TUNED]
+    assert [text.get_text() for text in scores.figure().legends[0].texts] == [*CALLED.values()]
 
 
 def test_one_training_is_alone_in_the_legend(studies: dict[str, StudyRuns]) -> None:
@@ -104,9 +105,28 @@ def test_one_training_is_alone_in_the_legend(studies: dict[str, StudyRuns]) -> N
         }
         scores, _, predictors = pictures(hybrids.VIEWS, kept)
         assert said in scores.caption
-        assert [text.get_text() for text in scores.figure().legends[0].texts] == [training]
+        assert [text.get_text() for text in scores.figure().legends[0].texts] == [CALLED[training]]
         names = {text.get_text() for text in predictors.figure().legends[0].texts}
-        assert names & {NOT_TUNED, TUNED} == {training}
+        assert not names & {*CALLED.values()}, "no key of what every point is"
+
+
+def test_of_few_starts_the_caption_says_which_p_is_possible(studies: dict[str, StudyRuns]) -> None:
+    found = tables(studies, **OPTIONS)
+    found["predictors"] = found["predictors"].assign(n=4)
+    said = [one.caption for one in pictures(hybrids.VIEWS, found)][-1]
+    assert "With n = 4, p is at least 2/4! = 0.083, and 1 after Holm's correction for 16 tests: none can be" in said
+    found["predictors"] = found["predictors"].assign(n=8)
+    said = [one.caption for one in pictures(hybrids.VIEWS, found)][-1]
+    assert "Below .05 after Holm's correction for 16 tests: none." in said
+
+
+def test_a_value_beyond_the_axis_is_marked_with_its_number(studies: dict[str, StudyRuns]) -> None:
+    found = tables(studies, **OPTIONS)
+    far = (found["nearness"]["measure"] == "r2") & (found["nearness"].index == found["nearness"].index[0])
+    found["nearness"].loc[far, "value"] = -3.25
+    near = [*pictures(hybrids.VIEWS, found)][1]
+    assert [text.get_text() for text in near.figure().axes[0].texts] == ["−3.25"]
+    assert "beyond the axis" in near.caption
 
 
 def test_few_starts_predict_nothing(studies: dict[str, StudyRuns]) -> None:

@@ -115,14 +115,15 @@ def _same_scale(panels: Sequence[Axes]) -> None:
 
 def _caption(blocks: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
     called = {
-        "nats": "the allocation in nats",
-        "per_parameter": "the allocation per parameter, in nats per million",
-        "share": "the share of the change of the loss; positive is a share of the decrease",
+        "nats": ("in nats", "the allocation in nats"),
+        "per_parameter": ("per parameter", "the allocation per parameter, in nats per million"),
+        "share": ("as shares", "the share of the change of the loss; positive is a share of the decrease"),
     }
     quantity = blocks["quantity"].iloc[0]
+    name, what = called[quantity]
     sign = "Positive helps. Negative hurts." if quantity == "share" else notes.SIGN
     return notes.joined(
-        f"Which parts lower the loss? Allocation summed over training: {called[quantity]}.",
+        f"Which parts lower the loss, {name}? Allocation summed over training: {what}.",
         sign,
         "Left: what is in no layer, on its own scale. Others: components of each stack, a bar per layer, first layer "
         "dark. Scales are equal in all arms. Bars: mean over seeds with the 95 % t interval.",

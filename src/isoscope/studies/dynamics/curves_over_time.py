@@ -21,6 +21,8 @@ from isoscope.studies.view import Table, View
 QUANTITIES = {"cumulative": "nats since the start", "rate": "nats per update"}
 LINEAR = 0.01
 """Share of the largest rate of all arms: rates are drawn on a logarithmic scale beyond it, on a linear scale within."""
+FLAT = 0.02
+"""Values below this share of an axis look like 0."""
 PANELS = {"emb": "Word table", "component": "Other components", "stack": "Layers of a stack"}
 _LINES: dict[str, Any] = {"markersize": 2.4, "linewidth": 1.2}
 
@@ -47,6 +49,7 @@ def looks_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 def allocation_over_time(course: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Figure:
     """Draw a column per arm; rows: the word table on its own scale, the other components, the stacks."""
     quantity = course["quantity"].iloc[0]
+    course = course[course["n"] == course.groupby("arm")["n"].transform("max")]  # as `figures.snapshots.common`
     arms = list(dict.fromkeys(course["arm"]))
     components = ordered(course.loc[course["grouping"] == "component", "group"], COMPONENTS)
     stacks = ordered(course.loc[course["grouping"] == "stack", "group"], STACKS)
@@ -111,15 +114,19 @@ def update_axis(axes: Axes, own: pd.DataFrame) -> None:
 
 def _time_caption(course: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
     how = {
-        "cumulative": "the sum of the allocations since the start, in nats",
-        "rate": "the allocation of each interval over its length, in nats per update; the scale "
-        "is linear up to its first mark and logarithmic beyond",
+        "cumulative": ("in total", "the sum of the allocations since the start, in nats"),
+        "rate": (
+            "per update",
+            "the allocation of each interval over its length, in nats per update; the scale is linear up to its first "
+            "mark and logarithmic beyond",
+        ),
     }
+    name, what = how[course["quantity"].iloc[0]]
     return notes.joined(
-        f"When does each part lower the loss? Curves show {how[course['quantity'].iloc[0]]}, at the interval's end.",
+        f"When does each part lower the loss, {name}? Curves show {what}, at the interval's end.",
         notes.SIGN,
         "Top: the word table on its own scale. Middle: the other components, summed over layers and stacks. Bottom: "
-        "the layers of each stack. Line: mean over seeds; band: ± 1 sd.",
+        "the layers of each stack. " + ("Line: mean over seeds; band: ± 1 sd." if course["n"].max() > 1 else ""),
         notes.seeds(learned),
         notes.shown(closed),
         notes.untrained(learned),
@@ -214,10 +221,12 @@ def positive_part(positive: pd.DataFrame) -> Figure:
 
 def _positive_caption(positive: pd.DataFrame) -> str:
     estimators = ", ".join(f"{arm}: {estimator}" for arm, estimator in _estimators(positive).items())
+    top = float(floats(positive["value"]).max())
+    flat = f": no value is above {top:.2g}, so its lines lie on 0" if top < FLAT else ""
     return (
         "When do parts hurt? Positive allocation to each component, summed over layers and stacks; 0 where it helps. "
-        "Top: on the interval [0, 1], like the published figure. Bottom: on its own scale. Points: the largest value "
-        f"over the seeds and over log-spaced spans of updates. Estimator: {estimators}. Ours are nats per token; "
+        f"Top: on the interval [0, 1], like the published figure{flat}. Bottom: on its own scale. Points: the largest "
+        f"value over the seeds and over log-spaced spans of updates. Estimator: {estimators}. Ours are nats per token; "
         "the unit of the published values is not known."
     )
 

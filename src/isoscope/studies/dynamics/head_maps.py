@@ -55,14 +55,18 @@ def head_maps(heads: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) 
 
 def _caption(heads: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
     how = {
-        "raw": f"in nats, as they are. {notes.SIGN}",
-        "sum-abs": f"over the sum of magnitudes of all heads of the model. {notes.SIGN}",
-        "max-abs": f"over the largest magnitude among all heads of the model. {notes.SIGN}",
-        "min-max": "from 0 (the head that helps most in the model) to 1.",
+        "raw": ("in nats", f"in nats, as they are. {notes.SIGN}"),
+        "sum-abs": ("as shares", f"over the sum of magnitudes of all heads of the model. {notes.SIGN}"),
+        "max-abs": (
+            "over the largest",
+            f"over the largest magnitude among all heads of the model. {notes.SIGN}",
+        ),
+        "min-max": ("from most to least", "from 0 (the head that helps most in the model) to 1."),
     }
+    name, what = how[heads["normalisation"].iloc[0]]
     return notes.joined(
-        "Which attention heads lower the loss? A head's rows of query, key and value and its columns of out, summed "
-        f"over training, {how[heads['normalisation'].iloc[0]]}",
+        f"Which attention heads lower the loss, {name}? A head's rows of query, key and value and its columns of out, "
+        f"summed over training, {what}",
         "Heads of a layer are sorted by allocation, since head 3 of one seed is not head 3 of another. Each rank is "
         "the mean over seeds. Sorting alone makes a gradient from left to right.",
         notes.seeds(learned),

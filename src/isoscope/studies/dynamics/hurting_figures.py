@@ -58,11 +58,16 @@ def hurting_table(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFr
 def _cells(row: Any, folds: bool) -> list[str]:
     if row is None:
         return [BLANK] * (2 if folds else 1)
-    hurts = f"{row['hurts']:.1f}"
+    hurts = _mean(row["hurts"])
     share = f"{100 * row['share']:.0f} %"
     if not folds:
         return [f"{hurts}, {share}"]
-    return [f"{hurts} ({row['hurts_by_noise']:.1f}), {share}", f"{row['surely']:.1f} ({row['surely_by_noise']:.2f})"]
+    return [f"{hurts} ({row['hurts_by_noise']:.1f}), {share}", f"{_mean(row['surely'])} ({row['surely_by_noise']:.2f})"]
+
+
+def _mean(count: float) -> str:
+    """Return a mean of counts over seeds; of one seed it is a whole number."""
+    return f"{count:.0f}" if float(count).is_integer() else f"{count:.1f}"
 
 
 def _summary(counts: pd.DataFrame, arms: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -87,10 +92,10 @@ def _hurting_caption(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.Dat
         else "No noise is known for this estimator. It is negative nearly by construction. "
     )
     return notes.joined(
-        f"How often does a component hurt? Number and share of cases with a positive allocation, mean over seeds. "
-        f"Cases: {COUNTED[counted]}; each component is summed over layers and stacks.",
-        noise + "Last update: the last at which any component hurts. Largest: the largest positive allocation of a "
-        "component in nats. Both are over all seeds.",
+        f"How often does a component hurt ({COUNTED[counted]})? Number and share of cases with a positive allocation, "
+        "mean over seeds. Each component is summed over layers and stacks.",
+        noise + "Last update: the last at which any component of the table hurts. Largest: the largest positive "
+        "allocation of a component in nats. Both are over all seeds.",
         "A chord's allocation is not the sum of its updates' allocations, so counts of chords, of single updates and "
         "of the minibatch estimator are different things.",
         notes.seeds(learned),
@@ -108,7 +113,7 @@ def _hurting_spoken(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.Data
 
 
 def hurting_maps(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Figure:
-    """Draw the share of cases in which a component of a layer hurts: a map per arm and stack, colours from 0 to 1."""
+    """Draw the share of cases in which a component of a layer hurts: a map per arm and stack (colours: `_top`)."""
     panels = []
     for arm, own in counts[counts["layer"] != OUTSIDE].groupby("arm", sort=False):
         for stack in ordered(own["stack"], STACKS):
@@ -120,7 +125,7 @@ def hurting_maps(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFra
         [(title, share.to_numpy(dtype=float)) for title, share, _ in panels],
         label="Share of cases that hurt",
         low=0.0,
-        high=1.0,
+        high=_top(counts),
         colours=SEQUENTIAL,
         origin="lower",
         aspect="auto",
@@ -135,12 +140,18 @@ def hurting_maps(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFra
     return figure
 
 
+def _top(counts: pd.DataFrame) -> float:
+    """Return the end of the colours: 1, or a tenth above the largest share if few cases hurt (all would be dark)."""
+    largest = float(counts.loc[counts["layer"] != OUTSIDE, "share"].max())
+    return 1.0 if largest > 0.5 or math.isnan(largest) else max(math.ceil(10 * largest) / 10, 0.1)
+
+
 def _map_caption(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
     counted = counts["counted"].iloc[0]
     cases = ", ".join(f"{own['cases'].iloc[0]:,.0f} ({arm})" for arm, own in counts.groupby("arm", sort=False))
     return notes.joined(
-        f"Which components of which layers hurt, and how often? {COUNTED[counted].capitalize()}; number of cases: "
-        f"{cases}. Colour: share of cases with a positive allocation, from 0 to 1; number: count, mean over seeds. A "
+        f"Which components of which layers hurt, and how often ({COUNTED[counted]})? Number of cases: {cases}. Colour: "
+        f"share of cases with a positive allocation, from 0 to {_top(counts):g}; number: count, mean over seeds. A "
         "part without any effect hurts in half of the cases.",
         notes.seeds(learned),
         notes.shown(closed) if counted != "updates" else "",
@@ -176,8 +187,9 @@ def _published_caption(compared: pd.DataFrame) -> str:
         "Do the same components hurt as in Vázquez et al. 2022? Ranks of seven components by their number of positive "
         "allocations: +1 is the same order, 0 no agreement. p: exact, over all orders; not corrected. "
         "Counts themselves depend on the number of updates and on the estimator, so they are not compared. Counted: "
-        f"{'; '.join(f'{name}, {text}' for name, text in COUNTED.items())}. Last update that hurts: inside or after "
-        f"the warm-up, whose updates are {warmups}; published: {WARMUP:,}. Published counts: {tables}."
+        f"{'; '.join(f'{name}, {text}' for name, text in COUNTED.items())}. Last update that hurts: the last at "
+        "which any of these seven hurts (other components do not count here), inside or after the warm-up, whose "
+        f"updates are {warmups}; published: {WARMUP:,}. Published counts: {tables}."
     )
 
 

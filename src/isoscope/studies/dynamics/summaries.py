@@ -1,6 +1,7 @@
 """Tables of the runs as figures: whether each arm learned, and how well its allocation closes."""
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 from isoscope.figures.text_table import text_table
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.learning import LEAST
+from isoscope.studies.findings import Untested, by_arm
 from isoscope.studies.view import View
 
 BLANK = "–"
@@ -70,7 +72,7 @@ def closure_table(closed: pd.DataFrame) -> Figure:
     ]
     head = ["Arm", "Seed", "Set", "Change of the loss", "Gap ΣA − ΔL", "Bound"]
     head += ["Closed in total", "Intervals", "Closed", "Worst |gap| / bound"]
-    widths = (26, 6, 12, 10, 10, 9, 9, 10, 9, 12)
+    widths = (24, 6, 12, 10, 10, 9, 9, 12, 9, 12)
     return text_table(head, rows, widths=widths, left=3, parts=parts_of(list(closed["arm"])))
 
 

@@ -7,8 +7,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from isoscope.figures.snapshots import TWIN, banded, beside, ends, moments_of, over_seeds, prepared, step_axis
-from isoscope.figures.style import INK, hatched, legend_below, legend_inches, shade, style
+from isoscope.figures.snapshots import (
+    EVERY,
+    SHARE,
+    banded,
+    beside,
+    ends,
+    moments_of,
+    over_seeds,
+    over_training,
+    prepared,
+    step_axis,
+)
+from isoscope.figures.style import INK, hatched, legend_below, legend_inches, shade, style, wrapped
+from isoscope.studies.fusion.layers import why_hatched
 from isoscope.studies.view import View
 
 COMPONENTS = {
@@ -32,12 +44,14 @@ def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
     """
     whole = prepared(values[values["vectors"] == vectors])
     table = ends(whole)
+    moments = moments_of(table)
+    table = table[~table["degenerate"]]
     layers = sorted(table["layer"].unique())
-    rows = {moment: f"{called}\nsingular value / largest" for moment, called in moments_of(table).items()}
-    most = max(2, int(table["component"].max()))
+    rows = {moment: f"{wrapped(called, 1.7, size=7.5)}\nvalue / largest" for moment, called in moments.items()}
+    most = max(2, int(whole["component"].max()))
     figure, panels = _grid(rows, whole, "Component")
     for (moment, arm), axes in panels.items():
-        own = table[(table["arm"] == arm) & (table["moment"] == moment) & ~table["degenerate"]]
+        own = table[(table["arm"] == arm) & (table["moment"] == moment)]
         for place, layer in enumerate(layers):
             one = over_seeds(own[own["layer"] == layer], ["component"], "value").sort_values("component")
             line = {"markersize": 3, "markevery": max(1, len(one) // 5), "linewidth": 1.2}
@@ -50,7 +64,8 @@ def singular_spectra(values: pd.DataFrame, *, vectors: str = "first") -> Figure:
             axis.set_major_formatter(lambda value, _: f"{value:g}")
             axis.set_minor_formatter(NullFormatter())
         axes.set_xticks([one for one in (1, 2, 5, 10, 20, 50) if one <= most])
-    _legend(figure, [f"layer {one}" for one in layers])
+    if layers:
+        _legend(figure, [f"layer {one}" for one in layers])
     return figure
 
 
@@ -61,18 +76,28 @@ def rank_curves(ranks: pd.DataFrame) -> Figure:
     Rows: only the first k components, all but these, only the k-th. A column per arm (many arms are rows); mean over
     seeds ± 1 sd, from 0 to 1. Dashed: the whole model.
     """
-    table = prepared(ranks)
-    table = table[table["column"] != TWIN]
+    whole = prepared(ranks)
+    table = over_training(whole)
     counts = sorted(int(k) for k in table["k"].unique() if k > 0)
     rows = {one: f"{label}:\naccuracy" for one, label in COMPONENTS.items() if (table["components"] == one).any()}
-    figure, panels = _grid(rows, table, "Update")
+    figure, panels = _grid(rows, whole, "Update")
     for (components, arm), axes in panels.items():
         own = table[table["arm"] == arm]
-        whole = own[(own["components"] == "dropped") & (own["k"] == 0)].groupby("column")["accuracy"].mean()
-        axes.plot(whole.index, whole, gid="whole", **WHOLE)
+        model = own[(own["components"] == "dropped") & (own["k"] == 0)].groupby("column")["accuracy"].mean()
+        axes.plot(model.index, model, gid="whole", **WHOLE)
         for place, k in enumerate(counts):
             one = own[(own["components"] == components) & (own["k"] == k)]
-            banded(axes, one, "column", "accuracy", marks=5, alpha=0.14, linewidth=1.2, **shade(place, len(counts)))
+            banded(
+                axes,
+                one,
+                "column",
+                "accuracy",
+                marks=5,
+                alpha=0.14,
+                linewidth=1.2,
+                within=SHARE,
+                **shade(place, len(counts)),
+            )
         step_axis(axes, table)
         axes.set_ylim(-0.02, 1.02)
         axes.yaxis.set_major_locator(MaxNLocator(4))
@@ -92,17 +117,24 @@ def _legend(figure: Figure, labels: list[str], *more: Line2D) -> None:
     legend_below(figure, handles, columns=columns)
 
 
+def _spectra_caption(values: pd.DataFrame) -> str:
+    return (
+        "Does [CLS] lose rank during training? Singular values over the largest, a line per layer. A steeper line: "
+        f"fewer directions carry the variance. Values below {SMALLEST:g} are left out."
+        + why_hatched(values, "Layers without a line")
+    )
+
+
 SINGULAR_VALUES = View(
     name="singular_values",
     needs=("singular_values",),
     draw=singular_spectra,
-    caption="Does [CLS] lose rank during training? Singular values over the largest, a line per layer. A steeper line: "
-    "fewer directions carry the variance.",
+    caption=_spectra_caption,
 )
 RANKS = View(
     name="ranks",
     needs=("ranks",),
     draw=rank_curves,
     caption="How many principal components of [CLS] does the decision need? Score of the head on [CLS] rebuilt from k "
-    "components, over training; dashed: from all components.",
+    "components, over training; dashed: from all components. " + EVERY,
 )

@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from isoscope.figures.snapshots import (
     MOMENTS,
+    SHARE,
     arms_of,
     at_chosen,
     banded,
@@ -257,7 +258,7 @@ def read_back(decoding: pd.DataFrame) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         rows = table[table["read"] == read]
         for index, arm in enumerate(arms):
-            banded(axes, rows[rows["arm"] == arm], "layer", "rate", marks=12, **look(index))
+            banded(axes, rows[rows["arm"] == arm], "layer", "rate", marks=12, within=SHARE, **look(index))
         control = rows.groupby("layer")["control"].mean()
         axes.plot(control.index, control, color=INK, linestyle=(0, (1, 1.5)), linewidth=1.0, gid="control")
     legend_below(figure, keys(table, 2.0), columns=3)

@@ -11,11 +11,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.figures.style import ARM_COLOURS, SHAPES, WIDTH, hatched, legend_below, named, style, wrapped
+from isoscope.studies.fusion.layers import why_hatched
 from isoscope.studies.view import View
 
 CLASS_COLOURS = (ARM_COLOURS[1], ARM_COLOURS[0], *ARM_COLOURS[2:])
 """Orange and blue first, as in Li 2025 (fusion)."""
-READ = "x: first component, y: second; in the corners: the span of the points, and the variance along x and y (%)"
+AXES = {
+    "joint": "axis of the plane shared by all snapshots",
+    "procrustes": "axis of each plane, turned to match the first",
+    "sign": "principal component",
+}
+"""What the axes of aligned planes are, by alignment. Only principal components come in the order of their variance."""
+CORNERS = "Corners: range of the points along x × y; share of the panel's variance along x + y (%)"
 ABREAST = 2.4
 """Maximum width over height of a panel: a much wider cloud looks like a streak."""
 
@@ -27,12 +34,12 @@ def feature_dynamics(
     """Draw PC1 and PC2 of a run, coloured by class: a panel per layer (rows, last layer on top) and snapshot (columns).
 
     - Every cloud fills its panel, because an untrained cloud is a hundred times smaller than a trained cloud. The
-      corners give its span along both axes and the variance along them.
+      corners give its range along both axes and the variance along them.
     - A degenerate frame (vectors are shared) is hatched.
     - Points are drawn in the order of the sentences, so that no class covers another.
 
-    Every layer and snapshot of `points` is shown; their `label` is an index of `class_names`. `frames` may have a
-    column epoch. `title` replaces arm and seed above the figure.
+    Every layer and snapshot of `points` is shown; their `label` is an index of `class_names`. `frames` may have
+    columns epoch and alignment. `title` replaces arm and seed above the figure.
     """
     layers = sorted(points["layer"].unique(), reverse=True)
     snapshots = list(dict.fromkeys(points["snapshot"]))
@@ -63,9 +70,16 @@ def feature_dynamics(
         Line2D([], [], color=colour, marker="o", linestyle="", label=wrapped(name, 1.6))
         for name, colour in zip(called, cycle(CLASS_COLOURS), strict=False)
     ]
-    read, columns = wrapped(READ, width - 0.3, size=7), 4 if width == WIDTH else 2
+    read = wrapped(f"x, y: first and second {axis_of(frames)}. {CORNERS}", width - 0.3, size=7, lines=3)
+    columns = 4 if width == WIDTH else 2
     legend_below(figure, handles, columns=columns, title=read, title_fontsize=7)
     return figure
+
+
+def axis_of(frames: pd.DataFrame) -> str:
+    """Return what the axes of these frames are; see `AXES`."""
+    together = "alignment" in frames and frames["snapshot"].nunique() > 1
+    return AXES[frames["alignment"].iloc[0] if together else "sign"]
 
 
 def _frame(axes: Axes, points: pd.DataFrame, about: Mapping[str, Any], *, picture: bool) -> None:
@@ -100,12 +114,21 @@ def _drawn(planes: pd.DataFrame, frames: pd.DataFrame) -> Figure:
     return feature_dynamics(planes, frames[frames["seed"] == planes["seed"].iloc[0]], names)
 
 
+def _caption(planes: pd.DataFrame, frames: pd.DataFrame) -> str:
+    order = " It is fitted to all of them, so x may have a smaller share of a snapshot's variance than y."
+    return (
+        f"Feature dynamics of {planes['arm'].iloc[0]}: [CLS] by layer and snapshot. Rows: layers; columns: snapshots; "
+        f"a dot is a sentence, its colour the class. x, y: first and second {axis_of(frames)}."
+        + order * (axis_of(frames) == AXES["joint"])
+        + why_hatched(frames)
+    )
+
+
 DYNAMICS = View(
     name="dynamics",
     needs=("planes", "frames"),
     by="arm",
     draw=_drawn,
-    caption="Feature dynamics of {}: [CLS] in its first two principal components. Rows: layers; columns: snapshots; a "
-    "dot is a sentence, its colour the class.",
+    caption=_caption,
     remakes="Li 2025 (fusion), Figures 2 to 4",
 )

@@ -14,12 +14,13 @@ from matplotlib.transforms import ScaledTranslation
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.snapshots import (
-    TWIN,
+    EVERY,
     arms_of,
     at_chosen,
     banded,
     beside,
     over_seeds,
+    over_training,
     prepared,
     seeds_of,
     step_axis,
@@ -54,6 +55,8 @@ LABELS = SUMMARIES | {
 WRITTEN = 36
 """Up to this number of cells, each has room for its value."""
 LINES: dict[str, Any] = {"seeds": "solid", "random": (0, (1, 1.2))}
+FEW = 30
+"""Below this number of sentences, an agreement of heads is an illustration."""
 PAIRS = 10
 """Of more pairs of arms, only those with the first arm are drawn."""
 BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": 2, "fontsize": 7}
@@ -69,15 +72,16 @@ def attention_curves(attention: pd.DataFrame) -> Figure:
     summaries.
     """
     table = prepared(attention)
-    table = table[table["column"] != TWIN]
+    trained = over_training(table)
     layers = sorted(table["layer"].unique())
-    per_run = table.groupby(["arm", "seed", "layer", "column"], sort=False)[list(SUMMARIES)].mean().reset_index()
+    per_run = trained.groupby(["arm", "seed", "layer", "column"], sort=False)[list(SUMMARIES)].mean().reset_index()
     rows = {summary: wrapped(label, 1.2, size=7.5) for summary, label in SUMMARIES.items()}
     figure, panels = beside(rows, table, 7.4, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
     for (summary, arm), axes in panels.items():
         for place, layer in enumerate(layers):
             own = per_run[(per_run["arm"] == arm) & (per_run["layer"] == layer)]
             line = {**shade(place, len(layers)), "start": place % 3, "linewidth": 1.2, "zorder": 3}
+            line |= {"within": (0.0, None if summary == "distance" else 1.0)}
             banded(axes, own, "column", summary, marks=5, alpha=0.14, **line)
         step_axis(axes, table)
         axes.yaxis.set_major_locator(MaxNLocator(4))
@@ -184,12 +188,22 @@ def _line(axes: Axes, rows: pd.DataFrame, place: int, line: Any) -> None:
         axes.errorbar(means.index, means["mean"], yerr=np.nan_to_num(means["std"]), **drawn | look(place))
 
 
+def _agreement_caption(arm_heads: pd.DataFrame) -> str:
+    n = int(arm_heads["n"].max())
+    few = "With so few sentences it is an illustration. " * (n < FEW)
+    return (
+        f"Do different arms learn the same heads? Agreement of best-matching heads at the chosen epoch, on n = {n} "
+        f"sentences. {few}Compare two arms (left; of more than ten pairs, those with the first arm) with the controls "
+        "(right): two seeds of an arm, and an arm and its random twin."
+    )
+
+
 CURVES = View(
     name="attention",
     needs=("attention",),
     draw=attention_curves,
     caption="Where does attention go during training? A line per layer, dark (first) to light (last); mean over heads "
-    "and seeds, band ± 1 sd.",
+    "and seeds, band ± 1 sd. " + EVERY,
 )
 HEADS = View(
     name="heads",
@@ -202,7 +216,5 @@ AGREEMENT = View(
     name="arm_heads",
     needs=("arm_heads",),
     draw=head_agreement,
-    caption="Do different arms learn the same heads? Agreement of best-matching heads at the chosen epoch. Compare two "
-    "arms (left; of more than ten pairs, those with the first arm) with the controls (right): two seeds of an arm, and "
-    "an arm and its random twin.",
+    caption=_agreement_caption,
 )

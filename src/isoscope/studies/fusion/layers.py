@@ -14,14 +14,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.maps import SCALES, Scale, beyond, scale_of
+from isoscope.figures.maps import SCALES, Scale, beyond, natural, scale_of
 from isoscope.figures.snapshots import (
+    EVERY,
     TWIN,
     arms_of,
     banded,
     chosen,
+    common,
     keys,
+    line_and_band,
     over_seeds,
+    over_training,
     prepared,
     step_axis,
     trained_seeds_of,
@@ -49,6 +53,7 @@ GAP = -2
 """An empty column between the twin and training."""
 SHARED = "vectors shared: no geometry"
 """Label of a degenerate cell: all points are equal, or its sentences have few distinct vectors."""
+WHY = "at layer 0, [CLS] holds its own token and position, and with conv2d those of the next tokens"
 HATCHES = {"degenerate": ("//////", SHARED), "undefined": ("xxxxxx", "not defined here")}
 
 SQUARE = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
@@ -62,7 +67,7 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
 
     - The colour range is the metric's natural range (`isoscope.figures.maps`), or that of all panels.
     - A degenerate cell is hatched, never coloured.
-    - The twin with random weights is separate on the left; a triangle marks each seed's chosen epoch.
+    - The twin with random weights is separate on the left; a triangle, perhaps between columns, is a chosen epoch.
     - The colour bar's label gives the value of isotropic noise.
 
     `geometry`: the measured tables with columns arm and seed. Raises `ValueError` if `figure` was not measured on
@@ -71,10 +76,11 @@ def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "fi
     table = of_figure(geometry, figure, vectors)
     arms, by = arms_of(table), ["arm", "layer", "column"]
     degenerate = table.groupby(by, sort=False)["degenerate"].any().reset_index()
-    cells = over_seeds(table, by, "value").merge(degenerate, on=by)
+    shared = common(table)
+    cells = over_seeds(shared, by, "value").merge(degenerate, on=by)
     cells.loc[cells["degenerate"], "mean"] = np.nan
     scale = scale_of(figure, cells["mean"])
-    made = _Maps(sorted(table["layer"].unique()), sorted(table["column"].unique().tolist()), scale)
+    made = _Maps(sorted(table["layer"].unique()), sorted(shared["column"].unique().tolist()), scale)
     per_row = max(1, min(len(arms), int((WIDTH - 0.6) / made.width)))
     labels: dict[str, Any] = {"across": made.label, "up": "Layer", "grid": None}
     size = (WIDTH, made.height + 0.35, 1.55)
@@ -126,7 +132,8 @@ class _Maps:
                 squares = [np.add(at, SQUARE) for at in np.argwhere(where)[:, ::-1]]
                 look: dict[str, Any] = {"facecolor": "none", "edgecolor": HATCH, "linewidth": 0, "hatch": hatch}
                 axes.add_collection(PolyCollection(squares, gid=kind, **look))
-        at = [self.columns.index(step) for step in sorted(best)]
+        steps = [step for step in self.columns if step >= 0]
+        at = np.interp(sorted(best), steps, np.arange(len(steps)) + len(self.columns) - len(steps))
         above = [1 + 0.03 / self.height] * len(best)  # a fixed distance in inches, for any height of the map
         axes.plot(at, above, transform=axes.get_xaxis_transform(), clip_on=False, gid="chosen", **TRIANGLE)
         names = {at: "random" if one == TWIN else str(one) for at, one in enumerate(self.columns) if one != GAP}
@@ -145,11 +152,19 @@ def _noise(table: pd.DataFrame) -> str:
     """Return the value of isotropic noise as text, a single time if it is the same for all arms."""
     known = table[table["baseline"].notna()].groupby("arm", sort=False)
     texts = {
-        arm: f"{own['baseline'].mean():.3f} (n = {own['n'].iloc[0]}, d = {own['d'].iloc[0]})" for arm, own in known
+        arm: f"{own['baseline'].mean():.3f} (n = {own['n'].iloc[0]}, d = {own['d'].iloc[0]})".replace("-", "−")
+        for arm, own in known
     }
     if len(alike := {*texts.values()}) < 2:
         return f"isotropic noise: {next(iter(alike), 'not known')}"
     return "isotropic noise: " + "; ".join(f"{arm} {text}" for arm, text in texts.items())
+
+
+def why_hatched(table: pd.DataFrame, mark: str = "Hatched") -> str:
+    """Return why [CLS] has no geometry in some cells of layer 0, for a caption; empty if there are none."""
+    cells = table[table["degenerate"].astype(bool)]
+    first = bool((cells["layer"] == 0).all()) and ("vectors" not in table or bool((table["vectors"] == "first").all()))
+    return f" {mark}: sentences share their vectors{f'; {WHY}' * first}." * bool(len(cells))
 
 
 MAPS = {
@@ -175,14 +190,20 @@ def _drawn(geometry: pd.DataFrame) -> Figure:
     return layer_by_snapshot(geometry, geometry["figure"].iloc[0], vectors=geometry["vectors"].iloc[0])
 
 
+def _map_caption(geometry: pd.DataFrame) -> str:
+    name = MAPS[geometry["map"].iloc[0]]
+    return (
+        f"{name} by layer and snapshot. Mean over seeds. {EVERY} All arms share a colour scale.{why_hatched(geometry)}"
+    )
+
+
 LAYERS = View(
     name="layers",
     needs=("geometry",),
     rows=_mapped,
     by="map",
     draw=_drawn,
-    caption="{} by layer and snapshot. All arms share a colour scale; hatched: sentences share their vectors.",
-    called=MAPS,
+    caption=_map_caption,
 )
 
 
@@ -218,7 +239,7 @@ def geometry_curves(geometry: pd.DataFrame, figures: Sequence[str], *, vectors: 
     drawing, panels = multiples(rows, columns, size, across="Update", fonts=(8.5, 7.5), sharex=True, sharey="row")
     for (figure, layer), axes in panels.items():
         table = tables[figure]
-        _lines(axes, table[(table["layer"] == layer) & (table["column"] != TWIN)], arms_of(everything))
+        _lines(axes, over_training(table[table["layer"] == layer]), arms_of(everything))
         step_axis(axes, everything)
         axes.yaxis.set_major_locator(MaxNLocator(4))
     for axes, layer in zip(panels.values(), shown, strict=False):  # the upper row
@@ -238,7 +259,8 @@ def _lines(axes: Axes, table: pd.DataFrame, arms: Sequence[str]) -> None:
         rows = table[table["arm"] == arm]
         degenerate = rows["column"].isin(rows.loc[rows["degenerate"], "column"])
         rows = rows.assign(value=rows["value"].where(~degenerate))
-        banded(axes, rows, "column", "value", marks=8, linewidth=1.3, zorder=3, gid="mean", **look(index))
+        ends = natural(rows["figure"].iloc[0]) if len(rows) else (None, None)
+        banded(axes, rows, "column", "value", marks=8, linewidth=1.3, zorder=3, gid="mean", within=ends, **look(index))
         if not alike and np.isfinite(baselines.get(arm, np.nan)):
             axes.axhline(baselines[arm], color=look(index)["color"], gid="noise", **DASHED)
     if alike and len(baselines):
@@ -262,10 +284,17 @@ def _drawn_curves(geometry: pd.DataFrame) -> Figure:
     return geometry_curves(geometry, [one for one in FIGURES if one in set(geometry["figure"])])
 
 
+def _curves_caption(geometry: pd.DataFrame) -> str:
+    return (
+        f"Geometry of [CLS] over training. {line_and_band(geometry)}; dashed: noise at the same n and d. {EVERY}"
+        + why_hatched(geometry)
+    )
+
+
 CURVES = View(
     name="curves",
     needs=("geometry",),
     rows=_of_cls,
     draw=_drawn_curves,
-    caption="Geometry of [CLS] over training. Line: mean over seeds; band: ± 1 sd; dashed: noise at the same n and d.",
+    caption=_curves_caption,
 )

@@ -54,13 +54,15 @@ def probing_curves(
     size = (WIDTH, 2.4, 0.5, 0.17 * (len(phases) + len(names) + 4) / 2)
     figure, panels = tiles(len(arms), PER_ROW, size, up=AXES[found["metric"].iloc[0]], sharey=True)
     for axes, arm in zip(panels, arms, strict=True):
-        own = floor[floor["arm"] == arm] if "arm" in floor else floor
         _panel(axes, lines[lines["arm"] == arm], phases)
-        _floors(axes, own.groupby("baseline")["score"].mean().reindex(names))
         axes.set_title(
             named(arm, seeds_of(found[found["arm"] == arm]), WIDTH / min(PER_ROW, len(arms)) - 0.4), fontsize=9
         )
         axes.set_xlabel("Layer", fontsize=8)
+    axes.set_ylim(top=1.02)  # for all panels, after the last curve: it ends the scaling of the shared axis
+    for axes, arm in zip(panels, arms, strict=True):
+        own = floor[floor["arm"] == arm] if "arm" in floor else floor
+        _floors(axes, own.groupby("baseline")["score"].mean().reindex(names))
     legend_below(figure, _legend(lines, phases, names), columns=2)
     return figure
 
@@ -89,7 +91,9 @@ def _panel(axes: Axes, lines: pd.DataFrame, phases: Sequence[str]) -> None:
         per_run = own.groupby(["arm", "seed", "layer"], sort=False)["score"].mean().reset_index()
         few = own.assign(few=own["distinct"] * FEW < own["n"]).groupby("layer")["few"].any()
         looks, full = _look(phase, index), np.flatnonzero(~few)
-        banded(axes, per_run, "layer", "score", marks=1, alpha=0.14, gid="phase", markevery=full, **looks)
+        drawn: dict[str, Any] = {"marks": 1, "alpha": 0.14, "gid": "phase", "markevery": full}
+        drawn |= {"within": (0.0 if lines["metric"].iloc[0] == "accuracy" else None, 1.0)}
+        banded(axes, per_run, "layer", "score", **drawn, **looks)
         hollow = per_run.groupby("layer")["score"].mean()[few]
         axes.plot(hollow.index, hollow, **looks | {"linestyle": "", "markerfacecolor": "none"})
     for name, dashes in (("chance", CHANCE), ("permuted", PERMUTED)):
@@ -99,7 +103,6 @@ def _panel(axes: Axes, lines: pd.DataFrame, phases: Sequence[str]) -> None:
         at = [float(lines["chance"].mean())] * len(empty)
         axes.plot(empty, at, color=INK, marker="x", linestyle="", markersize=6, gid="degenerate")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_ylim(top=1.02)
 
 
 def _look(phase: str, index: int) -> dict[str, Any]:

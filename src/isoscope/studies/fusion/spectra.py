@@ -13,7 +13,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from isoscope.figures.maps import pictures
 from isoscope.figures.snapshots import (
-    TWIN,
+    EVERY,
+    SHARE,
     arms_of,
     at_chosen,
     banded,
@@ -21,6 +22,7 @@ from isoscope.figures.snapshots import (
     keys,
     moments_of,
     over_seeds,
+    over_training,
     prepared,
     step_axis,
     trained_seeds_of,
@@ -66,7 +68,7 @@ def spectra(spectrum: pd.DataFrame) -> Figure:
     A line per arm: mean over seeds ± 1 sd. Dashed: control with permuted hidden axes; dotted: theory (`THEORY`).
     """
     table = prepared(spectrum)
-    table = table[table["column"] != TWIN]
+    trained = over_training(table)
     rows, columns = {name: wrapped(label, 1.5, size=8) for name, label in ROWS.items()}, _there(PARTS, table["part"])
     one, two = ("{:.3g} and {:.3g}".format(*pair) for pair in zip(*THEORY.values(), strict=True))
     handles = [
@@ -78,10 +80,10 @@ def spectra(spectrum: pd.DataFrame) -> Figure:
     figure, panels = multiples(rows, columns, size, across="Update", sharex=True, sharey="row")
     for (name, part), axes in panels.items():
         for index, arm in enumerate(arms_of(table)):
-            own = table[(table["arm"] == arm) & (table["part"] == part)]
+            own = trained[(trained["arm"] == arm) & (trained["part"] == part)]
             control = own.groupby("column")[f"{name}_permuted"].mean()
             axes.plot(control.index, control, gid=f"{name}_permuted", color=look(index)["color"], **CONTROL)
-            banded(axes, own, "column", name, marks=6, gid=name, linewidth=1.4, **look(index))
+            banded(axes, own, "column", name, marks=6, gid=name, linewidth=1.4, within=SHARE, **look(index))
         for value in THEORY[name]:
             axes.axhline(value, gid="theory", **EXPECTED)
         step_axis(axes, table)
@@ -108,7 +110,8 @@ def kernel(kernel: pd.DataFrame) -> Figure:
     for (arm, source), axes in panels.items():
         own = table[table["arm"] == arm]
         for index, place in enumerate(PLACES):
-            banded(axes, own[own["source"] == source], "column", place, marks=6, gid=place, **look(index))
+            there = over_training(own[own["source"] == source])
+            banded(axes, there, "column", place, marks=6, gid=place, within=SHARE, **look(index))
         step_axis(axes, table)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         facts, inches = trained_seeds_of(own), 5.6 / max(len(sources), 2)
@@ -192,7 +195,7 @@ SPECTRUM = View(
     needs=("spectrum",),
     draw=spectra,
     caption="Is the spectrum along the hidden index flat? Word, position and fused vectors over training. Compare the "
-    "solid lines with the control (dashed: hidden axes permuted) and with theory (dotted).",
+    "solid lines with the control (dashed: hidden axes permuted) and with theory (dotted). " + EVERY,
     findings=_flatness,
 )
 
@@ -216,7 +219,7 @@ KERNEL = View(
     needs=("kernel",),
     draw=kernel,
     caption="Where is the energy of the fusion's kernel, over training? A line per place of its entries; lines of an "
-    "arm sum to 1.",
+    "arm sum to 1. " + EVERY,
 )
 MAGNITUDES = View(
     name="magnitudes",
@@ -253,7 +256,7 @@ def gradient_noise(gradients: pd.DataFrame) -> Figure:
     figure, panels = multiples(rows, columns, size, across="Update", sharey=True)
     for (_, part), axes in panels.items():
         for index, arm in enumerate(arms_of(table)):
-            own = table[(table["arm"] == arm) & (table["part"] == part)]
+            own = over_training(table[(table["arm"] == arm) & (table["part"] == part)])
             means = over_seeds(own, ["column"], "log").sort_values("column")
             step, mean, sd = (means[name].to_numpy(dtype=float) for name in ("column", "mean", "sd"))
             axes.plot(step, 10**mean, markersize=3, linewidth=1.3, gid="mean", **look(index))
@@ -284,5 +287,5 @@ GRADIENTS = View(
     rows=_measured,
     draw=gradient_noise,
     caption="How noisy is the gradient of each part of the embedding block? Variance over batches / squared norm of "
-    "the mean, over training. Higher: noisier.",
+    "the mean, over training. Higher: noisier. " + EVERY,
 )

@@ -1,5 +1,6 @@
 """Views of hybrids: their scores, how near their encoders are to the decoder's own, and both against each other."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,11 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.style import ARM_COLOURS, WIDTH, legend_below, look, style, tiles
+from isoscope.figures.border import MARKED, mark_below
+from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, legend_below, look, style, tiles
 from isoscope.studies.findings import Untested
 from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED
 from isoscope.studies.view import View
 
+CALLED = {NOT_TUNED: "as aligned", TUNED: "after updates on pairs"}
 FILLED: dict[str, Any] = {NOT_TUNED: "none", TUNED: "full"}
 WHEN: dict[str, Any] = {"before": "none", "after": "full"}
 ROW = 0.3  # inches per start
@@ -43,11 +46,11 @@ def scores(table: pd.DataFrame, translated: pd.DataFrame) -> Figure:
                 at = [starts.index(start) + shift for start in kept["start"]]
                 axes.plot(kept[own], at, linestyle="", marker=marker, color=colour, fillstyle=fill, markersize=5)
             axes.hlines(at, kept["low"], kept["high"], color=colour, linewidth=1.5)
-        axes.set_title(title)
+        axes.set_title(title, fontsize=8.5)
         axes.set_xlim(left=0)
         _row_labels(axes, starts)
     handles = [
-        Line2D([], [], linestyle="", marker="D", color=ARM_COLOURS[place], fillstyle=fill, label=training)
+        Line2D([], [], linestyle="", marker="D", color=ARM_COLOURS[place], fillstyle=fill, label=CALLED[training])
         for place, (training, fill) in enumerate(shown.items())
     ]
     legend_below(figure, handles, columns=2)
@@ -65,6 +68,7 @@ def nearness(table: pd.DataFrame) -> Figure:
             at = [starts.index(start) for start in kept["start"]]
             mark = {"marker": "o", "color": ARM_COLOURS[place], "fillstyle": fill}
             axes.plot(kept["value"], at, linestyle="", markersize=4, **mark)
+            mark_below(axes, LOWEST[measure], kept["value"], at, colour=ARM_COLOURS[place])
         axes.set_title(title, fontsize=8)
         axes.set_xlim(LOWEST[measure], 1.05)
         _row_labels(axes, starts)
@@ -88,11 +92,15 @@ def predictors(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame
             mark = look(starts.index(start)) | {"fillstyle": FILLED[training], "linestyle": ""}
             axes.plot([values[measure, start]], [score], **mark, markersize=5)
         own = table[table["measure"] == measure].set_index("training")["rho"]
-        text = "\n".join(f"{training}: ρ {rho:+.2f}" for training, rho in own.items())
+        several = len(_trainings(translated)) > 1
+        text = "\n".join(f"{CALLED[one]}: ".lower() * several + f"ρ {rho:+.2f}" for one, rho in own.items())
+        text = text.replace("-", "−")
         axes.set_title(f"{title}\n{text}" if text else title, fontsize=7)
     handles = [Line2D([], [], linestyle="", label=start, **look(place)) for place, start in enumerate(starts)]
-    handles += [Line2D([], [], linestyle="", marker="o", color="#7a7a7a", fillstyle=fill, label=training)
-                for training, fill in _trainings(translated).items()]  # fmt: skip
+    fills = _trainings(translated)
+    if len(fills) > 1:
+        hollow: dict[str, Any] = {"linestyle": "", "marker": "o", "color": INK}
+        handles += [Line2D([], [], **hollow, fillstyle=fill, label=CALLED[one]) for one, fill in fills.items()]
     legend_below(figure, handles, columns=5)
     return figure
 
@@ -110,8 +118,7 @@ def _scores_caption(table: pd.DataFrame, translated: pd.DataFrame) -> str:
 
 
 def _nearness_caption(table: pd.DataFrame) -> str:
-    below = table["value"] < [LOWEST[measure] for measure in table["measure"]]
-    cut = f" {below.sum()} values below the axes are not shown." if below.any() else ""
+    cut = f" {MARKED}" * bool((table["value"] < [LOWEST[measure] for measure in table["measure"]]).any())
     return (
         "How near the mapped states of each encoder are to those of the decoder's own encoder, for "
         f"{int(table['n'].max()):,} tokens of as many test sentences, a dot per seed. Retrieval: the own target is the "
@@ -125,7 +132,13 @@ def _predictors_caption(table: pd.DataFrame, near: pd.DataFrame, translated: pd.
         f"{MEASURES[row.measure]} {row.training} p {row.p_holm:.3f}" for row in rows.itertuples() if row.p_holm < 0.05
     )
     n = int(table["n"].max()) if len(table) else 0
+    least = 2 / math.factorial(n)
     found = f"Below .05 after Holm's correction for {len(rows)} tests: {tests or 'none'}."
+    if len(rows) and least * len(rows) >= 0.05:
+        corrected = f", and {min(1.0, least * len(rows)):.2g} after Holm's correction for {len(rows)} tests"
+        found = f"With n = {n}, p is at least 2/{n}! = {least:.2g}{corrected}: none can be below .05."
+    if (near["start"] == "itself").any():
+        found += " The start itself is the decoder's own encoder: its nearness is about 1 by definition."
     return (
         "BLEU against measures of nearness of the aligned start. A point is the mean over seeds of a start. ρ: "
         f"Spearman's rank correlation over n = {n} starts, p from permutations; none where all are equal. {found}"

@@ -8,7 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.snapshots import arms_of, banded, keys
+from isoscope.figures.maps import natural
+from isoscope.figures.snapshots import EVERY, arms_of, banded, common, keys, line_and_band
 from isoscope.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
@@ -20,7 +21,7 @@ PANELS = 3
 
 def titled(*metrics: str) -> dict[str, str]:
     """Return metric → title."""
-    return {metric: title(metric) for metric in metrics}
+    return {metric: title(metric, among=("accuracy",)) for metric in metrics}
 
 
 TASK_METRICS = titled("validation/accuracy", "validation/f1", "validation/matthews")
@@ -66,7 +67,14 @@ def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "U
     for axes, (metric, label) in zip(panels, shown.items(), strict=True):
         for index, arm in enumerate(arms):
             own = curves[(curves["metric"] == metric) & (curves["arm"] == arm)]
-            banded(axes, own, "step", "value", marks=6, linewidth=1.2, zorder=3, gid=arm_name(arm), **look(index))
+            line: dict[str, Any] = {
+                "marks": 6,
+                "linewidth": 1.2,
+                "zorder": 3,
+                "gid": arm_name(arm),
+                "within": natural(metric),
+            }
+            banded(axes, common(own, "step"), "step", "value", **line, **look(index))
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.set_title(wrapped(label, WIDTH / PANELS - 0.4, size=8, lines=3), fontsize=8)
@@ -112,7 +120,9 @@ def trade(
             if len(several) > 1:
                 beside: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 6.5}
                 axes.annotate(f"{weights[arm][1]:g}", at, color=colour, **beside)
-    axes.set(xlabel=labels[0], ylabel=labels[1])
+    axes.set_xlabel(labels[0], fontsize=8)
+    axes.set_ylabel(labels[1], fontsize=8)
+    axes.tick_params(labelsize=7)
     axes.grid(visible=True)
     legend_below(drawing, handles, columns=2)
     return drawing
@@ -133,7 +143,7 @@ def _of_courses(name: str, names: Callable[[pd.DataFrame], Mapping[str, str]], c
         needs=("courses",),
         rows=lambda courses: (courses if courses["metric"].isin(names(courses)).any() else courses[:0],),
         draw=lambda courses: course(courses, names(courses)),
-        caption=caption,
+        caption=lambda courses: caption.format(line_and_band(courses)),
     )
 
 
@@ -173,30 +183,30 @@ def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
 ANISOTROPY = _of_courses(
     "anisotropy",
     lambda _: ANISOTROPY_METRICS,
-    "Does anisotropy grow during training? Shares of the largest directions of each batch's [CLS] vectors. Line: mean "
-    "over seeds; band: ± 1 sd.",
+    "Does anisotropy grow during training? Shares of the largest directions of each batch's [CLS] vectors. {}. "
+    + EVERY,
 )
 TASK = _of_courses(
     "task",
     lambda _: TASK_METRICS,
-    "Task metrics on the whole validation split over training. Line: mean over seeds; band: ± 1 sd.",
+    "Task metrics on the whole validation split over training. {}. " + EVERY,
 )
 PENALTY = _of_courses(
     "penalty",
     _with_classes,
     "The penalty over training: its value, the norm of its gradient with respect to the points, the task loss, "
-    "and for each class the selected bars. Line: mean over seeds; band: ± 1 sd.",
+    "and for each class the selected bars. {}. " + EVERY,
 )
 EXPLAINED = _of_courses(
     "explained",
     lambda _: EXPLAINED_METRICS,
     "Do classes or clusters explain the share of the first direction? Measured on a fixed validation sample; compare "
-    "each metric with its null (Gaussian noise, shuffled labels).",
+    "each metric with its null (Gaussian noise, shuffled labels). " + EVERY,
 )
 BARS = _of_courses(
     "bars",
     lambda _: BARS_METRICS,
-    "H0 bars within classes over training, on the same validation sample. Line: mean over seeds; band: ± 1 sd.",
+    "H0 bars within classes over training, on the same validation sample. {}. " + EVERY,
 )
 TRADE = View(
     name="trade",
@@ -207,9 +217,9 @@ TRADE = View(
     findings=_traded_values,
     caption="{}",
     called={
-        "a_1": "Does lower anisotropy cost accuracy? Validation accuracy against a₁. Small marks: runs; large marks: "
-        "mean of an arm ± 1 sd, labelled with its weight where weights vary.",
-        "a_1_centred": "Does lower anisotropy cost accuracy? The same plot, a₁ with the mean removed.",
+        "a_1": "Does a lower share of the first direction (a₁) cost accuracy? Validation accuracy against a₁. Small "
+        "marks: runs; large marks: mean of an arm ± 1 sd, labelled with its weight where weights vary.",
+        "a_1_centred": "Does a lower a₁, mean removed, cost accuracy? As in the plot above, with the mean removed.",
     },
 )
 FRACTIONS = View(

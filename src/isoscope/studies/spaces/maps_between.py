@@ -4,13 +4,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from isoscope.figures.border import MARKED, mark_below
 from isoscope.figures.style import WIDTH, legend_below, look, style, tiles
 from isoscope.studies.view import Table, View
 
 SHOWN = {"r2": "R²", "retrieval_forward": "CSLS retrieval", "cosine_forward": "Cosine retrieval"}
 MAPS = {"none": "no map", "procrustes": "rotation, scaling, shift", "ridge": "linear map"}
 ROW = 0.24
-LOWEST = -0.25
+LOWEST = -0.6
 """Left end of R²'s axis."""
 
 
@@ -26,8 +27,9 @@ def maps(table: pd.DataFrame) -> Figure:
             if measure == "r2":
                 axes.hlines(at, own["low"], own["high"], color=look(place)["color"], linewidth=1.2)
                 axes.plot(own["null"], at, linestyle="", marker="|", color=look(place)["color"], markersize=9)
+                mark_below(axes, LOWEST, own[measure], at, colour=look(place)["color"])
             axes.plot(own[measure], at, **look(place) | {"linestyle": ""}, markersize=5, alpha=0.8)
-        axes.set_title(title)
+        axes.set_title(title, fontsize=8.5)
         axes.set_xlim(LOWEST if measure == "r2" else -0.02, 1.02)
         axes.set_yticks(range(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -45,8 +47,7 @@ def _rows(table: pd.DataFrame) -> Table:
 
 
 def _caption(table: pd.DataFrame) -> str:
-    of, below = table["of"].iloc[0], int((table["r2"] < LOWEST).sum())
-    cut = f" {below} values of R² below the axis are not shown." if below else ""
+    of, cut = table["of"].iloc[0], f" {MARKED}" * bool((table["r2"] < LOWEST).any())
     n = int(table["n"].min())
     return (
         f"How near a map brings the last layer of a model to that of another: {of}, of sentences that neither fitted "

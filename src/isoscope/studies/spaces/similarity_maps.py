@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.figures.maps import pictures
+from isoscope.figures.maps import PER_ROW, pictures
 from isoscope.figures.style import SEQUENTIAL, layer_tick
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
@@ -42,11 +42,17 @@ def similarity_maps(table: pd.DataFrame) -> Figure:
                 panels.append((f"{CALLED[measure]}\n{name}", shown.to_numpy(dtype=float)))
                 layers.append((shown.columns, shown.index))
     first = table.iloc[0]
-    label = f"{first['model']} (up) × {first['other_model']} (across)"
-    figure, drawn = pictures(panels, label=label, low=0.0, high=1.0, colours=SEQUENTIAL, origin="lower")
+    figure, drawn = pictures(
+        panels, label="(value − null) / (1 − null)", low=0.0, high=1.0, colours=SEQUENTIAL, origin="lower"
+    )
     for axes, numbers in zip(drawn, layers, strict=True):
         for axis, own in zip((axes.xaxis, axes.yaxis), numbers, strict=True):
             axis.set_ticks(range(len(own)), [*map(layer_tick, own)])
+    for place, axes in enumerate(drawn):
+        if place % PER_ROW == 0:
+            axes.set_ylabel(f"Layer of {first['model']}", fontsize=7)
+        if place >= len(drawn) - PER_ROW:
+            axes.set_xlabel(f"Layer of {first['other_model']}", fontsize=7)
     return figure
 
 
@@ -77,12 +83,16 @@ def _caption(table: pd.DataFrame) -> str:
     without = f" {int(lacking.sum())} of {len(table)} cells have no value, null or interval." * bool(lacking.any())
     refusals = table[table["why"].notna()].drop_duplicates("measure")
     refused = (
-        f"{', '.join(CALLED[name] for name in refusals['measure'])} ({refusals['why'].iloc[0]})"
+        f"{', '.join(CALLED[name] for name in refusals['measure'])} ({refusals['why'].iloc[0].partition(': give')[0]})"
         if len(refusals)
         else ""
     )
     null = table[table["measure"].isin(SHOWN)].groupby("measure", sort=False)["null"].mean()
-    nulls = ", ".join(f"{CALLED[str(name)]} {value:.2f}" for name, value in null.items() if np.isfinite(value))
+    nulls = ", ".join(
+        f"{CALLED[str(name)]} {value + 0.0:.2f}".replace("-0.00", "0.00").replace("-", "−")
+        for name, value in null.items()
+        if np.isfinite(value)
+    )
     seeds = table[table["panel"] == first["panel"]][["seed", "other_seed"]].dropna().drop_duplicates()
     trained = table[~table["twin"]]
     ceiling = "two seeds of one model and to " * bool((trained["model"] == trained["other_model"]).any())
