@@ -15,6 +15,11 @@ def signed(value: float | None) -> str:
     return NOTHING if value is None else f"{value:+.3f}".replace("-", "−")
 
 
+def short(value: float | None, *, sign: bool = False) -> str:
+    """Return a number of any size with three significant digits."""
+    return NOTHING if value is None else f"{value:{'+' if sign else ''}.3g}".replace("-", "−")
+
+
 def spread(mean: float, sd: float | None) -> str:
     """Return mean ± sd; only the mean if there is no sd."""
     return score(mean) if sd is None else f"{score(mean)} ± {score(sd)}"

@@ -119,7 +119,7 @@ def environment() -> Environment:
     )
     for function in (
         *(numbers.count, numbers.duration, numbers.interval),
-        *(numbers.probability, numbers.score, numbers.signed, numbers.spread),
+        *(numbers.probability, numbers.score, numbers.short, numbers.signed, numbers.spread),
     ):
         environment.filters[function.__name__] = function
     environment.filters["title_of"] = title

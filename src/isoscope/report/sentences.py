@@ -1,7 +1,7 @@
 """Findings as sentences. Every word of them depends on a number or a verdict of a table."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from isoscope.report import numbers
@@ -34,37 +34,41 @@ def confirmed(row: Mapping[str, Any], believed: Mapping[str, float]) -> dict[str
     `believed`: the trial's objectives in the search.
     """
     search = believed.get(row["figure"])
-    inside = "" if search is None else f"; in the search {title(row['figure'])} {_number(search)}"
+    inside = "" if search is None else f"; in the search {title(row['figure'])} {numbers.score(search)}"
     known = row["low"] is not None
     bounds = numbers.interval(Interval(row["low"], row["high"])) if known else "(an interval needs three seeds)"
-    text = f"{title(row['judged'])}: {_number(row['mean_reference'])} (default), {_number(row['mean'])} (trial{inside})"
+    text = f"{title(row['judged'])}: {numbers.score(row['mean_reference'])} (default), {numbers.score(row['mean'])} (trial{inside})"
     text += f", difference {numbers.signed(row['difference'])} {bounds} over {row['by']}; {row['reason']}."
     return {"word": row["verdict"], "text": text}
 
 
 def _values(found: Untested) -> str:
     known = {name: value for name, value in found.values.items() if math.isfinite(value)}
+    number = _format(known.values())
     shown = [
-        f"{name} {_number(value)}{_spread(found.sds.get(name))}{_control(found, name)}"
+        f"{name} {number(value)}{_spread(found.sds.get(name), number)}{_control(found, name, number)}"
         for name, value in [*known.items()][:MOST]
     ]
     left = f" and {len(known) - MOST} more" * (len(known) > MOST)
-    beside = "".join(f"; {name} {_number(value)}" for name, value in found.beside.items() if math.isfinite(value))
+    beside = "".join(f"; {name} {number(value)}" for name, value in found.beside.items() if math.isfinite(value))
     n = numbers.count(found.n, found.of)
     return f"{found.what}: {', '.join(shown) or 'no value'}{left}{beside} ({n}; not tested)."
 
 
-def _number(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−")
+def _format(values: Iterable[float]) -> Callable[[float], str]:
+    """Return how to write all numbers of a sentence: with the decimals that give the largest three digits."""
+    largest = max(map(abs, values), default=0.0)
+    decimals = max(0, 2 - math.floor(math.log10(largest))) if largest else 3
+    return lambda value: f"{value:.{decimals}f}".replace("-", "−")
 
 
-def _control(found: Untested, name: str) -> str:
+def _control(found: Untested, name: str, number: Callable[[float], str]) -> str:
     value = found.controls.get(name, math.nan)
-    return f" ({found.control} {_number(value)})" if math.isfinite(value) else ""
+    return f" ({found.control} {number(value)})" if math.isfinite(value) else ""
 
 
-def _spread(sd: float | None) -> str:
-    return "" if sd is None or math.isnan(sd) else f" ± {sd:.2g}"
+def _spread(sd: float | None, number: Callable[[float], str]) -> str:
+    return "" if sd is None or math.isnan(sd) else f" ± {number(sd)}"
 
 
 def of_figures(drawings: Sequence[Drawing]) -> list[dict[str, str]]:
