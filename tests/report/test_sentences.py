@@ -1,14 +1,16 @@
 """Findings of views as sentences: a reversed effect reverses the sentence, and no verdict is made up."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.report.sentences import MOST, sentence
+from isoscope.report.sentences import MOST, confirmed, sentence
 from isoscope.statistics.paired import Interval, Verdict
 from isoscope.studies.dynamics.bars import BARS
+from isoscope.studies.dynamics.summaries import LEARNED
 from isoscope.studies.dynamics.what_decides import VIEWS as DECIDES
 from isoscope.studies.findings import Difference, Untested
 from isoscope.studies.fusion.probing_scores import PROBING
@@ -45,19 +47,41 @@ def test_the_word_and_the_sign_make_the_sentence(word: str, difference: float, s
 
 def test_a_hyphen_of_a_name_is_no_minus() -> None:
     found = sentence(Untested("R²", {"ridge-all": -0.25}, 2))
-    assert found["text"] == "R²: ridge-all −0.25 (2 seeds; not tested)."
+    assert found["text"] == "R²: ridge-all −0.250 (2 seeds; not tested)."
 
 
 def test_a_value_that_is_not_finite_is_not_said() -> None:
     missing = float("nan")
-    for values, said in (({"none": 0.5, "all": missing}, "none 0.5"), ({"none": missing}, "no value")):
+    for values, said in (({"none": 0.5, "all": missing}, "none 0.500"), ({"none": missing}, "no value")):
         assert sentence(Untested("a₁", values, 2))["text"] == f"a₁: {said} (2 seeds; not tested)."
 
 
 def test_many_values_are_counted() -> None:
     values = {f"arm {place}": float(place) for place in range(MOST + 2)}
     found = sentence(Untested("BLEU", values, 1, beside={"chance": 0.5}))["text"]
-    assert found.endswith("arm 7 7 and 2 more; chance 0.5 (1 seed; not tested).")
+    assert found.endswith("arm 7 7.00 and 2 more; chance 0.50 (1 seed; not tested).")
+
+
+@pytest.mark.parametrize(
+    "size, said", [(0.0, "0.000"), (0.004, "0.00400"), (0.1, "0.100"), (9.0, "9.00"), (1234.0, "1234")]
+)
+def test_all_numbers_of_a_sentence_have_the_decimals_of_the_largest(size: float, said: str) -> None:
+    text = sentence(Untested("x", {"a": size, "b": size / 2}, 2, sds={"a": size / 4}))["text"]
+    shown = re.findall(r"[\d.]+(?= |,)", text.partition(": ")[2].partition(" (")[0] + " ")
+    assert shown[0] == said
+    assert len({len(one.partition(".")[2]) for one in shown}) == 1
+
+
+def test_what_a_trial_was_with_fresh_seeds() -> None:
+    row = {"figure": "validation/a_1", "judged": "test/a_1", "mean_reference": 0.52, "mean": 0.49, "difference": -0.03}
+    row |= {"low": -0.05, "high": -0.01, "by": "seeds", "verdict": "holds", "reason": "why"}
+    found = confirmed(row, {"validation/a_1": 0.45})
+    assert found["word"] == "holds"
+    assert found["text"] == (
+        "Share of the first direction (a₁), test: 0.520 (default), 0.490 (trial; in the search Share of the first "
+        "direction (a₁), validation 0.450), difference −0.030 [−0.050, −0.010] over seeds; why."
+    )
+    assert "an interval needs three seeds" in confirmed(row | {"low": None}, {})["text"]
 
 
 @pytest.mark.parametrize("between, way", [(0.5, "lower"), (0.9, "higher")])
@@ -89,7 +113,7 @@ def test_similarity_of_the_last_layers(high: float) -> None:
         for layer, other, value in ((0, 0, 0.1), (0, 1, 0.3), (1, 1, top))
     ]
     (found,) = said(MAPS, similarity=pd.DataFrame(rows))
-    text = f"{LAST}: mlm × mt {high}, random weights 0.5 (1 seed; not tested)."
+    text = f"{LAST}: mlm × mt {high:.3f}, random weights 0.500 (1 seed; not tested)."
     assert found == {"word": "", "text": text}
 
 
@@ -103,7 +127,7 @@ def test_the_last_layers_of_models_of_unequal_depth_meet() -> None:
         for across in range(width + 1)
     ]  # fmt: skip
     (found,) = said(MAPS, similarity=pd.DataFrame(rows))
-    values = "deep × flat 0.42, two seeds of deep 0.44, two seeds of flat 0.22"
+    values = "deep × flat 0.420, two seeds of deep 0.440, two seeds of flat 0.220"
     assert found["text"] == f"{LAST}: {values} (1 seed; not tested)."
 
 
@@ -120,7 +144,7 @@ def test_bleu_by_start(first: float, second: float) -> None:
     seeds = pd.concat([scores.assign(value=scores["mean"] + shift) for shift in (-1.0, 0.0, 1.0)])
     (found,) = said(HYBRIDS[:1], scores=scores, translated=seeds)
     assert found["text"] == (
-        f"BLEU by start, as aligned, without updates on pairs: trained {first:g} ± 1, random {second:g} ± 1 "
+        f"BLEU by start, as aligned, without updates on pairs: trained {first:.1f} ± 1.0, random {second:.1f} ± 1.0 "
         "(3 seeds; not tested)."
     )
 
@@ -141,9 +165,24 @@ def test_the_largest_shares_of_arms_that_learned(largest: str) -> None:
     learned = pd.DataFrame({"arm": ["masked", "shuffled"], "word": ["trained", "not trained"]})
     found = said([BARS], allocated=pd.DataFrame(rows), closed=closed, learned=learned)
     assert [one["text"] for one in found] == [
-        f"Largest shares of the decrease of the validation loss, masked, summed over layers and stacks: {largest} 0.8, "
-        f"key 0.1, {'query' if largest == 'emb' else 'emb'} 0.04 (2 seeds; not tested)."
+        f"Largest shares of the decrease of the validation loss, masked, summed over layers and stacks: {largest} "
+        f"0.800, key 0.100, {'query' if largest == 'emb' else 'emb'} 0.040 (2 seeds; not tested)."
     ]
+
+
+@pytest.mark.parametrize("loss", [1.5, 2.5])
+def test_losses_stand_beside_the_better_counting_model(loss: float) -> None:
+    about = {"updates": 9, "parameters": 1, "baseline": "unigram", "margin": 1.0, "word": "trained"}
+    rows = [
+        about | {"arm": arm, "seed": seed, "objective": arm, "loss": end, "unigram": 4.0, "trigram": trigram}
+        for arm, end, trigram in (("masked", 3.0, np.nan), ("causal", loss, 2.0))
+        for seed in (0, 1)
+    ]
+    (found,) = said([LEARNED], learned=pd.DataFrame(rows))
+    assert found["text"] == (
+        "Loss at the end of training (nats): masked 3.00 ± 0.00 (best n-gram model 4.00), "
+        f"causal {loss:.2f} ± 0.00 (best n-gram model 2.00) (2 seeds; not tested)."
+    )
 
 
 @pytest.mark.parametrize("low", [0.2, 0.9])
@@ -157,9 +196,9 @@ def test_anisotropy_and_its_cost(low: float) -> None:
     ]
     found = said([TRADE], averages=pd.DataFrame(rows), doses=pd.DataFrame({"arm": ["none", "all"]}))
     assert [one["text"] for one in found] == [
-        "Share of the first direction (a₁), validation, at the end of training: none 0.6 ± 0.014, "
-        f"all {low} ± 0.014 (2 seeds; not tested).",
-        "Accuracy, validation, at the end of training: none 0.8 ± 0.014, all 0.7 ± 0.014 (2 seeds; not tested).",
+        "Share of the first direction (a₁), validation, at the end of training: none 0.600 ± 0.014, "
+        f"all {low:.3f} ± 0.014 (2 seeds; not tested).",
+        "Accuracy, validation, at the end of training: none 0.800 ± 0.014, all 0.700 ± 0.014 (2 seeds; not tested).",
     ]
 
 
@@ -171,7 +210,7 @@ def test_sources_of_variance() -> None:
     ]
     found = said(DECIDES[:1], shares=pd.DataFrame(rows), left_out=pd.DataFrame())
     assert [one["text"] for one in found] == [
-        "Share of the variance of the profiles, all objectives: objective 0.7, data 0.1 (24 runs; not tested)."
+        "Share of the variance of the profiles, all objectives: objective 0.700, data 0.100 (24 runs; not tested)."
     ]
 
 
@@ -199,9 +238,9 @@ def test_what_a_probe_reads_of_the_last_layer(first: float, second: float) -> No
     (found,) = said([PROBING], probing=pd.concat(layers), baselines=baselines)
     assert found["text"] == (
         "Accuracy, held-out sentences, of a linear probe of the last layer: label: "
-        f"additive {first} ± 0.014 (random weights {first / 3:.1f}), fft {second} ± 0.014 "
-        f"(random weights {second / 3:.1f}); chance 0.5; "
-        "best baseline (TF-IDF) 0.75 (2 seeds; not tested)."
+        f"additive {first:.3f} ± 0.014 (random weights {first / 3:.3f}), fft {second:.3f} ± 0.014 "
+        f"(random weights {second / 3:.3f}); chance 0.500; "
+        "best baseline (TF-IDF) 0.750 (2 seeds; not tested)."
     )
     for silent in ({"task": "word order", "vectors": "words"}, {"score": np.nan}):
         assert not said([PROBING], probing=pd.concat(layers).assign(**silent), baselines=baselines)
@@ -214,7 +253,7 @@ def test_flatness_of_fused_vectors(first: float, second: float) -> None:
     rows = [fused, fused.assign(part="word", flatness=0.1)]
     (found,) = said([SPECTRUM], spectrum=pd.concat(rows))
     assert found["text"] == (
-        f"Spectral flatness of fused vectors: additive {first} ± 0.014 (hidden axes permuted 0.57), "
-        f"fft {second} ± 0.014 (hidden axes permuted 0.58); "
+        f"Spectral flatness of fused vectors: additive {first:.3f} ± 0.014 (hidden axes permuted 0.570), "
+        f"fft {second:.3f} ± 0.014 (hidden axes permuted 0.580); "
         "normal entries 0.561; convolution of normal entries 0.315 (2 seeds; not tested)."
     )

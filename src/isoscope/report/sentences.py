@@ -37,7 +37,8 @@ def confirmed(row: Mapping[str, Any], believed: Mapping[str, float]) -> dict[str
     inside = "" if search is None else f"; in the search {title(row['figure'])} {numbers.score(search)}"
     known = row["low"] is not None
     bounds = numbers.interval(Interval(row["low"], row["high"])) if known else "(an interval needs three seeds)"
-    text = f"{title(row['judged'])}: {numbers.score(row['mean_reference'])} (default), {numbers.score(row['mean'])} (trial{inside})"
+    default, trial = (numbers.score(row[name]) for name in ("mean_reference", "mean"))
+    text = f"{title(row['judged'])}: {default} (default), {trial} (trial{inside})"
     text += f", difference {numbers.signed(row['difference'])} {bounds} over {row['by']}; {row['reason']}."
     return {"word": row["verdict"], "text": text}
 
