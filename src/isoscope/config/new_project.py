@@ -148,7 +148,7 @@ def _params(origin: Path, task: OwnTask) -> str:
         merge(first, _LANGUAGE)
         text = edited(text, _score_by_loss)
     text = laid_over(text, first)
-    return _HEAD + re.sub(rf"^  {_BASE}: ", f"  {FIRST}:  ", text[text.index("\nplugins:") :], count=1, flags=re.M)
+    return _HEAD + re.sub(rf"^  {_BASE}:", f"  {FIRST}:", text[text.index("\nplugins:") :], count=1, flags=re.M)
 
 
 def length(train_rows: int) -> tuple[int, float]:

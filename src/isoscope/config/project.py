@@ -20,6 +20,8 @@ Look = Literal["inside", "chart"]
 class Study(Section):
     """A study: all combinations of its axes, with several seeds, on one task."""
 
+    about: Annotated[str, Field(min_length=1)] | None = None
+    """What the study asks, or is for: the report begins with it. It is for people and changes no run."""
     task: Name
     """Task: an overlay `variants/task/<task>.yaml`."""
     settings: Annotated[tuple[Name, ...], Field(strict=False)]

@@ -46,6 +46,7 @@ def build(
     experiments: Mapping[str, str],
     folders: Mapping[str, Path],
     comparisons: Mapping[str, Comparison] = MappingProxyType({}),
+    abouts: Mapping[str, str | None] = MappingProxyType({}),
     search: Path | None = None,
 ) -> Page:
     """Return the report: figures, tables, style and script are in its HTML, and nothing is loaded.
@@ -58,6 +59,7 @@ def build(
     - `experiments`: study → id of its MLflow experiment; links need it.
     - `folders`: study or comparison → where its stages wrote figures and tables.
     - `comparisons`: name → its section of params.yaml.
+    - `abouts`: study → what it asks, in its author's words.
     - `search`: where `isoscope search` wrote its results; a search without trials has no section.
 
     Raises `InputError` if a manifest lacks what the page shows, or for damaged files.
@@ -81,6 +83,7 @@ def build(
     ]
     for study in shown:
         study["settings"] = settings(study["tables"].runs, records)
+        study["about"] = abouts.get(study["tables"].study)
         study["text"] = text_of(study["tables"], manifests)
         study["by_arm"] = by_arm(tracking_uri, experiments.get(study["tables"].study))
     found = search and read_search(

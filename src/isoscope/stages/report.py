@@ -46,6 +46,7 @@ def report(
         search=project.folder / paths.SEARCH,
         folders={name: project.folder / paths.analysed(name) for name in (*studies, *comparisons)},
         comparisons=comparisons,
+        abouts={name: study.about for name, study in studies.items()},
     )
     target = project.folder / paths.INDEX
     with replacing(project.folder / paths.LARGE_TABLES, "report") as folder:
