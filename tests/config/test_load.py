@@ -90,9 +90,10 @@ OVERLAYS = ("variants/fusion/conv2d.yaml", "variants/fusion/fft.yaml", "variants
 FREE = {
     ("plugins",): [[]],
     **{("studies", study, key): [[]] for study in STUDIES for key in ("seeds", "settings", "looks")},
+    **{("studies", study, "about"): ["no such/../thing"] for study in STUDIES},
     ("search", "settings"): [[]],
 }
-"""What is allowed: no plugin, a study that is not run (and so may lack arms) or whose arms share nothing."""
+"""What is allowed: no plugin, a study that is not run (and so may lack arms) or whose arms share nothing, any text."""
 
 
 def leaves(tree: dict) -> list[tuple[tuple, object]]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,21 @@ def test_other_fusions_are_exported_with_their_code(exports: dict[str, Any], nam
     texts = [file.read_text() for file in one.folder.glob("*.py")]
     assert len(texts) > 10
     assert not re.findall(r"^\s*(?:from|import) isoscope", "".join(texts), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_isoscope_reads_an_export_with_its_own_classes(exports: dict[str, Any], name: str, tmp_path: Path) -> None:
+    one, _, _ = exports[name]
+    folder, mark = tmp_path / "given", tmp_path / "mark"
+    shutil.copytree(one.folder, folder)
+    for file in folder.glob("*.py"):
+        file.write_text(f"open({str(mark)!r}, 'w')\n")
+    read = read_model(folder)
+    assert type(read) is type(one.model)
+    for key, values in one.model.state_dict().items():
+        assert torch.equal(read.state_dict()[key], values)
+    assert not mark.exists()
+    assert len({file.stat().st_mode for file in (folder / "config.json", folder / "model.safetensors")}) == 1
 
 
 def test_the_reason_is_named(exports: dict[str, Any]) -> None:
