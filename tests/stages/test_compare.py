@@ -113,6 +113,10 @@ def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
     digest = read_yaml(folder, Path("config.yaml"))["digest"]
     for text in ("Which part of the variance", "Can the objective of a run", digest[:12], "data/processed/reordered"):
         assert text in section
+    for study in root.comparisons[NAME].compared:
+        cells = len([*made.configuration.arms(study)]) * len(root.studies[study].seeds)
+        assert f'{cells} of {cells} runs of the study <a href="#study-{study}">' in section
+    assert '<a href="#run-' in section, "its runs, as those of a study"
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert {*re.findall(r'href="#(study-[a-z_]+)"', section)} == {f"study-{one}" for one in root.studies} < {*ids}
@@ -120,7 +124,9 @@ def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
 
 def test_a_comparison_that_did_not_run_is_named(made: Made, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"config\.yaml"):
-        show_comparison(NAME, made.configuration.comparison(NAME), tmp_path, keys={"all": "a", "few": "b"}, chapter=1)
+        show_comparison(
+            NAME, made.configuration.comparison(NAME), tmp_path, keys={"all": "a", "few": "b"}, rows={}, chapter=1
+        )
 
 
 def test_it_is_byte_for_byte_the_same_again(made: Made) -> None:
