@@ -36,9 +36,8 @@ def test_a_reversed_effect_reverses_the_sentence(tmp_path: Path) -> None:
         said = finding(row(study, "fft"), study)
         assert said["word"] == "holds"
         assert f"Accuracy, fft against additive: {way}, " in said["text"]
-        assert (
-            overview(study)["answer"] == f"Accuracy, against additive: {'worse' if way == 'lower' else 'better'}: fft."
-        )
+        judged = {"lower": "Worse", "higher": "Better"}[way]
+        assert overview(study)["answer"] == f"Accuracy, compared with additive. {judged}: fft."
         best = "additive" if way == "lower" else "fft"
         assert overview(study)["best"].startswith(f"Highest mean, Accuracy: {best}, ")
         assert said in overview(study)["findings"]

@@ -193,7 +193,7 @@ def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], a
         settings = settings.looked_at(look[0])
         if not settings.seeds:
             shared.write_nothing(verb, study, project)
-            say({"folder": None}, as_json, f"{done} {study}: no runs to {verb}")
+            say({"folder": None}, as_json, f"{done} {study}: nothing, because it is not asked for (looks)")
             return
     begin(project, configuration, *([settings.task] if settings.seeds else []))
     stage = getattr(load(f"stages.{verb}"), verb)

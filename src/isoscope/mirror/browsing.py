@@ -19,7 +19,8 @@ ARM_AND_SETTING = "isoscope.arm_and_setting"
 _VIEW = "by-arm-and-setting"
 # A view of the table of runs, with means over seeds. Runs of an earlier setting or code have a group of their own: a
 # mean must not mix them. MLflow keeps views in tags of the experiment, and an address names one by `viewStateShareKey`.
-_SHOWN = ("test/accuracy", "test/bleu", "test/loss", "validation/accuracy", "validation/loss")
+# Of the chosen epoch; MLflow shows the last value of a metric, so those of validation would be of another epoch.
+_SHOWN = ("test/accuracy", "test/bleu", "test/loss")
 EXPERIMENT_TAGS = {
     f"mlflow.sharedViewState.{_VIEW}": json.dumps(
         {

@@ -93,8 +93,8 @@ def _answer(judged: list[ArmRow], arms: list[ArmRow], among: Collection[str]) ->
         better = ((row.difference or 0.0) > 0) != (row.metric in LOWER)
         way = {"holds": "better" if better else "worse", "does not": "no difference"}
         said[way.get(row.verdict.word, "not decided")].append(row.arm)
-    found = "; ".join(f"{way}: {', '.join(named)}" for way, named in said.items() if named)
-    return f"{title(judged[0].metric, among)}, against {references[0]}: {found}."
+    found = ". ".join(f"{way.capitalize()}: {', '.join(named)}" for way, named in said.items() if named)
+    return f"{title(judged[0].metric, among)}, compared with {references[0]}. {found}."
 
 
 def _best(arms: list[ArmRow], among: Collection[str]) -> str:
@@ -135,6 +135,7 @@ def _limits(
     elif weak:
         found.append(f"Under-powered: {len(weak)} of {len(judged)}. Seeds in all, to find a difference:")
         found[-1] += f" {'; '.join(f'{row.arm}: {_needed(row, tables)}' for row in weak)}."
+        found[-1] += f" To add seeds: studies.{tables.study}.seeds in params.yaml, then isoscope repro."
     found += _beaten(arms, baselines)
     if rows := max((row.items for row in judged), default=0):
         others = f", and {numbers.count(metrics - 1, 'other metric')} in the table below" if metrics > 1 else ""
