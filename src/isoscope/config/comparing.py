@@ -9,7 +9,20 @@ from isoscope.config.base import Conflicts, Count, Name, Section, Seed
 from isoscope.config.explain import nearest
 
 
-class ObjectiveOrData(Section):
+class OfStudies(Section):
+    """What all kinds of comparison say of themselves, unless a kind says otherwise."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Tasks whose data it reads beside those of its studies."""
+        return ()
+
+    def shows(self, study: str, arm: str) -> bool:
+        """Return whether it is about an arm of one of its studies."""
+        return True
+
+
+class ObjectiveOrData(OfStudies):
     """Does the objective or the data decide what lowers the loss? The variance of the runs' allocation by factor."""
 
     kind: Literal["objective_or_data"]
@@ -26,11 +39,6 @@ class ObjectiveOrData(Section):
     def compared(self) -> tuple[str, ...]:
         """The studies that it reads."""
         return self.studies
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Tasks whose data it reads beside those of its studies."""
-        return ()
 
     def lacks(self, study: str, arms: Mapping[str, Any]) -> str | None:
         """Return what a study with these arms (name → cell) lacks, with the remedy; None if nothing."""
@@ -64,7 +72,7 @@ def lacks_candidates(neighbours: int, items: int) -> bool:
     return 2 * neighbours >= items
 
 
-class Spaces(Section):
+class Spaces(OfStudies):
     """How alike are the spaces of several models? Every layer against every layer, on the same words."""
 
     kind: Literal["spaces"]
@@ -112,6 +120,10 @@ class Spaces(Section):
         """Tasks whose data it reads beside those of its studies."""
         return (self.text.task,)
 
+    def shows(self, study: str, arm: str) -> bool:
+        """Return whether an arm is one of the models."""
+        return any((model.study, model.arm) == (study, arm) for model in self.models.values())
+
     def lacks(self, study: str, arms: Mapping[str, Any]) -> str | None:
         """Return which arm a study lacks, or which arm keeps no snapshots; None if nothing is missing."""
         asked = (model.arm for model in self.models.values() if model.study == study)
@@ -124,7 +136,7 @@ class Spaces(Section):
         return None
 
 
-class Hybrids(Section):
+class Hybrids(OfStudies):
     """Does an aligned encoder translate, and which measure of its nearness to the decoder's encoder predicts it?"""
 
     kind: Literal["hybrids"]
@@ -141,11 +153,6 @@ class Hybrids(Section):
     def compared(self) -> tuple[str, ...]:
         """The studies that it reads."""
         return self.aligned, self.tuned
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Tasks whose data it reads beside those of its studies."""
-        return ()
 
     def lacks(self, study: str, arms: Mapping[str, Any]) -> str | None:
         """Return what an arm of a study does not have; None if all have it."""

@@ -106,10 +106,7 @@ def look(index: int) -> dict[str, Any]:
 
 
 def shade(place: int, count: int) -> dict[str, Any]:
-    """Return `color` and `marker` of line `place` of `count` lines in order, such as layers: from dark to light.
-
-    The lightest has a contrast of 3 : 1 on white.
-    """
+    """Return `color` and `marker` of line `place` of `count`, from dark to light: contrast 3 : 1 on white, or more."""
     colour = colormaps[SEQUENTIAL](0.58 * place / max(count - 1, 1))
     return {"color": colour, "marker": ARM_MARKERS[place % len(ARM_MARKERS)]}
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from isoscope.config.comparing import Comparison, Spaces
+from isoscope.config.comparing import Comparison
 from isoscope.config.tree import read_yaml
 from isoscope.paths import COMPARED, RESULTS, trained
 from isoscope.report.drawing import by_question, numbered, read_drawings, reading
@@ -35,13 +35,11 @@ def show_comparison(
     key, kind, tables = f"comparison-{name}", COMPARISONS[section.kind], folder / COMPARED
     run = read_yaml(tables, Path(CONFIG))
     folders = {Path(*Path(path).parts[:4]) for path in run["inputs"]}
-    arms = {(model.study, model.arm) for model in section.models.values()} if isinstance(section, Spaces) else None
     read = {
         study: [
             row
             for row in rows[study]
-            if trained(study, row["run"].arm, row["run"].seed) in folders
-            and (arms is None or (study, row["run"].arm) in arms)  # the digest covers all arms of a study
+            if section.shows(study, row["run"].arm) and trained(study, row["run"].arm, row["run"].seed) in folders
         ]
         for study in section.compared
     }
