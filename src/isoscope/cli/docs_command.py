@@ -6,8 +6,6 @@ from typing import Annotated
 import typer
 
 from isoscope.cli.options import AsJson, app, say
-from isoscope.config.explain import nearest
-from isoscope.config.new_project import source
 from isoscope.errors import InputError
 
 
@@ -20,6 +18,9 @@ def docs(
 
     Example: isoscope docs tutorial
     """
+    from isoscope.config.explain import nearest
+    from isoscope.config.new_project import source
+
     folder = source() / "docs"
     texts = {file.relative_to(folder).with_suffix("").as_posix(): file for file in sorted(folder.rglob("*.md"))}
     if page is None:

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import typer
 
-from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.guard import die_with, rank, starter, world_size
 from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS
@@ -201,6 +200,8 @@ def check_free(out: Path, *, such_as: str, key: str = "--out") -> None:
 
 def _outputs(project: Path) -> Iterator[str]:
     """Yield the paths of all stage outputs; stages with `foreach` have outputs per task or study."""
+    from isoscope.config.tree import read_yaml
+
     params = read_yaml(project, PARAMS)
     for stage in (read_yaml(project, _DVC).get("stages") or {}).values():
         section = _TEMPLATE.fullmatch(str(stage.get("foreach")))

@@ -136,8 +136,8 @@ def mev(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 5) -> float
     """
     cloud = as_cloud(points)
     spectra = [spectrum(cloud[rows]) for rows in _by_word(words, len(cloud)) if len(rows) >= max(least, 2)]
-    # Where a vector depends on the word alone, its variance is rounding.
-    shares = [float(one[0] / one.sum()) for one in spectra if one.sum() > NOTHING * cloud.var(axis=0).sum()]
+    rounding = NOTHING * cloud.var(axis=0).sum()  # where a vector depends on the word alone, its variance is below this
+    shares = [float(one[0] / one.sum()) for one in spectra if one.sum() > rounding]
     return float(np.mean(shares)) if shares else float("nan")
 
 

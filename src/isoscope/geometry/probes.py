@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from isoscope.errors import InputError
 from isoscope.geometry.moments import Floats, Ints, as_cloud
-from isoscope.geometry.regressions import Fits, chances, logistic_regressions
+from isoscope.geometry.regressions import Fits, chances, logistic_regressions, regression_path
 
 Array = npt.ArrayLike
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -88,14 +88,17 @@ def linear_probes(
         train, held, energy = _axes(cloud[~test], cloud[test], standardise)
         taught, inside = kept[~test], inner[~test] % INNER
         for names, of, classes in _by_class_count(labels):
-            mine, strength, bits = of[:, ~test], np.tile(penalties, len(names)), np.zeros(len(names) * len(penalties))
+            mine, bits = of[:, ~test], np.zeros((len(names), len(penalties)))
             for part in range(INNER):
                 known, sent = (np.flatnonzero(taught & one) for one in (inside != part, inside == part))
-                copies, asked = (np.repeat(mine[:, rows], len(penalties), 0) for rows in (known, sent))
-                fits = logistic_regressions(train[known], energy, copies, classes, strength, tolerance=LOOSE)
-                bits += _label_bits(train[sent], fits, asked, len(known)).sum(1)
-            best = np.asarray(penalties)[bits.reshape(len(names), len(penalties)).argmin(1)]
-            fits = logistic_regressions(train[taught], energy, mine[:, taught], classes, best, tolerance=TIGHT)
+                fits = regression_path(train[known], energy, mine[:, known], classes, penalties, tolerance=LOOSE)
+                asked = np.repeat(mine[:, sent], len(penalties), 0)
+                bits += _label_bits(train[sent], fits, asked, len(known)).sum(1).reshape(bits.shape)
+            chosen = bits.argmin(1)
+            best, start = np.asarray(penalties)[chosen], fits.of(np.arange(len(names)) * len(penalties) + chosen)
+            fits = logistic_regressions(
+                train[taught], energy, mine[:, taught], classes, best, tolerance=TIGHT, start=start
+            )
             right = (chances(held, fits).argmax(1) == of[:, test]).sum(1)
             for name, *figures in zip(names, right.tolist(), np.log(best).tolist(), strict=True):
                 found[name] += figures
@@ -178,14 +181,11 @@ def online_code_lengths(
     for names, of, classes in _by_class_count(labels):
         first = min(int(np.searchsorted(np.cumsum(np.bincount(block)), classes)), len(fractions) - 1)
         later = range(first + 1, len(fractions))
-        fits: Fits | None = None
         costs = np.zeros((len(later), len(names), len(PENALTIES) + 1))
         for at, number in enumerate(later):
             before, rows = block < number, block == number
-            copies, known = (np.repeat(of[:, here], len(PENALTIES), 0) for here in (rows, before))
-            strength = np.tile(PENALTIES, len(names))
-            fits = logistic_regressions(design[before], energy, known, classes, strength, tolerance=TIGHT, start=fits)
-            bits = _label_bits(design[rows], fits, copies, int(before.sum()))
+            fits = regression_path(design[before], energy, of[:, before], classes, PENALTIES, tolerance=TIGHT)
+            bits = _label_bits(design[rows], fits, np.repeat(of[:, rows], len(PENALTIES), 0), int(before.sum()))
             costs[at, :, :-1] = bits.sum(1).reshape(len(names), -1)
             counts = np.stack([np.bincount(task, minlength=classes) for task in of[:, before]]) + 0.5
             share = np.take_along_axis(counts / counts.sum(1, keepdims=True), of[:, rows], 1)

@@ -16,13 +16,14 @@ class SetPath:
     """Gradients of a set's parts along lines that follow each other: gradients at an end begin the next line.
 
     `losses` are the parts' summed losses `[F]` at both ends of the current line, `before` and `after` the set's mean
-    losses there, in nats.
+    losses there, in nats. `gap` is how far the allocations of all lines so far are from the change of the loss.
     """
 
     def __init__(self, parted: PartedSet, packed: Packed, model: Any, ranks: Ranks) -> None:
         self.set, self.packed, self.model, self.ranks = parted, packed, model, ranks
         self.parameters = [one.parameter for one in packed.members]
         self.losses: dict[float, Numbers] = {}
+        self.gap = 0.0
         self._kept: dict[int, Tensor] = {}
 
     def begin(self, start: Tensor, end: Tensor) -> None:

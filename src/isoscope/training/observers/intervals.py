@@ -1,8 +1,9 @@
 """What observers of loss change allocation share: intervals of updates, and the straight line along each of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from isoscope.errors import InputError
@@ -28,7 +29,7 @@ class IntervalRows(Protocol):
 
 
 class IntervalObserver(Observer):
-    """Base class: a subclass has `rows`, made in `begin`, and adds an interval to them in `measure`.
+    """Base class: a subclass has `rows` and `paths`, made in `begin`, and adds an interval to the rows in `measure`.
 
     Weights, gradients, modes and random generators must be left as they were; the weights are written back here.
     The interval in which training stops early is left out: an interval ends at an update of the schedule. Arguments are
@@ -37,6 +38,7 @@ class IntervalObserver(Observer):
     """
 
     rows: IntervalRows
+    paths: Sequence[SetPath]
 
     def __init__(
         self,
@@ -95,17 +97,26 @@ class IntervalObserver(Observer):
     def integrated(self, path: SetPath, start: Tensor, end: Tensor) -> Integral:
         """Return the path integrals of `path.at` over the line from `start` to `end`."""
         path.begin(start, end)
-        return integrate(
+        found = integrate(
             path.at,
             self.estimator,
             change=lambda: path.after - path.before,
             tolerance=self.tolerance,
+            carried=path.gap,
             most_splits=self.most_splits,
         )
+        path.gap += float(found.values[0].sum()) - (path.after - path.before)
+        return found
 
     def state(self) -> dict[str, Tensor]:
-        return {} if self.snapshot is None else {"snapshot": self.snapshot} | self.rows.state()
+        if self.snapshot is None:
+            return {}
+        gaps = torch.tensor([path.gap for path in self.paths], dtype=torch.float64)
+        return {"snapshot": self.snapshot, "gaps": gaps} | self.rows.state()
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        self.snapshot = state["snapshot"].to(self.parameters[0].device)
-        self.rows.restore({name: value for name, value in state.items() if name != "snapshot"})
+        rows = dict(state)
+        self.snapshot = rows.pop("snapshot").to(self.parameters[0].device)
+        for path, gap in zip(self.paths, rows.pop("gaps").tolist(), strict=True):
+            path.gap = gap
+        self.rows.restore(rows)
