@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
-from timing import table
+from timing import bound, conclude, table
 
 from isoscope.config.load import Configuration
 from isoscope.config.training import Allocation as Settings
@@ -101,6 +101,12 @@ def _row(name: str, runs: Mapping[str, list[Measured]], asked: Settings | None, 
     inside = found.closure[~found.closure["total"]]["closed"].mean()
     total = found.closure[found.closure["total"]]
     gap = (total["gap"] / total["change"]).abs().max()
+    if asked.minibatch:
+        bound(f"training with {name}, to none", median(ratios), 1.05)
+    else:
+        bound(f"{name}: closed intervals", inside, 0.95, "", least=True)
+        bound(f"{name}: gap of all together, of the whole", gap, 0.005, "")
+        bound(f"{name}: tables", found.size / 1e6, 20, "MB")
     longer = f"{each * intervals / 0.25:,.0f}" if not asked.minibatch else ""
     cost = f"{each:.1f}" if not asked.minibatch else ""
     closed = f"{inside:.0%} of intervals, {gap:.3%} in total"
@@ -130,6 +136,7 @@ def main() -> None:
         training = training.model_copy(update=changes)
         print(f"{torch.get_num_threads()} thread, torch {torch.__version__}\n")
         print(compare(setting, training, asked, options.rounds, epochs * per_epoch))
+    conclude(smoke=options.smoke)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
-from timing import table
+from timing import bound, conclude, table
 
 from isoscope.config.extraction import Measures
 from isoscope.config.tree import read_yaml
@@ -39,6 +39,8 @@ from isoscope.workers import workers
 
 WORDS = 1000
 ROOT = Path(__file__).parents[1]
+LONGEST = 6
+"""Bound, in SVDs of all clouds."""
 NOISE = 0.03  # sd of the noise added to each next snapshot, over the sd of its array
 
 
@@ -119,6 +121,15 @@ def analyses(run: Trajectory, given: MeasureInputs) -> Iterator[tuple[str, Calla
         yield title, partial(part, given), several
 
 
+def decompositions(run: Trajectory, given: MeasureInputs) -> float:
+    """Return the seconds of NumPy's SVD of every measured cloud, from one: the unit of the bound."""
+    where = list(places(run, given.measures.vectors))
+    points = run.arrays(run.best).layer("words", 0)
+    began = time.perf_counter()
+    np.linalg.svd(points, compute_uv=False)
+    return len(where) * (time.perf_counter() - began)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=int, default=Size().sentences)
@@ -134,17 +145,19 @@ def main() -> None:
         threadpool_limits(1),
         workers(arguments.processes, key="--processes") as spread,
     ):
-        run = make(Path(place), size)
+        run, given = make(Path(place), size), MeasureInputs(Path(place), "", Path(place), measures)
         rows, whole = [], 0.0
-        for name, work, over in analyses(run, MeasureInputs(Path(place), "", Path(place), measures)):
+        for name, work, over in analyses(run, given):
             began = time.perf_counter()
             found = list(spread(work, over, lambda: None))
             took = time.perf_counter() - began
             whole += took
             rows.append((name, f"{took:.1f}", "" if any(found) else "has nothing to show"))
             print(*rows[-1], flush=True)
+        bound("all, to an SVD of every cloud in one process", whole / decompositions(run, given), LONGEST)
     rows.append(("all", f"{whole:.0f}", ""))
     print(table(f"Analyses of one arm on {arguments.processes} cores", ("analysis", "seconds", ""), rows))
+    conclude(smoke=arguments.smoke)
 
 
 if __name__ == "__main__":

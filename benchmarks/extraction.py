@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from timing import bound, conclude
 from transformers import BertConfig, BertModel
 
 from isoscope.data import embedded, tokens
@@ -97,7 +98,10 @@ def main() -> None:
     print(f"Peak memory: {before / 1e6:.2f} GB, after three more snapshots {after / 1e6:.2f} GB\n")
     padded = least(lambda: plain(model, probe, pad_id, 32), max(1, arguments.times - 1))
     print(f"Extraction of {len(probe.encoded.ids)} sentences, all that is kept: {ours:.1f} s;")
-    print(f"the plain loop, padded to {PADDED}: {padded:.1f} s, {padded / ours:.1f} x.\n")
+    print(f"the plain loop, padded to {PADDED}: {padded:.1f} s.\n")
+    bound("the plain loop, to extraction", padded / ours, 2, least=True)
+    bound("peak memory", after / 1e6, 2, "GB")
+    conclude(smoke=arguments.smoke)
 
 
 if __name__ == "__main__":

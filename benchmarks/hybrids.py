@@ -25,7 +25,7 @@ import torch
 from language import Case, Setting, case, plain, settings
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
-from timing import interleave, table
+from timing import bound, conclude, interleave, table
 from torch.nn.functional import mse_loss
 from transformers import BertConfig, BertModel
 
@@ -105,6 +105,7 @@ def alignments(of: Case, folder: Path, rounds: int) -> tuple[str, ...]:
     ours, theirs = map(max, zip(*pairs, strict=True))
     ratio = float(np.median([one / other for one, other in pairs]))
     title = f"alignment, encoders of {SIZES['layers'] // 2} layers, updates: {of.updates}"
+    bound(f"alignment of {EPOCH:,} sentences", EPOCH / ours / 60, 10, "min")
     return title, f"{ours:,.0f} /s", f"{theirs:,.0f} /s", f"{ratio:.2f} ×", f"{EPOCH:,}: {EPOCH / ours / 60:.1f} min"
 
 
@@ -143,7 +144,10 @@ def translations(of: Case, beams: int, options: argparse.Namespace) -> tuple[str
     one, other = (timings[name].least for name in ("ours", "peer"))
     depth = of.model["encoder"]["layers"] // 2
     title = f"{len(rows):,} translations, {depth} + {depth} layers, {'greedy' if beams == 1 else f'beam {beams}'}"
-    scaled = f"1,000: {1000 / len(rows) * one / 60:.2f} min"
+    minutes = 1000 / len(rows) * one / 60
+    scaled = f"1,000: {minutes:.2f} min"
+    bound(title, minutes, 1 if beams == 1 else 4, "min per 1,000")
+    bound(f"{title}, to transformers' generate", one / other, 1.2)
     return title, f"{one:.1f} s", f"{other:.1f} s", f"{other / one:.2f} ×", scaled
 
 
@@ -172,6 +176,7 @@ def main() -> None:
         data = setting.title.partition(",")[0]
         print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, {options.tokens} tokens a translation\n")
         print(table(f"{data}, width {SIZES['hidden_size']}, batches of {setting.batch}", heads, rows), flush=True)
+    conclude(smoke=options.smoke)
 
 
 if __name__ == "__main__":

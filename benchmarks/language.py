@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from timing import table
+from timing import bound, conclude, table
 from transformers import (
     AutoTokenizer,
     BertConfig,
@@ -161,7 +161,7 @@ def plain(kind: str, of: Case) -> Any:
     return EncoderDecoderModel(both)
 
 
-def speeds(kind: str, of: Case, rounds: int) -> tuple[str, ...]:
+def speeds(title: str, kind: str, of: Case, rounds: int) -> tuple[str, ...]:
     """Return a row: best sentences per second of both loops, interleaved, and their ratio."""
     seen: dict[str, list[float]] = {"ours": [], "trainer": []}
     runs = {"ours": partial(ours, of), "trainer": partial(trainer, kind, of)}
@@ -170,6 +170,7 @@ def speeds(kind: str, of: Case, rounds: int) -> tuple[str, ...]:
             seen[name].append(run())
     best = {name: max(values) for name, values in seen.items()}
     ratios = np.array(seen["ours"]) / np.array(seen["trainer"])
+    bound(f"{title}: {kind}, sentences/s, to the Trainer", float(np.median(ratios)), 1.3, least=True)
     return (kind, *(f"{best[name]:,.0f}" for name in runs), f"{np.median(ratios):.2f} ×")
 
 
@@ -191,8 +192,9 @@ def main() -> None:
             rows = []
             for kind in OBJECTIVES:
                 cell = configuration.cell("dynamics", f"{kind}-additive")
-                rows.append(speeds(kind, case(setting, cell, options.updates), options.rounds))
+                rows.append(speeds(setting.title, kind, case(setting, cell, options.updates), options.rounds))
             print(table(setting.title, heads, rows), flush=True)
+    conclude(smoke=options.smoke)
 
 
 if __name__ == "__main__":

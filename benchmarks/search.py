@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 import optuna
-from timing import table
+from timing import bound, conclude, table
 
 from isoscope.config.searching import Search
 from isoscope.executor.execute import Requests, work
@@ -162,6 +162,8 @@ def throughput(name: str, url: str | None, trials: int, rounds: int) -> list[tup
         for way, run in ways.items():
             rates[way] = max(rates.get(way, 0.0), trials / run(*fresh(url)))
     ours = rates.pop("ours")
+    peer = rates["bare Optuna, a process per trial"]
+    bound(f"trivial trials, {name}, to Optuna with a process per trial", ours / peer, 0.5, least=True)
     what = f"trivial trials per second, {name}, 2 workers"
     return [(what, f"{ours:.0f}", f"{way}: {rate:.0f}", f"{ours / rate:.2f} ×") for way, rate in rates.items()]
 
@@ -178,7 +180,9 @@ def bridge(trials: int) -> list[tuple[str, ...]]:
         began = time.perf_counter()
         note_trial(project, search, trial, identity={}, name="bench", git=Git(None), environment={})
         seconds.append(time.perf_counter() - began)
-    return [("a trial's record for MLflow (middle)", f"{1e3 * median(seconds):.1f} ms", "", "5 ms")]
+    middle = 1e3 * median(seconds)
+    bound("a trial's record for MLflow", middle, 5, "ms")
+    return [("a trial's record for MLflow (middle)", f"{middle:.1f} ms", "", "5 ms")]
 
 
 def large(trials: int) -> list[tuple[str, ...]]:
@@ -205,6 +209,8 @@ def large(trials: int) -> list[tuple[str, ...]]:
         asked.append(time.perf_counter() - began)
         one.study.tell(trial, 1.0)
     middle = sorted(asked)[2]
+    bound(f"{trials:,} trials: a proposal", 1e3 * middle, 200, "ms")
+    bound(f"{trials:,} trials: status", seen, 5, "s")
     return [
         (f"{trials:,} trials: a proposal by TPE (middle of 5)", f"{1e3 * middle:.0f} ms", "", "200 ms"),
         (f"{trials:,} trials: status", f"{seen:.2f} s", "", "5 s"),
@@ -225,14 +231,15 @@ def main() -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     rows: list[tuple[str, ...]] = []
     repeat: Callable[[Callable[[], float]], float] = lambda call: min(call() for _ in range(rounds))  # noqa: E731
-    rows.append(
-        ("4 trials of one second, 4 workers", f"{repeat(lambda: searched(fresh(None)[0], 4, 4, 1.0)):.2f} s", "", "2 s")
-    )
+    four = repeat(lambda: searched(fresh(None)[0], 4, 4, 1.0))
+    bound("4 trials of one second, 4 workers", four, 2, "s")
+    rows.append(("4 trials of one second, 4 workers", f"{four:.2f} s", "", "2 s"))
     rows += throughput("SQLite", None, chosen.trials, rounds)
     if chosen.postgresql:
         rows += throughput("PostgreSQL", chosen.postgresql, chosen.trials, rounds)
     one = searched(fresh(None)[0], 8, 1, seconds, busy=True)
     two = searched(fresh(None)[0], 8, 2, seconds, busy=True)
+    bound("2 workers against 1, trials that keep a core busy", one / two, 1.8, least=True)
     rows.append(
         (
             f"8 trials that keep one core busy for {seconds:g} s: 2 workers against 1",
@@ -244,6 +251,7 @@ def main() -> None:
     rows += bridge(chosen.trials)
     rows += large(chosen.large)
     print(table("A search beside its trials", ("what", "ours", "beside", "ratio or bound"), rows))
+    conclude(smoke=chosen.smoke)
 
 
 if __name__ == "__main__":

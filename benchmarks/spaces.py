@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
-from timing import table
+from timing import bound, conclude, table
 
 from isoscope.data.parquet import write_parquet
 from isoscope.data.word_table import KEY, WordTable, word_table
@@ -89,8 +89,11 @@ def of_one_layer(size: Size) -> tuple[str, ...]:
     for first, second in zip(states[one], states[other], strict=True):
         first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
     loop = (time.perf_counter() - began) / looped * len(states) * (len(states) - 1) / 2
+    what = f"contextuality, {len(states):,} words × {size.width}"
+    bound(f"{what}: a loop over all pairs, to ours", loop / seconds, 500, least=True)
+    bound(f"{what}: memory", memory, 2, "GB")
     return (
-        f"contextuality, {len(states):,} words × {size.width}",
+        what,
         f"{seconds:.1f} s",
         f"{LAYERS} layers: {LAYERS * seconds / 60:.1f} min",
         f"{memory:.1f} GB; loop over all pairs: {loop / seconds:,.0f} ×",
@@ -107,10 +110,12 @@ def of_a_cell(size: Size, layers: int) -> tuple[str, ...]:
         began = time.perf_counter()
         similarity_table(*spaces, on, sampling)
         seconds = (time.perf_counter() - began) / 2
+    what, minutes = f"similarity, {len(known.rows):,} words × {size.width}", layers**2 * seconds / 2 / 60
+    bound(f"{what}: {layers} × {layers} layers on two cores", minutes, 3 if layers < 13 else 60, "min")
     return (
-        f"similarity, {len(known.rows):,} words × {size.width}",
+        what,
         f"{seconds:.1f} s a cell",
-        f"{layers} × {layers} cells on two cores: {layers**2 * seconds / 2 / 60:.1f} min",
+        f"{layers} × {layers} cells on two cores: {minutes:.1f} min",
         "",
     )
 
@@ -127,6 +132,7 @@ def main() -> None:
         if arguments.full:
             rows.append(of_a_cell(few if arguments.smoke else Size(20_000, 768), 13))
     print(table("Spaces", ("measured", "time", "extrapolated", "memory, peer"), rows))
+    conclude(smoke=arguments.smoke)
 
 
 if __name__ == "__main__":

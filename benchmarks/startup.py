@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from timing import Timing, interleave, table
+from timing import Timing, bound, conclude, interleave, table
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
@@ -48,7 +48,8 @@ def commands(rounds: int, *, smoke: bool) -> str:
         rounds,
         warm_up=0 if smoke else 1,
     )
-    base = timings["python -c pass"]
+    base, ratio = timings["python -c pass"], timings["isoscope --help"].least / timings["dvc --version"].least
+    bound("`isoscope --help`, to `dvc --version`", ratio, 1.6)
     rows = [(f"`{name}`", *milliseconds(timing, base)) for name, timing in timings.items()]
     return table("Commands (ms)", ("command", "least", "median", "beyond python"), rows)
 
@@ -63,6 +64,10 @@ def imports(rounds: int, *, smoke: bool) -> str:
     code = "import gc, os; {}; os._exit(0)"  # skip the interpreter's clean-up
     cases = {name: lambda line=line: python(code.format(line)) for name, line in modules.items()}
     timings = interleave(cases, rounds, warm_up=0 if smoke else 1)
+    if not smoke:
+        peer = timings["transformers.Trainer"].least
+        slowest = max(timing.least for name, timing in timings.items() if name.startswith("isoscope."))
+        bound("imports of the slowest stage, to transformers' Trainer", slowest / peer, 0.8)
     rows = [(f"`{name}`", *milliseconds(timing, timings["(nothing)"])) for name, timing in timings.items()]
     return table("Imports, each in a process of its own (ms)", ("module", "least", "median", "beyond python"), rows)
 
@@ -81,6 +86,7 @@ def repro(rounds: int, *, smoke: bool) -> str:
         warm_up=0 if smoke else 1,
     )
     start, plain, ours = timings["dvc --version"], timings["dvc repro"], timings["isoscope repro"]
+    bound("`isoscope repro` with nothing to do, beyond DVC's start, to that", ours.least / start.least - 1, 8)
     rows = [(f"`{name}`", *milliseconds(timing, start)) for name, timing in timings.items()]
     shares = f"isoscope's share around `dvc repro`: {1000 * (ours.least - plain.least):.0f} ms.\n"
     return f"{table('Nothing to do (ms)', ('command', 'least', 'median', 'beyond DVC start'), rows)}\n{shares}"
@@ -101,6 +107,7 @@ def main() -> None:
         parser.error(f"no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
     for name in options.measures or MEASURES:
         print(MEASURES[name](options.rounds, smoke=options.smoke), flush=True)
+    conclude(smoke=options.smoke)
 
 
 if __name__ == "__main__":

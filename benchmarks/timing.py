@@ -1,5 +1,6 @@
-"""Interleaved timing: every round runs each case once, so that load on the machine slows all cases equally."""
+"""Interleaved timing, and bounds: every round runs each case once, so that load slows all cases equally."""
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -38,3 +39,46 @@ def table(title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> st
     """Format a Markdown table under a heading: first column left-aligned, the others right-aligned."""
     lines = [f"### {title}", "", f"| {' | '.join(heads)} |", f"|{'|'.join(['---'] + ['---:'] * (len(heads) - 1))}|"]
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows]) + "\n"
+
+
+class Bound(NamedTuple):
+    """What was measured, and the most that it may be (with `least`: the least)."""
+
+    what: str
+    measured: float
+    limit: float
+    unit: str = "×"
+    least: bool = False
+
+    @property
+    def missed(self) -> float:
+        """Return how many times the bound was exceeded: at most 1 if it was kept."""
+        high, low = (self.limit, self.measured) if self.least else (self.measured, self.limit)
+        return high / low if low > 0 else float("inf")
+
+
+FAR = 1.5
+"""A bound missed by more than half fails a benchmark; the noise of a machine explains less."""
+
+
+_BOUNDS: list[Bound] = []
+
+
+def bound(what: str, measured: float, limit: float, unit: str = "×", *, least: bool = False) -> None:
+    """Compare a result with its bound in `conclude`: a ratio to a peer of the same run, if there is a peer."""
+    _BOUNDS.append(Bound(what, measured, limit, unit, least))
+
+
+def conclude(*, smoke: bool) -> None:
+    """Print all bounds next to what was measured; exit with 1 if a bound is missed by more than half.
+
+    A smoke test prints them too; its numbers mean nothing, so it fails none.
+    """
+    rows = []
+    for one in _BOUNDS:
+        verdict = "kept" if one.missed <= 1 else "missed" if one.missed <= FAR else "**missed by more than half**"
+        limit = f"{'at least' if one.least else 'at most'} {one.limit:g} {one.unit}".strip()
+        rows.append((one.what, f"{one.measured:.3g} {one.unit}".strip(), limit, verdict))
+    print(table("Bounds", ("measured", "result", "bound", "verdict"), rows), flush=True)
+    if not smoke and any(not one.missed <= FAR for one in _BOUNDS):
+        sys.exit(1)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from accelerate import Accelerator
-from timing import Timing, interleave, table
+from timing import Timing, bound, conclude, interleave, table
 from transformers import (
     AutoTokenizer,
     BertConfig,
@@ -272,6 +272,8 @@ def speeds(setting: Setting, training: Training, rounds: int) -> str:
         for name, run in runs.items():
             seen[name].append(run())
     best = {name: max(values) for name, values in seen.items()}
+    one, peer, _ = best.values()
+    bound(f"{setting.title}: tokens/s, to the Trainer with dynamic padding", one / peer, 1.5, least=True)
     rows = [
         (
             name,
@@ -304,6 +306,9 @@ def fusions(setting: Setting, training: Training, steps: int) -> str:
         cases[arm] = partial(update, model, torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True))
     timings: dict[str, Timing] = interleave(cases, steps, warm_up=3)
     base = timings["additive"].least
+    for arm in ("conv2d", "fft"):
+        ratio = timings[arm].least / base
+        bound(f"{setting.title}: an update with {arm}, to additive", ratio, 1.05)
     lines = [
         (name, f"{1000 * timing.least:.1f}", f"{1000 * timing.middle:.1f}", f"{timing.least / base - 1:+.1%}")
         for name, timing in timings.items()
@@ -332,6 +337,7 @@ def main() -> None:
         for setting in settings(configuration, Path(folder), options.steps * training.batch_size, hubs):
             print(speeds(setting, training, options.rounds), flush=True)
             print(fusions(setting, training, options.steps), flush=True)
+    conclude(smoke=options.smoke)
 
 
 if __name__ == "__main__":

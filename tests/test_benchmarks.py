@@ -1,15 +1,20 @@
 """Every script of benchmarks/ runs as a smoke test, whose times mean nothing."""
 
+import contextlib
+import importlib
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import warm
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-SCRIPTS = sorted(path.name for path in BENCHMARKS.glob("*.py") if path.name != "timing.py")
+SCRIPTS = sorted(path.name for path in BENCHMARKS.glob("*.py") if path.name not in ("every.py", "timing.py"))
 
 pytestmark = pytest.mark.slow
 
@@ -29,6 +34,58 @@ def test_it_runs(script: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def timing(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    module = importlib.import_module("timing")
+    monkeypatch.setattr(module, "_BOUNDS", [])
+    return module
+
+
+@pytest.mark.parametrize(
+    "measured, least, verdict, fails",
+    [
+        (1.9, False, "kept", False),
+        (2.9, False, "missed |", False),
+        (3.1, False, "missed by more than half", True),
+        (2.1, True, "kept", False),
+        (1.4, True, "missed |", False),
+        (1.3, True, "missed by more than half", True),
+        (0.0, True, "missed by more than half", True),
+        (float("nan"), False, "missed by more than half", True),
+    ],
+)
+@pytest.mark.parametrize("smoke", [False, True])
+def test_a_bound_missed_by_more_than_half_fails(
+    timing: Any,
+    capsys: pytest.CaptureFixture[str],
+    measured: float,
+    least: bool,
+    verdict: str,
+    fails: bool,
+    smoke: bool,
+) -> None:
+    timing.bound("kept", 1.0, 2.0)
+    timing.bound("this", measured, 2.0, least=least)
+    with pytest.raises(SystemExit) if fails and not smoke else contextlib.nullcontext() as stopped:
+        timing.conclude(smoke=smoke)
+    assert stopped is None or stopped.value.code == 1
+    assert verdict in next(line for line in capsys.readouterr().out.splitlines() if "this" in line)
+
+
+def test_every_benchmark_runs_in_turn_and_a_failure_is_named(tmp_path: Path) -> None:
+    shutil.copy(BENCHMARKS / "every.py", tmp_path)
+    for name, code in (("first", 0), ("second", 1), ("third", 0)):
+        (tmp_path / f"{name}.py").write_text(f"import sys; print({name!r}, sys.argv[1:], flush=True); sys.exit({code})")
+    command = [sys.executable, tmp_path / "every.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert [line for line in done.stdout.splitlines() if line.endswith("[]")] == ["first []", "second []", "third []"]
+    assert done.stderr.strip().endswith(": second")
+    assert subprocess.run([*command, "first"], capture_output=True, check=False).returncode == 0
+    assert subprocess.run([*command, "fourth"], capture_output=True, check=False).returncode == 2
 
 
 def test_the_readme_names_every_script() -> None:
