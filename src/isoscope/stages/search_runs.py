@@ -14,6 +14,7 @@ from isoscope.mirror.browsing import SEARCH
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.record import Tail
 from isoscope.runs.restored import read_metrics
+from isoscope.runs.stored import output_fault
 from isoscope.search.study import identity
 from isoscope.stages.study_cells import when_free
 from isoscope.stages.train import train
@@ -30,8 +31,8 @@ class TrainingRun:
         self._tail = Tail(work.run.project.records / f"{self.digest}.jsonl")
 
     def done(self) -> bool:
-        """Whether it is trained already."""
-        return self.work.run.output.is_dir()
+        """Whether it is trained already, and its output intact."""
+        return output_fault(self.work.run.project, self.digest) is None
 
     def run(self, display: Progress | None = None) -> str:
         """Train or resume it; if another process holds the run, wait for its end."""

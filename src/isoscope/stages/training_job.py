@@ -16,6 +16,7 @@ from isoscope.runs.prepared import content_md5, read_manifest
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import METRICS, read_metrics
 from isoscope.runs.run import Identity, Run, carry_out
+from isoscope.runs.stored import output_fault
 
 SECTIONS = ("model", "objective", "penalty", "observers", "training")
 
@@ -70,10 +71,20 @@ def job(
         )
     data = project.folder / paths.processed(task)
     tokenizer, checkpoint = _start(found.cell.model, data)
-    hashes = {"data": content_md5(data)}
+
+    def read() -> dict[str, str]:
+        return {"data": content_md5(data)} | (
+            {} if tokenizer.parent == data else {"checkpoint": checkpoint_digest(tokenizer)}
+        )
+
+    def read_again() -> dict[str, str]:
+        faults = {name: output_fault(project, start.run.digest) for name, start in starts.items()}
+        return read() | {f"start_{name}": wrong for name, wrong in faults.items() if wrong}
+
+    hashes = read()
     by_path = {paths.processed(task).as_posix(): dvc_md5(data)}
-    if tokenizer.parent != data:
-        hashes["checkpoint"] = by_path["/".join(tokenizer.parts[-2:])] = checkpoint_digest(tokenizer)
+    if "checkpoint" in hashes:
+        by_path["/".join(tokenizer.parts[-2:])] = hashes["checkpoint"]
     for name, start in starts.items():
         hashes[f"start_{name}"] = by_path[paths.trained(*start.cell).as_posix()] = start.run.digest
     run = Run(
@@ -96,6 +107,7 @@ def job(
                 encoder=found.cell.model.encoder.kind,
             ),
         ),
+        inputs=read_again,
     )
     return Job(run, found.cell, task, seed, manifest, data, tokenizer, checkpoint, starts)
 
