@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isoscope import paths
-from isoscope.errors import InputError, RunError
+from isoscope.errors import InputError
 from isoscope.runs.provenance import file_md5s
 from isoscope.runs.record import read
 from isoscope.sealing import MANIFEST, seal
@@ -122,7 +122,7 @@ def test_a_start_damaged_while_it_is_read_fails_the_run(
         join(*given)
 
     monkeypatch.setattr(starts, "join", struck)
-    with pytest.raises(RunError, match=r"start_encoder has changed since this run began.* run the same command again"):
+    with pytest.raises(InputError, match=rf"safetensors has changed since it was written, so nothing .*{AGAIN}"):
         made.trained(*STARTED)
     assert not work.run.output.exists()
     record = read(work.run.project.records / f"{work.run.digest}.jsonl")

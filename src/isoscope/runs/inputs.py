@@ -6,7 +6,7 @@ from typing import TypeAlias
 from isoscope.errors import RunError
 
 Now: TypeAlias = Callable[[], Mapping[str, str]]
-"""Hashes the inputs again, by role; a role that is left out was not read."""
+"""Hashes the inputs again, by role; a role that is left out is not checked."""
 
 
 class Inputs:
@@ -22,10 +22,5 @@ class Inputs:
         if changed:
             raise RunError(
                 f"{self.title}: {changed[0]} has changed since this run began, and a result must not stand under "
-                "the digest of other inputs; run the same command again"
+                "the digest of other inputs; run the same command again: it resumes if the input is put back"
             )
-
-    def all_read(self) -> None:
-        """`check`; nothing is read from now on, so later changes of the inputs do not matter."""
-        self.check()
-        self.now = dict

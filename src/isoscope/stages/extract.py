@@ -61,16 +61,19 @@ def extract(
     of_training = read_output(trained).run
     check_trained_on(of_training.inputs, project, study.task, paths.trained(name, arm, seed), again)
     bank = trees_of(extraction, data, project)
-    files = file_md5s(trained)
-    # The text of a model card changes no hidden state.
-    of_model = {file: md5 for file, md5 in files.items() if Path(file).name != CARD}
-    inputs = {"model": tree_md5(of_model), "data": content_md5(data)}
+
+    def read() -> dict[str, str]:
+        # The text of a model card changes no hidden state.
+        found = {"model": tree_md5(file_md5s(trained, leave_out={CARD})), "data": content_md5(data)}
+        return found if bank is None else found | {"treebank": sha256(bank)}
+
+    inputs = read()
     by_path = {
-        paths.trained(name, arm, seed).as_posix(): tree_md5(files),
+        paths.trained(name, arm, seed).as_posix(): dvc_md5(trained),
         paths.processed(study.task).as_posix(): dvc_md5(data),
     }
     if bank is not None:
-        inputs["treebank"] = by_path["/".join(bank.parts[-2:])] = sha256(bank)
+        by_path["/".join(bank.parts[-2:])] = inputs["treebank"]
     run = Run(
         project,
         Identity(
@@ -85,6 +88,7 @@ def extract(
             input_paths=by_path | {"trained by": of_training.digest},
             plugins=of_training.plugins,
         ),
+        inputs=read,
     )
 
     def do(finished: bool) -> None:

@@ -110,7 +110,12 @@ def measure(
     if not (states / "config.yaml").is_file():
         raise InputError(f"{states}: has no hidden states yet; run: isoscope extract {name} {arm} --seed {seed}")
     read_manifest(project, study.task)
-    data, md5 = project.folder / paths.processed(study.task), dvc_md5(states)
+    data = project.folder / paths.processed(study.task)
+
+    def read() -> dict[str, str]:
+        return {"states": dvc_md5(states), "data": content_md5(data)}
+
+    inputs = read()
     extracted = str(read_yaml(states, Path("config.yaml"))["digest"])
     used = [plugins.MEASURES[one] for one in measures.names if one in plugins.MEASURES]
     run = Run(
@@ -123,10 +128,11 @@ def measure(
             task=study.task,
             axes={},
             params={"measures": measures.model_dump(mode="json")},
-            inputs={"states": md5, "data": content_md5(data)},
-            input_paths={paths.extracted(name, arm, seed).as_posix(): md5, "extracted by": extracted},
+            inputs=inputs,
+            input_paths={paths.extracted(name, arm, seed).as_posix(): inputs["states"], "extracted by": extracted},
             plugins={one.file.name: plugins.digest(one.file) for one in used},
         ),
+        inputs=read,
     )
 
     def do(finished: bool) -> None:

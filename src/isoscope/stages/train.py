@@ -160,8 +160,9 @@ def _loop(
     if work.starts:
         start = code.load(code.STARTS, model.encoder.kind).starting_point(work, folder / "start", Ranks(accelerator))
     built = objective.build(parts, start)
-    if not work.run.identity.plugins:  # a plugin may read the data whenever it likes: then `complete` checks them
-        work.run.inputs.all_read()
+    work.run.inputs.check()  # `complete` checks them again: checkpoints take their tokenizer from the data
+    for one in work.starts.values():
+        code.load(code.STARTS, model.encoder.kind).selected(one)  # still intact, after they were read
     return Loop(
         built,
         objective,

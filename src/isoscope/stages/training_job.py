@@ -16,7 +16,6 @@ from isoscope.runs.prepared import content_md5, read_manifest
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import METRICS, read_metrics
 from isoscope.runs.run import Identity, Run, carry_out
-from isoscope.runs.stored import output_fault
 
 SECTIONS = ("model", "objective", "penalty", "observers", "training")
 
@@ -77,10 +76,6 @@ def job(
             {} if tokenizer.parent == data else {"checkpoint": checkpoint_digest(tokenizer)}
         )
 
-    def read_again() -> dict[str, str]:
-        faults = {name: output_fault(project, start.run.digest) for name, start in starts.items()}
-        return read() | {f"start_{name}": wrong for name, wrong in faults.items() if wrong}
-
     hashes = read()
     by_path = {paths.processed(task).as_posix(): dvc_md5(data)}
     if "checkpoint" in hashes:
@@ -107,7 +102,7 @@ def job(
                 encoder=found.cell.model.encoder.kind,
             ),
         ),
-        inputs=read_again,
+        inputs=read,
     )
     return Job(run, found.cell, task, seed, manifest, data, tokenizer, checkpoint, starts)
 
