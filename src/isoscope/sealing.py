@@ -79,8 +79,10 @@ def write_whole(target: Path, fill: Callable[[Path], None], point: Point) -> str
         return seal(fresh)
 
 
-def seal(folder: Path) -> str:
+def seal(folder: Path, *, of: str | None = None) -> str:
     """Write the manifest (sha256 and size of every file), which makes the folder valid; return the manifest's sha256.
+
+    `of`: the digest of the run whose output it is, which `fault` can compare.
 
     Removes partial files of a killed writer, because a later writer would replace them and break the manifest. Raises
     `RunError` if a sealed subfolder has changed: the new manifest would hide the damage.
@@ -97,19 +99,23 @@ def seal(folder: Path) -> str:
         now = {name.removeprefix(prefix): entry for name, entry in files.items() if name.startswith(prefix)}
         if wrong := fault(inner, now):
             raise RunError(f"{inner}: {wrong}; run the same command again to resume from an older state")
-    text = json.dumps({"files": files}, indent=1, sort_keys=True)
+    text = json.dumps({"files": files} | ({} if of is None else {"of": of}), indent=1, sort_keys=True)
     write_text(folder / MANIFEST, text, "manifest")
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def fault(folder: Path, now: Mapping[str, Entry] | None = None) -> str | None:
+def fault(folder: Path, now: Mapping[str, Entry] | None = None, *, of: str | None = None) -> str | None:
     """Return the fault of a sealed folder, with the file's name; None if it is intact.
 
-    `now`: current entries of its files, if already known.
+    `now`: current entries of its files, if already known. `of`: the run that it must belong to; a manifest of an
+    earlier version names none.
     """
     try:
-        files = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
-        expected = {str(name): {key: entry[key] for key in ("sha256", "size")} for name, entry in files.items()}
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        expected = {
+            str(name): {key: entry[key] for key in ("sha256", "size")} for name, entry in manifest["files"].items()
+        }
+        owner = str(manifest.get("of", of))
     except FileNotFoundError:
         return f"{MANIFEST} is missing"
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
@@ -119,7 +125,15 @@ def fault(folder: Path, now: Mapping[str, Entry] | None = None) -> str | None:
             return f"{name} is missing"
         if (_entry(folder / name) if now is None else now.get(name)) != entry:
             return f"{name} has changed since it was written"
-    return None
+    return f"it is the output of run {owner[:12]}" if of is not None and owner != of else None
+
+
+def unlisted(folder: Path, below: Path) -> list[str]:
+    """Return the files of `below`, a part of the sealed `folder`, that its manifest does not list; no hidden files."""
+    listed = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
+    files = (path for path in sorted(below.rglob("*")) if path.is_file() and path.name != MANIFEST)
+    names = (path.relative_to(folder).as_posix() for path in files if not path.name.startswith("."))
+    return [name for name in names if name not in listed]
 
 
 def sync(path: Path) -> None:

@@ -1,25 +1,34 @@
 """A command reads prepared data only if its configuration matches theirs."""
 
 import json
+import os
 import re
 import shutil
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import isoscope.stages
 from finished_runs import write_run
-from isoscope import plugins
+from isoscope import paths, plugins
 from isoscope.cli import app
 from isoscope.config.load import Configuration
 from isoscope.errors import InputError
+from isoscope.guard import StopSignal
 from isoscope.paths import Project
+from isoscope.runs import provenance
 from isoscope.runs.prepared import SETTINGS, check_prepared, check_trained_on, content_md5, overridden
 from isoscope.runs.provenance import dvc_md5
 from isoscope.stages.prepare import prepare
+from isoscope.stages.study_cells import Setup, look
 from pipeline_project import TASK, sentences
+from struck import KINDS
 
 ROOT = Path(__file__).parents[2]
 TINY = Path("variants/task/tiny.yaml")
@@ -224,11 +233,10 @@ def test_data_that_do_not_say_their_settings_are_prepared_again_to_the_same_dige
     assert content_md5(folder) == before
 
 
-@pytest.mark.parametrize("name", [SETTINGS, "manifest.json"])
-def test_a_damaged_file_is_named(project: Project, name: str) -> None:
-    file = project.folder / "data/processed/tiny" / name
+def test_damaged_settings_are_named(project: Project) -> None:
+    file = project.folder / "data/processed/tiny" / SETTINGS
     file.write_text(file.read_text("utf-8")[:-9], "utf-8")
-    with pytest.raises(InputError, match=rf"data/processed/tiny/{name}: damaged; run: isoscope prepare tiny"):
+    with pytest.raises(InputError, match=r"data/processed/tiny/settings.json: damaged; run: isoscope prepare tiny"):
         check(project)
 
 
@@ -268,3 +276,101 @@ def test_a_model_is_looked_into_with_the_data_it_was_trained_on(project: Project
     look(content_md5(folder))
     with pytest.raises(InputError, match=r"seed-0: trained on other data than data/processed/tiny holds now; run: "):
         look("0123.dir")
+
+
+DATA = Path("data/processed/tiny")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_damage_to_every_file_is_named_with_its_cure(project: Project, kind: str) -> None:
+    whole = dvc_md5(project.folder / DATA)
+    files = sorted(path for path in (project.folder / DATA).rglob("*") if path.is_file())
+    assert {file.name for file in files} >= {"train.parquet", "manifest.json", SETTINGS, "tokenizer.json"}
+    for file in files:
+        kept = {one: one.read_bytes() for one in files}
+        KINDS[kind](file)
+        line = refused(["train", "fusion", "additive", "--seed", "0"])
+        assert line.startswith(f"{DATA}"), line
+        assert re.search(r"run: isoscope prepare tiny( \(.*\))?$", line), line
+        for one, content in kept.items():
+            one.write_bytes(content)
+    KINDS[kind](files[0])
+    app(["prepare", "tiny"], standalone_mode=False)
+    assert dvc_md5(project.folder / DATA) == whole
+
+
+def invert_labels(folder: Path) -> None:
+    table = pq.read_table(folder / "test.parquet")
+    label = pa.array(1 - table["label"].to_numpy())
+    pq.write_table(table.set_column(table.column_names.index("label"), "label", label), folder / "test.parquet")
+
+
+def swap_tokens(folder: Path) -> None:
+    file = folder / "tokenizer/tokenizer.json"
+    text = file.read_text("utf-8")
+    one, other = re.findall(r'"(\w+)": \d+', text)[-2:]
+    file.write_text(text.replace(f'"{one}"', '"\0"').replace(f'"{other}"', f'"{one}"').replace('"\0"', f'"{other}"'))
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "inverted labels": invert_labels,
+    "test = validation": lambda folder: shutil.copyfile(folder / "validation.parquet", folder / "test.parquet"),
+    "a swapped token": swap_tokens,
+    "another file": lambda folder: (folder / "tokenizer/added_tokens.json").write_text("{}"),
+}
+
+
+OF_ANY = [*(one for commands in READERS.values() for one in commands), "chart fusion"]
+
+
+@pytest.mark.parametrize("command, damage", [*zip(OF_ANY, cycle(DAMAGE)), *(("report", damage) for damage in DAMAGE)])
+def test_no_command_reads_damaged_data(project: Project, command: str, damage: str) -> None:
+    section = "comparisons: {decides: {kind: objective_or_data, studies: [fusion], permutations: 99}}"
+    edit(project.folder / "params.yaml", "comparisons: {}", section)
+    edit(project.folder / "params.yaml", "looks: [inside]", "looks: [inside, chart]")
+    DAMAGE[damage](project.folder / DATA)
+    line = refused(command.split())
+    assert line.startswith(f"{DATA}: ")
+    assert line.endswith("run: isoscope prepare tiny")
+    assert not project.records.exists()
+
+
+@pytest.mark.parametrize("stage", ["extract", "measure"])
+def test_stages_called_without_the_command_line_check_the_data(project: Project, stage: str) -> None:
+    write_run(project.folder / "models", "additive", 0, task="tiny")
+    states = project.folder / paths.extracted("fusion", "additive", 0)
+    states.mkdir(parents=True)
+    (states / "config.yaml").write_text("digest: x\n")
+    invert_labels(project.folder / DATA)
+    configuration = Configuration(project.folder)
+    setup = Setup(configuration, project, stage)
+    with StopSignal() as stop, pytest.raises(InputError, match=r"test.parquet has changed since it was prepared"):
+        look(setup, ("fusion", "additive", 0), stop=stop)
+
+
+def test_data_without_hashes_are_prepared_again_to_the_same_digest(project: Project) -> None:
+    before, file = content_md5(project.folder / DATA), project.folder / DATA / SETTINGS
+    known = json.loads(file.read_text("utf-8"))
+    del known["files"]
+    file.write_text(json.dumps(known))
+    with pytest.raises(InputError, match=r"no hashes of its files \(prepared by an older isoscope\); run: isoscope"):
+        check(project)
+    app(["prepare", "tiny"], standalone_mode=False)
+    check(project)
+    assert content_md5(project.folder / DATA) == before
+
+
+def test_a_file_is_hashed_again_only_if_it_has_changed(tmp_path: Path) -> None:
+    calls = []
+    hashed = provenance.remembered(lambda path: calls.append(path) or path.read_text())  # type: ignore[func-returns-value]
+    file = tmp_path / "file"
+    file.write_text("one")
+    assert [hashed(file), hashed(file), len(calls)] == ["one", "one", 2], "a file just written may change in its tick"
+    later = time.time() + 1000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provenance.time, "time", lambda: later)
+        assert [hashed(file), hashed(file), len(calls)] == ["one", "one", 3]
+        stamp = file.stat()
+        file.write_text("two")
+        os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        assert hashed(file) == "two", "of equal size and time"

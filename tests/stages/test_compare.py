@@ -17,6 +17,7 @@ from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.report.comparison_section import show_comparison
 from isoscope.runs.follower import FOLLOWED
+from isoscope.runs.prepared import seal
 from isoscope.stages.analyse import analyse
 from isoscope.stages.compare import compare
 from isoscope.stages.prepare import prepare
@@ -64,7 +65,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLLOWED, "1")  # no process that sends the records to MLflow
         prepare(configuration.data("reordered"), task="reordered", project=project)
-        made_easy(folder / paths.processed("reordered") / "manifest.json")
+        data = folder / paths.processed("reordered")
+        made_easy(data / "manifest.json")
+        (data / "settings.json").write_text(seal(data, configuration.data("reordered")))
         for study in configuration.root.studies:
             for arm, cell in configuration.cells(study).items():
                 for seed in (0, 1):

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,70 +18,26 @@ from safetensors.numpy import load_file
 from isoscope import paths
 from isoscope.cli import app
 from isoscope.config.load import Configuration
-from isoscope.config.tree import read_yaml
 from isoscope.data.sentence_pairs import read_pairs
 from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.runs import run as runs
-from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.restored import read_metrics
 from isoscope.stages.accept import accept_all
 from isoscope.stages.compare import compare
-from isoscope.stages.prepare import prepare
 from isoscope.stages.study_cells import Setup, train_starts, training_job
 from isoscope.stages.train import rehearse, train
-from isoscope.stages.training_job import Job
 from isoscope.stages.translate import translate, write
 from isoscope.training.progress import TRACE_FILE
+from start_material import ROOT, Made, made_in, tree
 
-ROOT = Path(__file__).parents[2]
-OVERLAY = "variants/task/reordered.yaml:data"
-DATA = (f"{OVERLAY}.source.size=300", f"{OVERLAY}.tokenizer.vocab_size=200")
 LAST = "checkpoints/epoch-1/model.safetensors"
-SMALL = {"hidden_size": 16, "heads": 2, "intermediate_size": 32}
-FEW = {"epochs": 1, "budget": {"kind": "updates", "number": 4}, "select": "loss", "learning_rate": 3e-3}
-STUDY = {"task": "reordered", "settings": [], "seeds": [0, 1], "looks": []}
-MAPS = ["identity", "procrustes", "ridge", "trained", "random", "itself", "other_seed"]
-
-
-def tree() -> dict[str, Any]:
-    """Small models of two objectives, their hybrids, and translation models that start from these."""
-    found = read_yaml(ROOT, paths.PARAMS)
-    found["tasks"], found["search"], found["comparisons"] = ["reordered"], None, {}
-    found["model"]["encoder"] |= SMALL
-    found["model"]["fusion"] = {"kind": "additive"}
-    found["training"] |= FEW
-    fusion = {"fusion": ["additive"]}
-    found["studies"] = {
-        "dynamics": STUDY | {"axes": {"objective": ["translation"]} | fusion},
-        "half_depth": STUDY | {"axes": {"objective": ["masked"]} | fusion},
-        "aligned": STUDY | {"settings": ["hybrid_half_depth"], "axes": {"objective": ["alignment"], "map": MAPS}},
-        "hybrid": STUDY | {"axes": {"objective": ["translation"], "from": MAPS, "tuned": ["none", "all"]}},
-    }
-    return found
-
-
-class Made(NamedTuple):
-    setup: Setup
-
-    def job(self, study: str, arm: str, seed: int = 0) -> Job:
-        return training_job(self.setup, study, arm, seed)
-
-    def trained(self, study: str, arm: str, seed: int = 0) -> Path:
-        """Train a cell, and before it the runs that it starts from; return the folder."""
-        train_starts(self.setup, [(study, arm, seed)], title="starts", workers=1, cluster=None)
-        return train(self.job(study, arm, seed), output=None)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    folder = tmp_path_factory.mktemp("starts")
-    project = Project(folder, folder)
-    (folder / paths.PARAMS).write_text("# read by no test\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLLOWED, "1")  # no process that sends the records to MLflow
-        prepare(Configuration(ROOT, DATA).data("reordered"), task="reordered", project=project)
-        yield Made(Setup(Configuration(ROOT, raw=tree()), project, "train"))
+    with made_in(tmp_path_factory.mktemp("starts")) as found:
+        yield found
 
 
 def scores(output: Path) -> dict[str, float]:

@@ -10,14 +10,15 @@ from isoscope.config.data import Data, JointTokenizer, Local
 from isoscope.config.load import Configuration
 from isoscope.config.tree import Tree, flatten
 from isoscope.errors import InputError
-from isoscope.runs.provenance import dvc_md5
+from isoscope.runs.provenance import dvc_md5, remembered
 from isoscope.runs.secrets import scrub_tree
 from isoscope.sealing import sha256
 
-MANIFEST, SETTINGS = "manifest.json", "settings.json"
+MANIFEST, SETTINGS, FILES = "manifest.json", "settings.json", "files"
 VOCABULARY = "vocabulary"
 """Fact of a manifest: the hashes of the local files that each source of a joint vocabulary consists of."""
 _MISSING = "missing"
+_sha256 = remembered(sha256)
 
 
 def settings(data: Data) -> Tree:
@@ -27,16 +28,43 @@ def settings(data: Data) -> Tree:
     return {"data": scrub_tree(data.model_dump(mode="json")), "plugins": code}
 
 
+def seal(folder: Path, data: Data) -> str:
+    """Return the text of `SETTINGS`: `settings`, and the sha256 of every other file of a prepared task's `folder`."""
+    return json.dumps(settings(data) | {FILES: _hashes(folder)}, indent=1, sort_keys=True) + "\n"
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path != folder / SETTINGS)
+    return {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
+
+
+def check_whole(project: paths.Project, task: str) -> None:
+    """Check every file of a prepared task. Raises `InputError` with the file that has changed, and the remedy."""
+    folder, again = paths.processed(task), f"run: isoscope prepare {task}"
+    known = _settings(project, task).get(FILES)
+    if not isinstance(known, dict):
+        raise InputError(f"{folder}: {SETTINGS} has no hashes of its files (prepared by an older isoscope); {again}")
+    found = _hashes(project.folder / folder)
+    for name in sorted(known.keys() | found):
+        if name not in found:
+            raise InputError(f"{folder}: {name} is missing; {again}")
+        if name not in known:
+            raise InputError(f"{folder}: {name} was not written by isoscope prepare; remove it, or {again}")
+        if found[name] != known[name]:
+            raise InputError(f"{folder}: {name} has changed since it was prepared; {again}")
+
+
 def content_md5(folder: Path) -> str:
     """Return the hash of the data for run digests: different settings with equal bytes are the same data."""
     return dvc_md5(folder, leave_out={SETTINGS})
 
 
 def read_manifest(project: paths.Project, task: str) -> dict[str, Any]:
-    """Return a prepared task's manifest. Raises `InputError` if the task is not prepared."""
+    """Return a prepared task's manifest. Raises `InputError` if the task is not prepared, or a file is damaged."""
     folder = paths.processed(task)
     if not (project.folder / folder / MANIFEST).is_file():
         raise InputError(f"{folder}: task {task!r} is not prepared; run: isoscope prepare {task}")
+    check_whole(project, task)
     return _read(project.folder, folder / MANIFEST, task)
 
 
@@ -45,7 +73,7 @@ def source(project: paths.Project, task: str, md5: str | None) -> Tree | None:
     folder = project.folder / paths.processed(task)
     if not (folder / SETTINGS).is_file() or dvc_md5(folder) != md5:
         return None
-    return dict(_read(project.folder, paths.processed(task) / SETTINGS, task)["data"]["source"])
+    return dict(_settings(project, task)["data"]["source"])
 
 
 def overridden(configuration: Configuration, task: str) -> list[str]:
@@ -60,7 +88,7 @@ def overridden(configuration: Configuration, task: str) -> list[str]:
 
 
 def check_prepared(project: paths.Project, configuration: Configuration, task: str) -> None:
-    """Check that the prepared data match this command's configuration.
+    """Check that the prepared data match this command's configuration, and that their files are intact.
 
     A task that is not prepared passes; its reader reports that. Raises `InputError` with both values and the remedy.
     """
@@ -68,13 +96,9 @@ def check_prepared(project: paths.Project, configuration: Configuration, task: s
     if not (project.folder / folder / MANIFEST).is_file():
         return
     again = f"run: isoscope prepare {task}"
-    if not (project.folder / folder / SETTINGS).is_file():
-        raise InputError(
-            f"{folder}: no {SETTINGS}, so its settings are unknown (prepared by an older isoscope); {again} "
-            "(runs keep their digests if the data are equal)"
-        )
     data, origin = configuration.data_with_origin(task)
-    then, now = (flatten(tree) for tree in (_read(project.folder, folder / SETTINGS, task), settings(data)))
+    stored = {name: value for name, value in _settings(project, task).items() if name != FILES}
+    then, now = flatten(stored), flatten(settings(data))
     changed = [name for name in now | then if now.get(name, _MISSING) != then.get(name, _MISSING)]
     if changed:
         name = min(changed, key=lambda one: not one.endswith(".kind"))
@@ -117,6 +141,16 @@ def check_trained_on(inputs: Mapping[str, str], project: paths.Project, task: st
     as_found = (dvc_md5(place), content_md5(place))  # runs from before SETTINGS have the latter
     if inputs.get(folder.as_posix()) not in as_found:
         raise InputError(f"{what}: trained on other data than {folder} holds now; run: {command}")
+
+
+def _settings(project: paths.Project, task: str) -> dict[str, Any]:
+    folder = paths.processed(task)
+    if not (project.folder / folder / SETTINGS).is_file():
+        raise InputError(
+            f"{folder}: no {SETTINGS}, so its settings are unknown (prepared by an older isoscope); "
+            f"run: isoscope prepare {task} (runs keep their digests if the data are equal)"
+        )
+    return _read(project.folder, folder / SETTINGS, task)
 
 
 def _read(root: Path, file: Path, task: str) -> dict[str, Any]:

@@ -7,7 +7,9 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,10 @@ LIBRARIES = (
     "dvc",
     "mlflow",
 )
+
+
+SETTLED = 10.0
+"""Seconds after which a file's times show every later change of its bytes."""
 
 
 class Git:
@@ -136,6 +142,27 @@ def environment(*, device: str, threads: int | None, processes: int = 1, precisi
     }
 
 
+def remembered(hashed: Callable[[Path], str]) -> Callable[[Path], str]:
+    """Let this process hash a file only once while its place, size and times stay; not a file just written.
+
+    A file may change twice within a tick of the file system's clock, so it must be older than `SETTLED`.
+    """
+    known: dict[tuple[Path, tuple[int, ...]], str] = {}
+
+    @wraps(hashed)
+    def found(path: Path) -> str:
+        stat = path.stat()
+        stamp = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        if time.time() - max(stat.st_mtime, stat.st_ctime) < SETTLED:
+            return hashed(path)
+        if (path, stamp) not in known:
+            known[path, stamp] = hashed(path)
+        return known[path, stamp]
+
+    return found
+
+
+@remembered
 def file_md5(path: Path) -> str:
     """Return the md5 of a file's bytes, as DVC computes it."""
     with path.open("rb") as file:

@@ -19,6 +19,7 @@ from isoscope.guard import StopSignal
 from isoscope.runs import follower, stored
 from isoscope.runs.card import cards
 from isoscope.runs.follower import FOLLOWED, PARENT_RUN
+from isoscope.runs.inputs import Inputs, Now
 from isoscope.runs.lease import Lease
 from isoscope.runs.lines import FINISHED, plugin_tags
 from isoscope.runs.machine_load import LoadSampler
@@ -26,7 +27,7 @@ from isoscope.runs.provenance import dvc_md5, environment, git_state
 from isoscope.runs.record import Record
 from isoscope.runs.restored import read_metrics
 from isoscope.runs.secrets import scrub_tree
-from isoscope.sealing import announce, fault, seal
+from isoscope.sealing import announce, seal
 
 
 class Identity(NamedTuple):
@@ -90,11 +91,13 @@ class Run:
     `start`: the model that training starts from, if it is made of parts.
 
     If `isoscope accept` has accepted the same run of another code version, this is the accepted run, with its digest,
-    record and output. `under_way`: whether this process has started work on the run. `tags`: of its record.
+    record and output. `inputs`: what it reads. `under_way`: whether this process has started work on it. `tags`: of
+    its record.
     """
 
-    def __init__(self, project: paths.Project, identity: Identity) -> None:
+    def __init__(self, project: paths.Project, identity: Identity, *, inputs: Now = dict) -> None:
         self.project, self.identity = project, identity
+        self.inputs = Inputs(identity.title, identity.inputs, inputs)
         self.code = stored.accepted_code(project, identity.digest) or identity.code
         self.digest = identity.digest_under(self.code)
         self.folder = project.runs / self.digest
@@ -112,7 +115,7 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether the run has an intact output; restores a missing output first. Only for the run's owner."""
-        wrong = fault(self.output) if self.output.is_dir() else None
+        wrong = stored.output_fault(self.project, self.digest) if self.output.is_dir() else None
         if self.output.is_dir() and wrong is None:
             return True
         whole = stored.take_back(self.project, self.digest)
@@ -120,6 +123,11 @@ class Run:
             then = "restored from its published copy" if whole else "the run starts again"
             print(f"warning: {self.output}: {wrong}; {then}", file=sys.stderr)
         return whole
+
+    def restorable(self) -> bool:
+        """Own the run for this one look, and return whether it is `finished`."""
+        with Lease(self.folder, title=self.identity.title):
+            return self.finished
 
     def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
         """Write the run's identity and this attempt (process, sources, libraries) to the record."""
@@ -175,7 +183,8 @@ class Run:
     def complete(self) -> None:
         """Seal the work, make it the run's output, and remove the states to resume from."""
         self.stop_sampling()
-        seal(self.work)
+        self.inputs.check()
+        seal(self.work, of=self.digest)
         announce("output", self.output)
         shutil.rmtree(self.output, ignore_errors=True)  # a damaged output
         self.work.rename(self.output)

@@ -81,8 +81,13 @@ def take_back(project: Project, digest: str) -> bool:
                 if name != CONFIG and Path(name).name != CARD:  # publishing writes them
                     (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                     _duplicate(path, fresh / name)
-            seal(fresh)
+            seal(fresh, of=digest)
     return bool(files)
+
+
+def output_fault(project: Project, digest: str) -> str | None:
+    """Return the fault of a run's stored output, or that it is another run's; None if it is intact."""
+    return fault(project.runs / digest / "output", of=digest)
 
 
 def whole_files(project: Project, digest: str, end: End | None) -> dict[str, Path]:
@@ -95,7 +100,7 @@ def whole_files(project: Project, digest: str, end: End | None) -> dict[str, Pat
     published = project.folder / end.output
     if published.is_dir() and dvc_md5(published) == end.output_md5:
         return _files(published)
-    files = locked_runs(project.folder, dvc_cache(project)).get(end.output_md5, {})
+    files = _cached_runs(project).get(end.output_md5, {})
     return files if all(map(_sound, files.values())) else {}
 
 
@@ -107,7 +112,7 @@ def _vouched(project: Project, digest: str) -> dict[str, Path]:
             dvc_md5(place) == known[place] for place in (folder, *folder.parents) if place in known
         ):
             return _files(folder)
-    if not known or not (project.state / ".dvc").is_dir():
+    if not known:
         return {}
     files = _named(project, (project.folder / LOCK).stat().st_mtime_ns).get(digest, {})
     return files if all(map(_sound, files.values())) else {}
@@ -116,9 +121,14 @@ def _vouched(project: Project, digest: str) -> dict[str, Path]:
 @lru_cache(maxsize=1)
 def _named(project: Project, of_lock: int) -> dict[str, dict[str, Path]]:
     """Return digest → cached files of each run in dvc.lock; read once for all cells of a study."""
-    runs = locked_runs(project.folder, dvc_cache(project)).values()
+    runs = _cached_runs(project).values()
     named = ((named_digest(files[CONFIG]), files) for files in runs if CONFIG in files)
     return {digest: files for digest, files in named if digest is not None}
+
+
+def _cached_runs(project: Project) -> dict[str, dict[str, Path]]:
+    """Return `locked_runs` of a project; a project without DVC has none."""
+    return locked_runs(project.folder, dvc_cache(project)) if (project.state / ".dvc").is_dir() else {}
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -173,7 +183,7 @@ def _object(cache: Path, md5: str) -> Path:
 def accepted_code(project: Project, digest: str) -> str | None:
     """Return the code version of the run accepted for `digest`; None if there is none or its file is damaged."""
     note = _accepted(_note(project, digest))
-    if note is None or fault(project.runs / note["run"] / "output") is not None:
+    if note is None or output_fault(project, note["run"]) is not None:
         return None
     return note["code"]
 

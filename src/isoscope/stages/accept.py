@@ -12,8 +12,7 @@ from isoscope.errors import InputError, RunError
 from isoscope.paths import Project
 from isoscope.runs.lease import Lease
 from isoscope.runs.record import Record, read
-from isoscope.runs.stored import accept_run, finished, take_back
-from isoscope.sealing import fault
+from isoscope.runs.stored import accept_run, finished, output_fault, take_back
 from isoscope.stages.train import rehearse
 from isoscope.stages.training_job import Job
 from isoscope.training.progress import TRACE_FILE, trace_difference
@@ -97,7 +96,7 @@ def _codes(project: Project) -> list[str]:
 def _intact(project: Project, digest: str) -> bool:
     """Whether a run's stored output is undamaged; restores a missing or damaged output of a finished run first."""
     output = project.runs / digest / "output"
-    whole = fault(output) is None
+    whole = output_fault(project, digest) is None
     if whole or not finished(project, digest):
         return whole
     with Lease(output.parent):

@@ -70,6 +70,7 @@ def chart(
                     write_parquet(equal, fresh / "equal.parquet")
             write_text(fresh / FILE, json.dumps([cell._asdict() for cell in found], indent=1) + "\n", "table")
             draw_views(shown, VIEWS, shown_tables, {"Source": f"isoscope digest {run.digest}"})
+            run.inputs.check()
         for arm, figure, value in means.groupby(["arm", "figure"], sort=False)["value"].mean().reset_index().to_numpy():
             run.record.metric(f"end/{figure}/{arm}", float(value), step=0)
         return finish(run, target, sorted(drawn.glob("*.svg")))

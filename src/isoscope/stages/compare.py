@@ -72,4 +72,5 @@ def compare(
                 write_parquet(rows, fresh / f"{table}.parquet")
             write_text(fresh / CONFIG, run.summary(), "table")
             draw_views(shown, COMPARISONS[comparison.kind].views, tables, {"Source": f"isoscope digest {run.digest}"})
+            run.inputs.check()
         return finish(run, target, sorted(drawn.glob("*.svg")))

@@ -61,7 +61,8 @@ def explore(
     trained = {key: project.folder / paths.trained(name, *key) for key in cells}
     outputs = (*trained.values(), *states.values(), *folders.values())
     check_present(name, {output: [output / "config.yaml"] for output in outputs}, project)
-    inputs = md5s_of((*folders.values(), *(folder / METRICS for folder in trained.values())), project)
+    read = (*folders.values(), *states.values(), *(folder / METRICS for folder in trained.values()))
+    inputs = md5s_of(read, project)
     digests = {
         f"{arm} seed {seed}": str(read_yaml(folder, Path("config.yaml"))["digest"])
         for (arm, seed), folder in folders.items()
@@ -127,6 +128,7 @@ def explore(
             for one, svg, png in spread(partial(_drawn, source), asked, anew):
                 write_text(shown / f"{one}.svg", svg, "table")
                 (fresh / "png" / f"{one}.png").write_bytes(png)
+            run.inputs.check()
         write_text(project.folder / paths.analysed(name) / "layers.csv", _by_layer(tables["geometry"]), "table")
         return finish(run, target, sorted(drawn.glob("*.svg")))
 

@@ -25,7 +25,7 @@ from isoscope.models.build import warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.outputs import epochs_by_update, read_output, weights_by_update
 from isoscope.runs.card import CARD
-from isoscope.runs.prepared import check_trained_on, content_md5
+from isoscope.runs.prepared import check_trained_on, content_md5, read_manifest
 from isoscope.runs.provenance import dvc_md5, file_md5s, tree_md5
 from isoscope.runs.restored import read_metrics
 from isoscope.runs.run import Identity, Run, carry_out
@@ -55,25 +55,25 @@ def extract(
     trained = project.folder / paths.trained(name, arm, seed)
     data = project.folder / paths.processed(study.task)
     again = f"isoscope train {name} {arm} --seed {seed}"
-    for folder, file, command in (
-        (trained, "config.yaml", again),
-        (data, "manifest.json", f"isoscope prepare {study.task}"),
-    ):
-        if not (folder / file).is_file():
-            raise InputError(f"{folder}: does not exist yet; run: {command}")
+    if not (trained / "config.yaml").is_file():
+        raise InputError(f"{trained}: does not exist yet; run: {again}")
+    read_manifest(project, study.task)
     of_training = read_output(trained).run
     check_trained_on(of_training.inputs, project, study.task, paths.trained(name, arm, seed), again)
     bank = trees_of(extraction, data, project)
-    files = file_md5s(trained)
-    # The text of a model card changes no hidden state.
-    of_model = {file: md5 for file, md5 in files.items() if Path(file).name != CARD}
-    inputs = {"model": tree_md5(of_model), "data": content_md5(data)}
+
+    def read() -> dict[str, str]:
+        # The text of a model card changes no hidden state.
+        found = {"model": tree_md5(file_md5s(trained, leave_out={CARD})), "data": content_md5(data)}
+        return found if bank is None else found | {"treebank": sha256(bank)}
+
+    inputs = read()
     by_path = {
-        paths.trained(name, arm, seed).as_posix(): tree_md5(files),
+        paths.trained(name, arm, seed).as_posix(): dvc_md5(trained),
         paths.processed(study.task).as_posix(): dvc_md5(data),
     }
     if bank is not None:
-        inputs["treebank"] = by_path["/".join(bank.parts[-2:])] = sha256(bank)
+        by_path["/".join(bank.parts[-2:])] = inputs["treebank"]
     run = Run(
         project,
         Identity(
@@ -88,6 +88,7 @@ def extract(
             input_paths=by_path | {"trained by": of_training.digest},
             plugins=of_training.plugins,
         ),
+        inputs=read,
     )
 
     def do(finished: bool) -> None:

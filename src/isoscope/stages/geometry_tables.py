@@ -13,9 +13,10 @@ from isoscope import plugins
 from isoscope.code import code_version
 from isoscope.data import probe, tokens
 from isoscope.data.batches import Indices
+from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Texts
-from isoscope.errors import InputError
+from isoscope.errors import InputError, RunError
 from isoscope.inside.catalogue import Asked, Tables, analysed, usual_vectors
 from isoscope.inside.choices import Settings
 from isoscope.inside.measures import measured
@@ -52,6 +53,11 @@ class Checkpoint(NamedTuple):
     digest: str
     given: str = ""
 
+    def check_unchanged(self) -> None:
+        """Raise `RunError` if the folder does not hold what the digest names: it changed while it was read."""
+        if checkpoint_digest(self.folder) != self.digest:
+            raise RunError(f"{self.given or self.folder}: has changed while it was read; run the same command again")
+
 
 def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path, *, attended: bool) -> Trajectory:
     """Return the hidden states of a checkpoint and its twin, or their attention (`attended`); extract if not cached.
@@ -84,6 +90,7 @@ def _extract(one: Checkpoint, texts: Texts, settings: Settings, attended: bool, 
         attended=attended,
         title=f"{one.name}: {'attention' if attended else 'hidden states'}",
     )
+    one.check_unchanged()
 
 
 def extract_model(

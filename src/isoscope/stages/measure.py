@@ -21,7 +21,7 @@ from isoscope.guard import StopSignal
 from isoscope.inside.catalogue import Asked, Tables, analysed, check_enough
 from isoscope.inside.measures import Cells, frame, places
 from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory
-from isoscope.runs.prepared import content_md5
+from isoscope.runs.prepared import content_md5, read_manifest
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.run import Identity, Run, carry_out
 from isoscope.workers import Spread, workers
@@ -109,7 +109,13 @@ def measure(
     states = project.folder / paths.extracted(name, arm, seed)
     if not (states / "config.yaml").is_file():
         raise InputError(f"{states}: has no hidden states yet; run: isoscope extract {name} {arm} --seed {seed}")
-    data, md5 = project.folder / paths.processed(study.task), dvc_md5(states)
+    read_manifest(project, study.task)
+    data = project.folder / paths.processed(study.task)
+
+    def read() -> dict[str, str]:
+        return {"states": dvc_md5(states), "data": content_md5(data)}
+
+    inputs = read()
     extracted = str(read_yaml(states, Path("config.yaml"))["digest"])
     used = [plugins.MEASURES[one] for one in measures.names if one in plugins.MEASURES]
     run = Run(
@@ -122,10 +128,11 @@ def measure(
             task=study.task,
             axes={},
             params={"measures": measures.model_dump(mode="json")},
-            inputs={"states": md5, "data": content_md5(data)},
-            input_paths={paths.extracted(name, arm, seed).as_posix(): md5, "extracted by": extracted},
+            inputs=inputs,
+            input_paths={paths.extracted(name, arm, seed).as_posix(): inputs["states"], "extracted by": extracted},
             plugins={one.file.name: plugins.digest(one.file) for one in used},
         ),
+        inputs=read,
     )
 
     def do(finished: bool) -> None:

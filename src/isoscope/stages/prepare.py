@@ -1,6 +1,5 @@
 """Stage `prepare@<task>`: turn text from its source into parquet files, a manifest and a tokenizer."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from isoscope.config.data import Data, Embedded, Hub, JointTokenizer, Local
 from isoscope.data import byte_pairs, embedded, files, hub, manifest, ngrams, tokens
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, Raw, build, text_columns, texts
 from isoscope.errors import InputError, said
-from isoscope.runs.prepared import SETTINGS, VOCABULARY, settings
+from isoscope.runs.prepared import SETTINGS, VOCABULARY, seal
 from isoscope.runs.secrets import scrub, scrub_tree
 from isoscope.sealing import replacing, write_text
 
@@ -22,7 +21,8 @@ _TRAIN = {"wordpiece": tokens.train_wordpiece, "bpe": byte_pairs.train_bpe, "joi
 def prepare(data: Data, *, task: str, project: paths.Project, output: Path | None = None) -> Path:
     """Write `data/processed/<task>/`: a parquet file per split, `manifest.json`, `settings.json`, `tokenizer/`.
 
-    `settings.json` has all settings that determine the other files; `tokenizer/` is the task's tokenizer.
+    `settings.json` has all settings that determine the other files, and their hashes; `tokenizer/` is the task's
+    tokenizer.
     With `output`, write them there. The folder appears as a whole or not at all. Equal settings give equal bytes.
     Raises `InputError` for bad data.
     """
@@ -43,7 +43,7 @@ def prepare(data: Data, *, task: str, project: paths.Project, output: Path | Non
         encoded = {name: tokens.encode(tokenizer, table, max_length=_UNCUT) for name, table in corpus.splits.items()}
         lengths = {name: one.lengths.tolist() for name, one in encoded.items()}
         manifest.write(corpus, fresh, lengths=lengths, models=_language_models(corpus, tokenizer))
-        write_text(fresh / SETTINGS, json.dumps(settings(data), indent=1) + "\n", "data")
+        write_text(fresh / SETTINGS, seal(fresh, data), "data")
     return target
 
 

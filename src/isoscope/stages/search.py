@@ -119,7 +119,7 @@ def work_on(
     here = environment(device="cpu", threads=None, precision="fp32")
     note = partial(note_trial, project, search, identity=identity, name=name, git=git, environment=here)
     one = opened(search, name, where, steps=steps)
-    runs = plan(configuration, search, project)
+    runs = plan(configuration, search, project, data=identity["inputs"].get("data"))
     Worker(one, runs, requests=requests, note=note, say=say, provenance=provenance).run()
 
 

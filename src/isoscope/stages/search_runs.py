@@ -9,11 +9,13 @@ from isoscope import paths
 from isoscope.config.load import Configuration
 from isoscope.config.searching import Search, corners
 from isoscope.config.tree import flatten
+from isoscope.errors import InputError
 from isoscope.executor.live_table import Progress
 from isoscope.mirror.browsing import SEARCH
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.record import Tail
 from isoscope.runs.restored import read_metrics
+from isoscope.runs.stored import output_fault
 from isoscope.search.study import identity
 from isoscope.stages.study_cells import when_free
 from isoscope.stages.train import train
@@ -30,8 +32,8 @@ class TrainingRun:
         self._tail = Tail(work.run.project.records / f"{self.digest}.jsonl")
 
     def done(self) -> bool:
-        """Whether it is trained already."""
-        return self.work.run.output.is_dir()
+        """Whether it is trained already, and its output intact."""
+        return output_fault(self.work.run.project, self.digest) is None
 
     def run(self, display: Progress | None = None) -> str:
         """Train or resume it; if another process holds the run, wait for its end."""
@@ -56,8 +58,13 @@ class TrainingRun:
         return last | {point["name"]: point["value"] for point in points if point["epoch"] == chosen}
 
 
-def plan(configuration: Configuration, search: Search, project: paths.Project) -> Callable[..., Sequence[TrainingRun]]:
-    """A function from choices to training runs, one per seed (default: the seeds of the search)."""
+def plan(
+    configuration: Configuration, search: Search, project: paths.Project, *, data: str | None = None
+) -> Callable[..., Sequence[TrainingRun]]:
+    """A function from choices to training runs, one per seed (default: the seeds of the search).
+
+    `data`: hash of the search's data; the function raises `InputError` for other data.
+    """
     objective = next(iter(search.objectives))
 
     def runs(chosen: Mapping[str, Any], seeds: Sequence[int] = search.seeds) -> list[TrainingRun]:
@@ -65,6 +72,11 @@ def plan(configuration: Configuration, search: Search, project: paths.Project) -
         arm = "-".join(found.axes.values())
         works = [job(configuration, found, (search.study, arm, seed), project) for seed in seeds]
         for work in works:
+            if data not in (None, work.run.identity.inputs["data"]):
+                raise InputError(
+                    f"{paths.processed(work.task)}: has changed since this search began, and its trials must share "
+                    "their data; run the same command again: it begins another search, or put the data back"
+                )
             work.run.tags[SEARCH] = f"search-{search.name}"
         return [TrainingRun(work, objective=objective, at=search.at) for work in works]
 

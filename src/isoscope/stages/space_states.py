@@ -65,3 +65,4 @@ def _extract(one: Checkpoint, twin: int | None, table: WordTable, settings: Spac
         batch_size=settings.batch_size,
         bf16=settings.precision == "bf16",
     )
+    one.check_unchanged()

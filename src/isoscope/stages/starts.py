@@ -22,7 +22,8 @@ from isoscope.models.encoder import TWIN_SEED, load_encoder, positions, random_e
 from isoscope.models.hybrid import TARGET, hybrid, shorten
 from isoscope.objectives.language import padded
 from isoscope.runs.restored import read_metrics
-from isoscope.sealing import fault, write_whole
+from isoscope.runs.stored import output_fault
+from isoscope.sealing import fault, unlisted, write_whole
 from isoscope.stages.training_job import Job
 from isoscope.training.ranks import Ranks
 
@@ -44,15 +45,18 @@ def starting_point(work: Job, folder: Path, ranks: Ranks) -> Path:
 
 
 def selected(start: Job) -> Path:
-    """Return the selected checkpoint of a finished run."""
+    """Return the selected checkpoint of a finished run. Raises `InputError` if the run's output is not intact."""
     output, (study, arm, seed) = start.run.output, start.cell
+    so = f"so nothing can start from it; run: isoscope train {study} {arm} --seed {seed}"
     if not output.is_dir():
-        raise InputError(
-            f"{paths.trained(study, arm, seed)}: not trained, so nothing can start from it; run: "
-            f"isoscope train {study} {arm} --seed {seed}"
-        )
+        raise InputError(f"{paths.trained(study, arm, seed)}: not trained, {so}")
+    if wrong := output_fault(start.run.project, start.run.digest):
+        raise InputError(f"{output}: {wrong}, {so}")
     epoch = next(int(point["value"]) for point in read_metrics(output) if point["name"] == "training/best_epoch")
-    return output / "checkpoints" / f"epoch-{epoch}"
+    checkpoint = output / "checkpoints" / f"epoch-{epoch}"
+    if others := unlisted(output, checkpoint):
+        raise InputError(f"{output}: {others[0]} is not of this run, so nothing can start from it; remove the file")
+    return checkpoint
 
 
 def join(work: Job, encoder: Path, decoder: Path, folder: Path) -> None:

@@ -18,7 +18,6 @@ from isoscope.executor.execute import Piece, room, side_by_side
 from isoscope.executor.live_table import Progress
 from isoscope.guard import StopSignal
 from isoscope.runs.lease import HeldError
-from isoscope.runs.stored import finished
 from isoscope.stages.mirror import following
 from isoscope.stages.training_job import Job, carry, job
 
@@ -147,17 +146,14 @@ def place(setup: Setup, where: Callable[[str, str, int], Path], study: str, arm:
 
 
 def train_starts(setup: Setup, cells: Iterable[tuple[str, str, int]], **options: Any) -> None:
-    """Train the unfinished runs that these cells start from, and before them those that they start from.
+    """Train the runs that unfinished cells start from, and before them those that they start from.
 
+    A finished run is a start only if its output is intact; it is restored, or trained again.
     They are not published: their own study does that. `options` of `carry_out_all`.
     """
-    works = [training_job(setup, *cell) for cell in cells]
-    wanted = dict.fromkeys(
-        start.cell
-        for work in works
-        for start in work.starts.values()
-        if not (work.run.output.is_dir() or finished(setup.project, work.run.digest)) and not start.run.output.is_dir()
-    )
+    works = [work for cell in cells if (work := training_job(setup, *cell)).starts]
+    starts = {start.run.digest: start for work in works if not work.run.restorable() for start in work.starts.values()}
+    wanted = [start.cell for start in starts.values() if not start.run.restorable()]
     if wanted:
         plain = Setup(setup.configuration.without_overrides(), setup.project, "train")
         train_starts(plain, wanted, **options)

@@ -11,6 +11,7 @@ from isoscope import paths
 from isoscope.errors import InputError
 from isoscope.figures.style import notice, to_svg
 from isoscope.guard import StopSignal
+from isoscope.runs.prepared import content_md5
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.run import Identity, Run, tracked
 from isoscope.sealing import replacing, write_text
@@ -48,6 +49,12 @@ def check_present(name: str, outputs: Mapping[Path, Collection[Path]], project: 
         )
 
 
+def input_md5(path: str, project: paths.Project) -> str:
+    """Return the hash of an input in a study's digest: of the content of prepared data, else DVC's."""
+    place = project.folder / path
+    return content_md5(place) if Path(path).parent == paths.processed("any").parent else dvc_md5(place)
+
+
 def md5s_of(files: Iterable[Path], project: paths.Project) -> dict[str, str]:
     """DVC's md5 of each file or folder, by its path in the project."""
     return {file.relative_to(project.folder).as_posix(): dvc_md5(file) for file in files}
@@ -67,7 +74,8 @@ def study_run(
 ) -> Iterator[tuple[Run, StopSignal]]:
     """Begin a tracked run of a stage over the whole study or comparison `name`, with the task of a study.
 
-    `named`: paths and digests that its record shows.
+    `inputs`: hashes by path, as `input_md5`. `named`: paths and digests that its record shows. The stage checks
+    `run.inputs` when it has read them all, before it replaces an output.
     """
     run = Run(
         project,
@@ -83,6 +91,7 @@ def study_run(
             input_paths=dict(named),
             plugins=added_digests(),
         ),
+        inputs=lambda: {path: input_md5(path, project) for path in inputs},
     )
     with StopSignal() as stop, tracked(run, stop):
         run.begin(device="cpu", threads=threads, precision="fp64")

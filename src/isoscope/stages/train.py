@@ -80,7 +80,6 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
         processes=accelerator.num_processes,
         precision=training.precision,
     )
-    loop = _loop(work, accelerator, run.record, display, lambda: stop.received is not None, folder=run.folder)
     for name in SPLITS:
         file = f"{name}.parquet"
         run.record.dataset(
@@ -90,6 +89,7 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
             path=(paths.processed(work.task) / file).as_posix(),
             rows=pq.read_metadata(work.data / file).num_rows,
         )
+    loop = _loop(work, accelerator, run.record, display, lambda: stop.received is not None, folder=run.folder)
     for line in loop.objective.notes:
         display.note(line)
     run.mend(read_metrics(run.work), source=METRICS)
@@ -159,8 +159,12 @@ def _loop(
     start = work.checkpoint
     if work.starts:
         start = code.load(code.STARTS, model.encoder.kind).starting_point(work, folder / "start", Ranks(accelerator))
+    built = objective.build(parts, start)
+    work.run.inputs.check()  # `complete` checks them again: checkpoints take their tokenizer from the data
+    for one in work.starts.values():
+        code.load(code.STARTS, model.encoder.kind).selected(one)  # still intact, after they were read
     return Loop(
-        objective.build(parts, start),
+        built,
         objective,
         settings=training,
         seed=work.seed,

@@ -70,10 +70,16 @@ def job(
         )
     data = project.folder / paths.processed(task)
     tokenizer, checkpoint = _start(found.cell.model, data)
-    hashes = {"data": content_md5(data)}
+
+    def read() -> dict[str, str]:
+        return {"data": content_md5(data)} | (
+            {} if tokenizer.parent == data else {"checkpoint": checkpoint_digest(tokenizer)}
+        )
+
+    hashes = read()
     by_path = {paths.processed(task).as_posix(): dvc_md5(data)}
-    if tokenizer.parent != data:
-        hashes["checkpoint"] = by_path["/".join(tokenizer.parts[-2:])] = checkpoint_digest(tokenizer)
+    if "checkpoint" in hashes:
+        by_path["/".join(tokenizer.parts[-2:])] = hashes["checkpoint"]
     for name, start in starts.items():
         hashes[f"start_{name}"] = by_path[paths.trained(*start.cell).as_posix()] = start.run.digest
     run = Run(
@@ -96,6 +102,7 @@ def job(
                 encoder=found.cell.model.encoder.kind,
             ),
         ),
+        inputs=read,
     )
     return Job(run, found.cell, task, seed, manifest, data, tokenizer, checkpoint, starts)
 
