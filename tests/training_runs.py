@@ -109,6 +109,7 @@ def make_loop(
     observers: Any = None,
     make: Any = None,
     table: Any = texts,
+    accelerator: Any = None,
     **settings: Any,
 ) -> Loop:
     """A loop on a two-layer encoder of width 16, its output in `folder/work`, its states in `folder/states`."""
@@ -143,7 +144,7 @@ def make_loop(
         objective,
         settings=typed,
         seed=seed,
-        accelerator=Accelerator(cpu=True),
+        accelerator=accelerator or Accelerator(cpu=True),
         penalised=penalised(asked, classes=objective.classes, seed=seed),
         observers=[*observers_of(typed, {}), *(observers or ())],
         work=work,

@@ -25,6 +25,7 @@ INERT = (
     "plugins",
     "code",
     "guard",
+    "inherited",
     "links",
     "renamed",
     "sealing",

@@ -71,7 +71,7 @@ def test_no_figure_or_caption_is_part_of_a_measurements_digest(stage: str) -> No
 
 
 def test_the_inert_sources_are_the_named_ones_and_exist() -> None:
-    named = "config paths runs mirror executor cli errors plugins code guard links renamed sealing"
+    named = "config paths runs mirror executor cli errors plugins code guard inherited links renamed sealing"
     assert tuple(named.split()) == code.INERT
     for name in code.INERT:
         assert (code.PACKAGE / name).is_dir() or (code.PACKAGE / f"{name}.py").is_file()

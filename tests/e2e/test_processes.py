@@ -16,6 +16,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from pipeline_project import BINARIES, LAUNCH, TWO, Done, Finished, Project, family, left, wait_for, written
+from training_runs import files
 
 # 120 sentences in batches of 16 leave one of 8, of 7 one of a single row: one process has none of it.
 PLAIN = (
@@ -204,3 +205,24 @@ def test_other_commands_run_alone(project: Project) -> None:
     done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "only isoscope train runs on several processes" in done.stderr
+
+
+@pytest.mark.parametrize("name, value", [
+    ("WORLD_SIZE", "2"), ("ACCELERATE_USE_DEEPSPEED", "true"), ("OMPI_COMM_WORLD_SIZE", "2"),
+])  # fmt: skip
+def test_a_shell_that_announces_what_no_launcher_started_is_refused(project: Project, name: str, value: str) -> None:
+    done = project.isoscope(*train("additive", "models/none", "-S", "training.device=cpu"), code=2, **{name: value})
+    (line,) = done.err.splitlines()
+    assert line.startswith(f"isoscope: {name}={value}")
+    assert "unset" in line
+    assert not (project.folder / "models/none").exists()
+
+
+def test_a_setting_of_accelerate_reaches_no_run(project: Project) -> None:
+    forget(project)
+    project.isoscope(*train("additive", "models/plain"))
+    forget(project)
+    done = project.isoscope(*train("additive", "models/set"), ACCELERATE_GRADIENT_ACCUMULATION_STEPS="4")
+    assert "ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4 in the environment is ignored" in done.err
+    both = [files(project.folder / "models" / name) for name in ("plain", "set")]
+    assert both[0] == both[1]

@@ -84,7 +84,7 @@ def top(
 
         print(__version__)
         raise typer.Exit
-    if context.invoked_subcommand != "train" and world_size() > 1:
+    if world_size() > 1 and context.invoked_subcommand != "train":
         raise InputError(
             "only isoscope train runs on several processes; start this command without torchrun or accelerate"
         )

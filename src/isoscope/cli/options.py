@@ -15,6 +15,7 @@ import typer
 
 from isoscope.errors import InputError
 from isoscope.guard import die_with, rank, starter, world_size
+from isoscope.inherited import settle
 from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS
 
 app = typer.Typer(
@@ -151,6 +152,7 @@ def as_stage() -> None:
 
 def load(module: str) -> Any:
     """Import a module that needs heavy libraries, without garbage collection: they create millions of objects."""
+    settle()  # before the libraries read the environment
     gc.disable()
     try:
         return import_module(f"isoscope.{module}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.errors import InputError
+from isoscope.inherited import recorded
 from isoscope.runs.secrets import scrub
 
 # Sources and settings that people write. Not dvc.lock, because every run changes it.
@@ -123,7 +124,7 @@ def _git(root: Path, *arguments: str, private: Mapping[str, str] | None = None, 
 def environment(*, device: str, threads: int | None, processes: int = 1, precision: str) -> dict[str, Any]:
     """Return what else can change numbers: Python and library versions, device, threads, processes, precision.
 
-    Imports no library.
+    Also the environment variables that libraries read (`isoscope.inherited`). Imports no library.
     """
     versions = {}
     for name in LIBRARIES:
@@ -139,6 +140,7 @@ def environment(*, device: str, threads: int | None, processes: int = 1, precisi
         "threads": threads,
         "processes": processes,
         "precision": precision,
+        **recorded(),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import torch
-from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate import Accelerator
 
 from isoscope import code, guard, paths, plugins
 from isoscope.config.training import Training
@@ -22,14 +22,13 @@ from isoscope.objectives import Objective, Task
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import METRICS, read_metrics
 from isoscope.stages.training_job import Job, carry
-from isoscope.training.determinism import choose_kernels
 from isoscope.training.display import Display, Log, Mute, Progressbar
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
 from isoscope.training.observers import FusionMoved, Observer
 from isoscope.training.penalised import penalised
 from isoscope.training.progress import InterruptedRunError, Trace
-from isoscope.training.ranks import Ranks, in_one_line
+from isoscope.training.ranks import Ranks, in_one_line, make_accelerator
 
 
 def train(work: Job, *, output: Path | None, display: Progress | None = None) -> Path:
@@ -194,23 +193,8 @@ def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
 
 def _accelerator(work: Job) -> Accelerator:
     training, fusion = work.parts.training, work.parts.model.fusion
-    if training.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("training.device: 'cuda' is not available on this machine; use -S training.device=cpu")
-    if training.threads is not None:
-        torch.set_num_threads(training.threads)
-    choose_kernels(training.determinism)
     # An update may leave parameters unused under a plugin, without token types, and in frozen first epochs.
     unused = (
         training.freeze.epochs > 0 or bool(work.run.identity.plugins) or getattr(fusion, "token_type", "add") != "add"
     )
-    accelerator = Accelerator(
-        cpu=training.device == "cpu",
-        mixed_precision="bf16" if training.precision == "bf16" else "no",
-        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=unused)],
-    )
-    if (number := accelerator.num_processes) != guard.world_size():
-        raise InputError(
-            f"the launcher's variables give {number} processes, WORLD_SIZE gives {guard.world_size()}; start them "
-            "with accelerate launch --multi_gpu or torchrun"
-        )
-    return accelerator
+    return make_accelerator(training, unused=unused)

@@ -7,16 +7,44 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.utils import DistributedType, broadcast
 
 from isoscope import guard
+from isoscope.config.training import Training
 from isoscope.data.batches import Indices
-from isoscope.errors import RunError
+from isoscope.errors import InputError, RunError
+from isoscope.inherited import settle
 from isoscope.objectives import Numbers
+from isoscope.training.determinism import choose_kernels
 
 Tensors = dict[str, torch.Tensor]
 _SHARDING = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
+
+
+def make_accelerator(training: Training, *, unused: bool) -> Accelerator:
+    """Return Accelerate's object for this process; `unused`: an update may leave parameters without gradients.
+
+    The settings alone decide: variables of Accelerate are ignored or refused (`isoscope.inherited`). Raises
+    `InputError` for a device that is not there, and if the launcher's variables contradict each other.
+    """
+    settle()
+    if training.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("training.device: 'cuda' is not available on this machine; use -S training.device=cpu")
+    if training.threads is not None:
+        torch.set_num_threads(training.threads)
+    choose_kernels(training.determinism)
+    made = Accelerator(
+        cpu=training.device == "cpu",
+        mixed_precision="bf16" if training.precision == "bf16" else "no",
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=unused)],
+    )
+    if (number := made.num_processes) != guard.world_size():
+        raise InputError(
+            f"the launcher's variables give {number} processes, WORLD_SIZE gives {guard.world_size()}; start them "
+            "with accelerate launch --multi_gpu or torchrun"
+        )
+    return made
 
 
 class Ranks:
