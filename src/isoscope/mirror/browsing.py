@@ -8,10 +8,11 @@ from urllib.parse import quote, urlencode
 
 from isoscope.config.tree import NOT_IN_DIGEST
 from isoscope.paths import INDEX
+from isoscope.runs.field_checks import SEARCH
 from isoscope.runs.lines import PLUGIN, TRAIN, Run, RunRecord
 
-SEARCH = "isoscope.search"
-"""Tag of a training run that a search has begun: the search's experiment."""
+EXPERIMENT = "isoscope.experiment"
+"""Tag of an experiment: its name here, which stays when a person renames the experiment in MLflow's page."""
 NOTE = "mlflow.note.content"
 READS = "reads"
 ARM_AND_SETTING = "isoscope.arm_and_setting"

@@ -11,20 +11,25 @@ from typing import Any
 
 from isoscope.mirror import browsing
 from isoscope.mirror import fields as plan
-from isoscope.mirror.mlflow import LOCK_SECONDS, Present, RefusedError, Server, UnreachableError, connect, lock, trouble
+from isoscope.mirror.errors import ConflictError, RefusedError, UnreachableError, storing, trouble
+from isoscope.mirror.mlflow import LOCK_SECONDS, Present, Server, connect, lock
 from isoscope.runs.lines import RUNNING, Run, RunRecord
 from isoscope.runs.provenance import file_md5
 from isoscope.runs.record import read
 
+TRIES = 5
+"""Of a run that another process writes at the same time."""
+
 
 @dataclass
 class MirrorResult:
-    """What was written to MLflow: `new` counts by kind. `error`: why it stopped."""
+    """What was written to MLflow: `new` counts by kind. `error`: why it stopped; `away`: no run can be sent now."""
 
     digest: str
     run_id: str | None = None
     new: Counter[str] = field(default_factory=Counter)
     error: str | None = None
+    away: bool = False
 
 
 class Mirror:
@@ -49,23 +54,29 @@ class Mirror:
         if run is None:
             raise RefusedError("the record does not name its run: its first line is missing")
         sent = MirrorResult(run.digest)
-        compared_before = self._present is not None
-        patience = min(LOCK_SECONDS, max(0.0, deadline - time.monotonic()))
-        try:
-            with trouble(), lock(self.server.root, run.digest[:16], patience):
-                for what, count in self._requests(record, run, sent):
-                    sent.new[what] += count
-                    if time.monotonic() > deadline:
-                        raise TimeoutError(f"no time left after {what}")
-        except RefusedError:
-            self._forget()
-            if not compared_before or time.monotonic() > deadline:
+        for left in reversed(range(TRIES)):
+            compared_before = self._present is not None
+            try:
+                self._send(record, run, sent, deadline)
+                break
+            except RefusedError as error:
+                self._forget()
+                # Another process may have sent the same since.
+                again = compared_before or isinstance(error, ConflictError)
+                if not (again and left) or time.monotonic() > deadline:
+                    raise
+            except BaseException:
+                self._forget()
                 raise
-            return self.send(record, deadline)  # another process may have sent the same since
-        except BaseException:
-            self._forget()
-            raise
         return sent
+
+    def _send(self, record: RunRecord, run: Run, sent: MirrorResult, deadline: float) -> None:
+        patience = min(LOCK_SECONDS, max(0.0, deadline - time.monotonic()))
+        with trouble(), lock(self.server.root, run.digest[:16], patience):
+            for what, count in self._requests(record, run, sent):
+                sent.new[what] += count
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"no time left after {what}")
 
     def _requests(self, record: RunRecord, run: Run, sent: MirrorResult) -> Iterator[tuple[str, int]]:
         """Yield the kind and number of what each request has written."""
@@ -84,12 +95,14 @@ class Mirror:
             present.inputs |= lacking.keys()
             yield "data sets", len(lacking)
         yield from self._send_points(present, record)
-        yield from self._send_models(present, plan.models(record, run))
-        yield from self._send_artifacts(present, record)
+        # Before the files: their store may be another machine, which this machine cannot use.
         end = max(record.end.t, run.t) if record.end and record.status != RUNNING else None
         if record.status != present.status or (end is not None and end != present.end):
             self.server.set_status(present.run_id, record.status, end)
             present.status, present.end = record.status, end
+            yield "status", 0
+        yield from self._send_models(present, plan.models(record, run))
+        yield from self._send_artifacts(present, record)
 
     def _open(self, record: RunRecord, run: Run, sent: MirrorResult) -> Present | None:
         """Find the run by its digest, in any experiment of its study, or create it in its own.
@@ -111,17 +124,29 @@ class Mirror:
         for item in left:
             self.server.retire(item)
         candidates = [item for item in found if item not in left]
-        if not candidates:
-            sent.new["runs"] = 1
-            place = self.server.experiment(home)
-            return self.server.create(place, run.title, run.digest, run.t, restored=record.restored)
-        present = candidates[0]
+        present = self._only(candidates) if candidates else self._create(home, record, run, sent)
         if run.title == f"{run.stage} {present.name}":  # as earlier versions named it
             self.server.client.update_run(present.run_id, name=run.title)
         for metric in {plan.safe_name(point.name) for point in record.metrics} & present.metrics:
             history = self.server.client.get_metric_history(present.run_id, metric)
             self._steps[metric] = {point.step for point in history}
         return present
+
+    def _create(self, home: str, record: RunRecord, run: Run, sent: MirrorResult) -> Present:
+        """Create the run; if another project has done so at the same time, keep the first."""
+        place = self.server.experiment(home)
+        own = self.server.create(place, run.title, run.digest, run.t, restored=record.restored)
+        found = self.server.find({home}, run.digest)
+        kept = self._only([item for item in found if item.tags.get(plan.TIMESTAMPS) == own.tags.get(plan.TIMESTAMPS)])
+        sent.new["runs"] = int(kept.run_id == own.run_id)
+        return kept
+
+    def _only(self, found: list[Present]) -> Present:
+        """Return the first of the runs that projects without a common lock have created, and remove the others."""
+        kept, *others = found
+        for item in others:
+            self.server.retire(item)
+        return kept
 
     def _below(self, record: RunRecord, run: Run) -> dict[str, str]:
         """Return the tag that links a run to its parent, if the parent is in MLflow."""
@@ -172,7 +197,8 @@ class Mirror:
             known = self._models.get(item.key)
             model = known or self.server.create_model(present.experiment, present.run_id, item)
             if str(model.status) != "READY":
-                model = self.server.finish_model(model)
+                with storing(model.artifact_location):
+                    model = self.server.finish_model(model)
             if model.model_id not in present.outputs:
                 self.server.log_output(present.run_id, model.model_id, item.step)
                 present.outputs.add(model.model_id)
@@ -195,7 +221,8 @@ class Mirror:
             folder, _, file = name.rpartition("/")
             with tempfile.TemporaryDirectory() as scratch:
                 shutil.copyfile(path, Path(scratch) / file)
-                self.server.client.log_artifact(present.run_id, f"{scratch}/{file}", folder or None)
+                with storing(present.store):
+                    self.server.client.log_artifact(present.run_id, f"{scratch}/{file}", folder or None)
             self.server.log(present.run_id, tags=[(tag, md5)])
             present.tags[tag] = md5
             yield "artifacts", 1
@@ -221,5 +248,5 @@ def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] |
             done.append(Mirror(server).send(record))
         except (UnreachableError, RefusedError) as error:
             away = str(error) if isinstance(error, UnreachableError) else None
-            done.append(MirrorResult(digest, error=str(error)))
+            done.append(MirrorResult(digest, error=str(error), away=away is not None))
     return done

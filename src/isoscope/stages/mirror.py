@@ -8,10 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isoscope.errors import InputError
 from isoscope.guard import die_with
@@ -21,7 +21,11 @@ from isoscope.paths import PARTS, Project
 from isoscope.runs import follower
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.restored import CONFIG, named_digest
+from isoscope.runs.secrets import scrub
 from isoscope.sealing import write_text
+
+if TYPE_CHECKING:
+    from isoscope.runs.lines import RunRecord
 
 _NOTE = Path(".isoscope/mirrored.json")
 
@@ -29,43 +33,76 @@ _NOTE = Path(".isoscope/mirrored.json")
 def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     """Send MLflow what it lacks of every record, and of every output without a record here. Return counts of new items.
 
-    Raises `InputError` if MLflow cannot be reached or refuses a run.
+    Each run stands alone: a line on stderr names a run that cannot be read or sent, and the others are sent. Then, or if
+    MLflow cannot be reached, raises `InputError`.
     """
     from isoscope.mirror.replay import mirror
-    from isoscope.runs.lines import RunRecord
-    from isoscope.runs.reconcile import mended
-    from isoscope.runs.restored import restored
 
     there = _sizes(project)
-    records: list[RunRecord] = []
-    outputs = _outputs(project.folder)
-    for digest in there:
-        path = project.records / f"{digest}.jsonl"
-        record = mended(project, digest) if path.exists() else None
-        if record is not None and record.run is not None:
-            records.append(record)
-        elif digest in outputs:
-            records.append(restored(outputs[digest], root=project.folder, t=_committed_at(project.folder)))
-        elif record is not None and (record.damaged or (project.runs / digest / "output").is_dir()):
-            print(
-                f"warning: {path}: its line about the run is lost, so the run cannot be sent to MLflow", file=sys.stderr
-            )
-    records.sort(key=lambda record: record.run is not None and record.run.parent is not None)  # parents first
+    records, unsent = _readable(project, there)
     sent = mirror(project.state, uri=uri, records=records)
-    if failed := [one for one in sent if one.error]:
-        raise InputError(f"MLflow refused {len(failed)} of {len(sent)} runs: {failed[0].error}")
-    write_text(
-        project.state / _NOTE,
-        json.dumps(read_notes(project.state / _NOTE) | {address(uri): there}),
-        "note",
-        shared=True,
-    )
+    if away := [one for one in sent if one.away]:
+        where = scrub(address(uri))
+        raise InputError(
+            f"MLflow does not answer at {where} ({away[0].error}); {len(away)} of {len(there)} runs were not sent. Start "
+            "that server, or name another (--uri or MLFLOW_TRACKING_URI), then run: isoscope mirror"
+        )
+    titles = {record.run.digest: record.run.title for record in records if record.run}
+    unsent |= {one.digest: f"{titles[one.digest]} ({one.digest[:12]}): {one.error}" for one in sent if one.error}
+    _note_sent(project, uri, {digest: size for digest, size in there.items() if digest not in unsent})
+    for line in unsent.values():
+        print(f"isoscope mirror: {line}", file=sys.stderr)
+    if unsent:
+        raise InputError(
+            f"{len(unsent)} of {len(there)} runs were not sent to MLflow, each for the reason above; the others were. "
+            "Remove the reasons, then run: isoscope mirror"
+        )
     return {
-        "uri": address(uri),
+        "uri": scrub(address(uri)),
         "runs": len(sent),
         "points": sum(one.new["metrics"] for one in sent),
         "models": sum(one.new["models"] for one in sent),
     }
+
+
+def _readable(project: Project, there: Iterable[str]) -> tuple[list["RunRecord"], dict[str, str]]:
+    """Return the records to send, parents first, and digest → reason of the runs that cannot be read."""
+    records: list[RunRecord] = []
+    wrong: dict[str, str] = {}
+    outputs, committed = _outputs(project.folder), _committed_at(project.folder)
+    for digest in there:
+        try:
+            record = _record(project, digest, outputs.get(digest), committed)
+        except (InputError, OSError) as error:
+            place = outputs.get(digest, project.records / f"{digest}.jsonl")
+            wrong[digest] = str(error) if str(place) in str(error) else f"{place}: {error}"
+        else:
+            if record is not None:
+                records.append(record)
+    records.sort(key=lambda record: record.run is not None and record.run.parent is not None)
+    return records, wrong
+
+
+def _record(project: Project, digest: str, output: Path | None, committed: int) -> "RunRecord | None":
+    """Return a run's record, or the record that its output restores; None, with a warning, if there is neither."""
+    from isoscope.runs.reconcile import mended
+    from isoscope.runs.restored import restored
+
+    path = project.records / f"{digest}.jsonl"
+    record = mended(project, digest) if path.exists() else None
+    if record is not None and record.run is not None:
+        return record
+    if output is not None:
+        return restored(output, root=project.folder, t=committed)
+    if record is not None and (record.damaged or (project.runs / digest / "output").is_dir()):
+        print(f"warning: {path}: its line about the run is lost, so the run cannot be sent to MLflow", file=sys.stderr)
+    return None
+
+
+def _note_sent(project: Project, uri: str | None, sizes: dict[str, int]) -> None:
+    """Note what was sent to an address, as in `_sizes`."""
+    note = project.state / _NOTE
+    write_text(note, json.dumps(read_notes(note) | {address(uri): sizes}), "note", shared=True)
 
 
 def follow_records(project: Project, uri: str | None, digest: str | None) -> None:
