@@ -76,9 +76,9 @@ def test_each_wrong_output_is_one_line_and_holds_up_no_other_run(
     pulled(project, GOOD, 0)
     expected = {}
     for seed, (name, value) in enumerate(WRONG, start=1):
-        expected[pulled(project, f"{seed:064x}", seed, **{name: value}) / "config.yaml"] = name
+        expected[pulled(project, f"a{seed:063x}", seed, **{name: value}) / "config.yaml"] = name
     for seed, (file, text) in enumerate(FILES, start=1 + len(WRONG)):
-        output = pulled(project, digest := f"{seed:064x}", seed)
+        output = pulled(project, digest := f"a{seed:063x}", seed)
         text = text.replace("{}", digest) if file == "config.yaml" else text
         (output / file).write_bytes(text.encode("utf-8", "surrogateescape"))
         expected[output / file] = ""

@@ -26,7 +26,9 @@ class ConflictError(RefusedError):
 
 
 # In a database's or MLflow's text: a row that exists already, or a run that another process has deleted.
-_CONFLICTS = re.compile("IntegrityError|UniqueViolation|UNIQUE constraint|Duplicate entry|must be in the 'active' state")
+_CONFLICTS = re.compile(
+    "IntegrityError|UniqueViolation|UNIQUE constraint|Duplicate entry|must be in the 'active' state"
+)
 # Names of urllib3's classes around the reason.
 _NOISE = re.compile(r"""\w+(?:Error|Disconnected)\(|HTTPS?Connection(?:Pool)?\([^)]*\): |["']|\)+$""")
 SCHEMA = "out-of-date database schema"

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib.metadata import version
@@ -17,7 +18,7 @@ from typing import Any
 from filelock import FileLock
 
 from isoscope.errors import InputError
-from isoscope.mirror.browsing import EXPERIMENT, EXPERIMENT_TAGS
+from isoscope.mirror.browsing import EXPERIMENT, VIEW_TAG, columns, view
 from isoscope.mirror.errors import SCHEMA, RefusedError, UnreachableError, trouble
 from isoscope.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Model, note_experiment, safe_name
 from isoscope.runs.lines import RUNNING, Dataset, Point
@@ -62,8 +63,8 @@ class Present:
 class Server:
     """An MLflow server or database to mirror to. `root` holds the locks between processes.
 
-    `parents`: digest → MLflow id of parent runs; `names`: id → name of the experiments that `find` has searched. Its
-    methods raise MLflow's errors: call them within `trouble()`.
+    `parents`: digest → MLflow id of parent runs; `names`: id → name of the experiments that `find` has searched;
+    `shown`: id → parameters in its table. The methods raise MLflow's errors: call them within `trouble()`.
     """
 
     def __init__(self, uri: str, root: Path) -> None:
@@ -71,6 +72,7 @@ class Server:
         self.client = MlflowClient(uri)
         self.parents: dict[str, str] = {}
         self.names: dict[str, str] = {}
+        self.shown: defaultdict[str, set[str]] = defaultdict(set)
 
     def experiment(self, name: str) -> str:
         """Return the id of the experiment that holds `name`, whatever its name in MLflow; create it if missing."""
@@ -80,11 +82,24 @@ class Server:
 
     def introduce(self, known: entities.Experiment, name: str) -> None:
         """Set what the pages need, and note the id, so that the report can link to the experiment."""
-        for key, value in {EXPERIMENT: name, **EXPERIMENT_TAGS}.items():
-            if key not in known.tags:  # a person may have chosen another
-                self.client.set_experiment_tag(known.experiment_id, key, value)
+        if EXPERIMENT not in known.tags:
+            self.client.set_experiment_tag(known.experiment_id, EXPERIMENT, name)
+        self._show(known)
         uri = None if self.uri == default_uri(self.root, {}) else self.uri
         note_experiment(self.root, uri, name, known.experiment_id)
+
+    def show(self, experiment: str, parameters: Iterable[str]) -> None:
+        """Make parameters columns of an experiment's table of runs."""
+        new = {*parameters} - self.shown[experiment]
+        if new:
+            self._show(self.client.get_experiment(experiment), new)
+
+    def _show(self, known: entities.Experiment, new: Iterable[str] = ()) -> None:
+        before = known.tags.get(VIEW_TAG)
+        wanted = view(shown := sorted({*columns(before), *new}))
+        if before != wanted:
+            self.client.set_experiment_tag(known.experiment_id, VIEW_TAG, wanted)
+        self.shown[known.experiment_id] = {*shown}
 
     def _experiment(self, name: str) -> entities.Experiment:
         tagged = [item for item in self.experiments(entities.ViewType.ALL) if item.tags.get(EXPERIMENT) == name]

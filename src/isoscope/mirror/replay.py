@@ -13,6 +13,7 @@ from isoscope.mirror import browsing
 from isoscope.mirror import fields as plan
 from isoscope.mirror.errors import ConflictError, RefusedError, UnreachableError, storing, trouble
 from isoscope.mirror.mlflow import LOCK_SECONDS, Present, Server, connect, lock
+from isoscope.mirror.settings import changed, written
 from isoscope.runs.lines import RUNNING, Run, RunRecord
 from isoscope.runs.provenance import file_md5
 from isoscope.runs.record import read
@@ -88,7 +89,8 @@ class Mirror:
         yield from self._send_params(present, run)
         # Written once, because a person may edit it.
         note = {} if browsing.NOTE in present.tags else {browsing.NOTE: browsing.description(run)}
-        yield from self._send_tags(present, self._below(record, run) | note | plan.tags(record, run), record)
+        tags = plan.tags(record, run, self._changes(present, run))
+        yield from self._send_tags(present, self._below(record, run) | note | tags, record)
         lacking = {key: item for key, item in plan.inputs(record).items() if key not in present.inputs}
         if lacking:
             self.server.log_inputs(present.run_id, lacking)
@@ -125,8 +127,10 @@ class Mirror:
             self.server.retire(item)
         candidates = [item for item in found if item not in left]
         present = self._only(candidates) if candidates else self._create(home, record, run, sent)
-        if run.title == f"{run.stage} {present.name}":  # as earlier versions named it
-            self.server.client.update_run(present.run_id, name=run.title)
+        name = self._name(run)
+        earlier = (run.title, run.title.removeprefix(f"{run.stage} "))  # as earlier versions named it
+        if name != present.name and present.name in earlier and browsing.CHANGED not in present.tags:
+            self.server.client.update_run(present.run_id, name=name)
         for metric in {plan.safe_name(point.name) for point in record.metrics} & present.metrics:
             history = self.server.client.get_metric_history(present.run_id, metric)
             self._steps[metric] = {point.step for point in history}
@@ -135,7 +139,7 @@ class Mirror:
     def _create(self, home: str, record: RunRecord, run: Run, sent: MirrorResult) -> Present:
         """Create the run; if another project has done so at the same time, keep the first."""
         place = self.server.experiment(home)
-        own = self.server.create(place, run.title, run.digest, run.t, restored=record.restored)
+        own = self.server.create(place, self._name(run), run.digest, run.t, restored=record.restored)
         found = self.server.find({home}, run.digest)
         kept = self._only([item for item in found if item.tags.get(plan.TIMESTAMPS) == own.tags.get(plan.TIMESTAMPS)])
         sent.new["runs"] = int(kept.run_id == own.run_id)
@@ -147,6 +151,19 @@ class Mirror:
         for item in others:
             self.server.retire(item)
         return kept
+
+    def _name(self, run: Run) -> str:
+        """Return a run's name: its title, and the parameters that differ from its study's settings."""
+        return plan.cut(f"{run.title} {written(changed(self.server.root, run))}".strip(), plan.NAME_LENGTH)
+
+    def _changes(self, present: Present, run: Run) -> str:
+        """Return these parameters in words, as first written, since settings may change later; show them as columns."""
+        known = present.tags.get(browsing.CHANGED)
+        if known is None:
+            changes = changed(self.server.root, run)
+            self.server.show(present.experiment, changes)
+            known = written(changes)
+        return known
 
     def _below(self, record: RunRecord, run: Run) -> dict[str, str]:
         """Return the tag that links a run to its parent, if the parent is in MLflow."""
@@ -195,7 +212,7 @@ class Mirror:
             self._models = self.server.models(present.experiment, present.run_id)
         for item in wanted:
             known = self._models.get(item.key)
-            model = known or self.server.create_model(present.experiment, present.run_id, item)
+            model = known or self._create_model(present, item)
             if str(model.status) != "READY":
                 with storing(model.artifact_location):
                     model = self.server.finish_model(model)
@@ -211,6 +228,14 @@ class Mirror:
             else:
                 self._models[item.key] = model
             yield "models", known is None
+
+    def _create_model(self, present: Present, item: plan.Model) -> Any:
+        """Create a model; if another project has done so at the same time, keep the first."""
+        own = self.server.create_model(present.experiment, present.run_id, item)
+        kept = self.server.models(present.experiment, present.run_id).get(item.key, own)
+        if kept.model_id != own.model_id:
+            self.server.client.delete_logged_model(own.model_id)
+        return kept
 
     def _send_artifacts(self, present: Present, record: RunRecord) -> Iterator[tuple[str, int]]:
         for name, item in plan.artifacts(record).items():

@@ -1,6 +1,5 @@
 """Mirror records and restored outputs into MLflow: once, or while they grow; serve MLflow's pages."""
 
-import json
 import os
 import select
 import signal
@@ -16,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from isoscope.errors import InputError
 from isoscope.guard import die_with
 from isoscope.mirror.browsing import has_arms, runs_page
-from isoscope.mirror.fields import LOCAL, address, known_experiments, read_notes
+from isoscope.mirror.fields import LOCAL, address, known_experiments, read_notes, write_notes
 from isoscope.paths import PARTS, Project
 from isoscope.runs import follower
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.restored import CONFIG, named_digest
 from isoscope.runs.secrets import scrub
-from isoscope.sealing import write_text
 
 if TYPE_CHECKING:
+    from isoscope.mirror.mlflow import Server
     from isoscope.runs.lines import RunRecord
 
 _NOTE = Path(".isoscope/mirrored.json")
@@ -33,8 +32,8 @@ _NOTE = Path(".isoscope/mirrored.json")
 def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     """Send MLflow what it lacks of every record, and of every output without a record here. Return counts of new items.
 
-    Each run stands alone: a line on stderr names a run that cannot be read or sent, and the others are sent. Then, or if
-    MLflow cannot be reached, raises `InputError`.
+    Each run stands alone: a line on stderr names a run that cannot be read or sent, and the others are sent. Then, or
+    if MLflow cannot be reached, raises `InputError`.
     """
     from isoscope.mirror.replay import mirror
 
@@ -44,8 +43,8 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     if away := [one for one in sent if one.away]:
         where = scrub(address(uri))
         raise InputError(
-            f"MLflow does not answer at {where} ({away[0].error}); {len(away)} of {len(there)} runs were not sent. Start "
-            "that server, or name another (--uri or MLFLOW_TRACKING_URI), then run: isoscope mirror"
+            f"MLflow does not answer at {where} ({away[0].error}); {len(away)} of {len(there)} runs were not sent. "
+            "Start that server, or name another (--uri or MLFLOW_TRACKING_URI), then run: isoscope mirror"
         )
     titles = {record.run.digest: record.run.title for record in records if record.run}
     unsent |= {one.digest: f"{titles[one.digest]} ({one.digest[:12]}): {one.error}" for one in sent if one.error}
@@ -102,7 +101,7 @@ def _record(project: Project, digest: str, output: Path | None, committed: int) 
 def _note_sent(project: Project, uri: str | None, sizes: dict[str, int]) -> None:
     """Note what was sent to an address, as in `_sizes`."""
     note = project.state / _NOTE
-    write_text(note, json.dumps(read_notes(note) | {address(uri): sizes}), "note", shared=True)
+    write_notes(note, read_notes(note) | {address(uri): sizes})
 
 
 def follow_records(project: Project, uri: str | None, digest: str | None) -> None:
@@ -161,7 +160,8 @@ def serve(project: Project, port: int) -> int:
 
     Return the server's exit code.
     """
-    from isoscope.mirror.mlflow import connect, default_uri, trouble
+    from isoscope.mirror.errors import RefusedError, UnreachableError
+    from isoscope.mirror.mlflow import connect, default_uri
 
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -171,33 +171,59 @@ def serve(project: Project, port: int) -> int:
             raise InputError(f"--port {port}: {error.strerror}; give another, such as {port + 1}") from None
     uri = default_uri(project.state)
     if uri.startswith("http"):
-        raise InputError(f"MLFLOW_TRACKING_URI={uri}: the runs are on that server; open it in a browser")
-    store = connect(uri, project.state)
-    uri, noted = store.uri, known_experiments(project.state, None)
-    with trouble():
-        shown = sorted((one for one in store.experiments() if one.name in noted), key=lambda one: one.name)
-        for one in shown:
-            store.introduce(one)
-    server = ["mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command = [sys.executable, "-P", "-m", *server, "--backend-store-uri", uri]
+        raise InputError(f"MLFLOW_TRACKING_URI={scrub(uri)}: the runs are on that server; open it in a browser")
+    try:
+        store = connect(uri, project.state)
+        shown = _introduced(store, project)
+    except (UnreachableError, RefusedError) as error:
+        raise InputError(f"{scrub(uri)}: cannot be used ({error}); correct MLFLOW_TRACKING_URI, or unset it") from None
+    here = f"http://127.0.0.1:{port}"
+    links = [f"  {name}: {runs_page(here, known, grouped=has_arms(name))}" for name, known in shown.items()]
+    print("\n".join([f"MLflow on {here} (Ctrl-C stops it)", *links]), flush=True)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, lambda received, _: sys.exit(128 + received))
+    server = ["server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     environment = {
         **os.environ,
+        "MLFLOW_BACKEND_STORE_URI": store.uri,  # no argument: any user may list those, and it may hold a password
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         # The server's processes, uvicorn included (app-dir), must not import libraries from the project's folder.
         "PYTHONSAFEPATH": "1",
         "UVICORN_APP_DIR": str(project.runs.parent),
     }
-    here = f"http://127.0.0.1:{port}"
-    links = [f"  {one.name}: {runs_page(here, one.experiment_id, grouped=has_arms(one.name))}" for one in shown]
-    print("\n".join([f"MLflow on {here} (Ctrl-C stops it)", *links]), flush=True)
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    command = [sys.executable, "-P", "-c", _SERVER, str(os.getpid()), *server]
     with subprocess.Popen(command, env=environment, start_new_session=True) as process:
         try:
             return process.wait()
         finally:  # MLflow's server is a child of the process started here, and would outlive it
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
+
+
+# MLflow's command, which ends with its parent, together with the server that it starts.
+_SERVER = """
+import sys
+from isoscope.guard import die_with
+die_with(int(sys.argv.pop(1)), group=True)
+sys.argv[0] = "mlflow"
+from mlflow.cli import cli
+cli()
+"""
+
+
+def _introduced(store: "Server", project: Project) -> dict[str, str]:
+    """Return name → id of the project's experiments, by name, after setting what their pages need."""
+    from isoscope.mirror.errors import trouble
+    from isoscope.mirror.mlflow import held_in
+
+    noted = known_experiments(project.state, None)
+    with trouble():
+        shown = {held_in(one): one for one in store.experiments() if held_in(one) in noted}
+        for name, one in shown.items():
+            store.introduce(one, name)
+    return {name: shown[name].experiment_id for name in sorted(shown)}
 
 
 def _outputs(folder: Path) -> dict[str, Path]:
