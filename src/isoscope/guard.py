@@ -94,8 +94,8 @@ def starter() -> int | None:
     return None
 
 
-def die_with(pid: int | None) -> None:
-    """When process `pid` ends, send SIGTERM to this process, and SIGKILL three seconds later.
+def die_with(pid: int | None, *, group: bool = False) -> None:
+    """When process `pid` ends, send SIGTERM to this process (or its `group`), and SIGKILL three seconds later.
 
     Otherwise a stage would continue after its DVC was killed, and write at the same time as its successor. Linux only
     (pidfd); elsewhere it does nothing.
@@ -105,12 +105,12 @@ def die_with(pid: int | None) -> None:
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:  # it has already ended
-        _end()
+        _end(group)
         return
 
     def watch() -> None:
         select.select([descriptor], [], [])
-        _end()
+        _end(group)
 
     threading.Thread(target=watch, name="die-with-parent", daemon=True).start()
 
@@ -126,12 +126,13 @@ def end_with_parent(number: int, parent: int | None = None) -> None:
         os._exit(1)
 
 
-def _end() -> None:
+def _end(group: bool) -> None:
     with contextlib.suppress(OSError):
         print(f"isoscope: the parent process has ended: stopping (pid {os.getpid()})", file=sys.stderr)
-    os.kill(os.getpid(), signal.SIGTERM)
+    whom = 0 if group else os.getpid()  # 0: this process's group
+    os.kill(whom, signal.SIGTERM)
     time.sleep(3)
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(whom, signal.SIGKILL)
 
 
 def rank() -> int:

@@ -9,7 +9,8 @@ import pytest
 
 from isoscope.errors import InputError
 from isoscope.mirror import fields as plan
-from isoscope.mirror.mlflow import RefusedError, Server, UnreachableError, connect, lock
+from isoscope.mirror.errors import RefusedError, UnreachableError
+from isoscope.mirror.mlflow import Server, connect, lock
 from isoscope.mirror.replay import Mirror, MirrorResult, mirror
 from isoscope.runs.lines import RunRecord
 from isoscope.runs.provenance import Git

@@ -2,36 +2,60 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from isoscope.config.tree import NOT_IN_DIGEST
 from isoscope.paths import INDEX
-from isoscope.runs.lines import PLUGIN, TRAIN, Run, RunRecord
+from isoscope.runs.field_checks import SEARCH
+from isoscope.runs.lines import FAILED, FINISHED, KILLED, PLUGIN, RUNNING, TRAIN, Run, RunRecord
 
-SEARCH = "isoscope.search"
-"""Tag of a training run that a search has begun: the search's experiment."""
+EXPERIMENT = "isoscope.experiment"
+"""Tag of an experiment: its name here, which stays when a person renames the experiment in MLflow's page."""
 NOTE = "mlflow.note.content"
 READS = "reads"
 ARM_AND_SETTING = "isoscope.arm_and_setting"
 """Tag of training runs, equal for runs that differ in their seed only."""
+CHANGED = "isoscope.changed"
+"""Tag of a training run: the parameters that differ from its study's settings."""
+UNCHANGED = "nothing"
+"""Value of this tag for a run with the study's settings."""
+ORDER = "isoscope.order"
+"""Tag of a run by which the pages list runs: finished runs, then running, then failed and killed runs."""
+ORDERS = {FINISHED: "1 finished", RUNNING: "2 running", FAILED: "3 failed", KILLED: "3 killed"}
 _VIEW = "by-arm-and-setting"
-# A view of the table of runs, with means over seeds. Runs of an earlier setting or code have a group of their own: a
-# mean must not mix them. MLflow keeps views in tags of the experiment, and an address names one by `viewStateShareKey`.
+VIEW_TAG = f"mlflow.sharedViewState.{_VIEW}"
+"""Tag of an experiment with a view of the table of runs. An address names the view by `viewStateShareKey`."""
+_NAME_COLUMN = "attributes.`Run Name`"
 # Of the chosen epoch; MLflow shows the last value of a metric, so those of validation would be of another epoch.
 _SHOWN = ("test/accuracy", "test/bleu", "test/loss")
-EXPERIMENT_TAGS = {
-    f"mlflow.sharedViewState.{_VIEW}": json.dumps(
-        {
-            "groupBy": {
-                "aggregateFunction": "average",
-                "groupByKeys": [{"mode": "tag", "groupByData": ARM_AND_SETTING}],
-            },
-            "selectedColumns": [f"metrics.`{name}`" for name in _SHOWN],
-        }
-    ),
-}
+_COLUMNS = 8
+
+
+def view(columns: Iterable[str]) -> str:
+    """Return the view of a table of runs: means over seeds, and the parameters `columns`, which differ between runs.
+
+    Runs of an earlier setting or code have a group of their own: a mean must not mix them.
+    """
+    shown = [*(f"params.`{name}`" for name in [*columns][:_COLUMNS]), *(f"metrics.`{name}`" for name in _SHOWN)]
+    state = {
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": ARM_AND_SETTING}]},
+        "selectedColumns": shown,
+        # MLflow's own 190 pixels cut the names of groups.
+        "columnOrder": [_NAME_COLUMN],
+        "columnWidths": {_NAME_COLUMN: 460},
+    }
+    return json.dumps(state)
+
+
+def columns(view: str | None) -> list[str]:
+    """Return the parameters that a view shows."""
+    try:
+        shown = json.loads(view or "{}").get("selectedColumns") or []
+        return [name[8:-1] for name in shown if name.startswith("params.`")]
+    except (ValueError, AttributeError, TypeError):
+        return []
 
 
 def experiment(record: RunRecord, run: Run) -> str:
@@ -67,9 +91,10 @@ def reads(run: Run) -> str | None:
     return " ".join(sorted(set(run.inputs.values()), key=lambda digest: (len(digest) != 64, digest)))
 
 
-def arm_and_setting(run: Run) -> str | None:
+def arm_and_setting(run: Run, changes: str = "") -> str | None:
     """Return a training run's arm with a digest of what its seeds have in common: parameters, code, plugins and inputs.
 
+    `changes`: the parameters that differ from the study's settings, in words.
     A model that it starts from is left out: it may be another for each seed.
     """
     if run.stage != TRAIN or run.arm is None:
@@ -81,7 +106,8 @@ def arm_and_setting(run: Run) -> str | None:
         {path: digest for path, digest in run.inputs.items() if Path(path).parts[0] != "models"},
     )
     digest = hashlib.sha256(json.dumps(common, sort_keys=True, default=str).encode()).hexdigest()
-    return f"{run.arm}, setting {digest[:4]}"
+    named = run.arm if changes in ("", UNCHANGED) else f"{run.arm} {changes}"
+    return f"{named}, setting {digest[:4]}"
 
 
 def description(run: Run) -> str:
@@ -116,9 +142,11 @@ def has_arms(experiment: str) -> bool:
 def runs_page(server: str, known: str, *, search: str | None = None, grouped: bool = True) -> str:
     """Return the address of an experiment's table of runs: those that a `search` finds, or all, `grouped` by arm.
 
-    `known`: the experiment's id. Without `runs` and the type, MLflow 3 shows its overview of traces and drops the rest.
+    `known`: the experiment's id. Failed and killed runs come last. Without `runs` and the type, MLflow 3 shows its
+    overview of traces and drops the rest.
     """
-    view: Mapping[str, str] = {"viewStateShareKey": _VIEW} if grouped else {}
-    what = view if search is None else {"searchFilter": search}
-    query = urlencode({"workflowType": "machine_learning", **what}, quote_via=quote, safe="")
+    order = {"orderByKey": f"tags.`{ORDER}`", "orderByAsc": "true"}
+    what = {"searchFilter": search} if search is not None else order
+    state = {"viewStateShareKey": _VIEW} if grouped and search is None else {}
+    query = urlencode({"workflowType": "machine_learning", **what, **state}, quote_via=quote, safe="")
     return f"{server}/#/experiments/{quote(known, safe='')}/runs?{query}"

@@ -9,13 +9,14 @@ import os
 import posixpath
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from isoscope.mirror.browsing import ARM_AND_SETTING, READS, arm_and_setting, reads
-from isoscope.runs.lines import DIFF, Artifact, Dataset, Point, Run, RunRecord
+from isoscope.mirror.browsing import ARM_AND_SETTING, CHANGED, ORDER, ORDERS, READS, UNCHANGED, arm_and_setting, reads
+from isoscope.runs.lines import DIFF, TRAIN, Artifact, Dataset, Point, Run, RunRecord
 from isoscope.sealing import write_text
 
 # MLflow's limits (mlflow.utils.validation).
@@ -72,8 +73,8 @@ def params(run: Run) -> dict[str, str]:
     return {safe_name(name): cut(_text(value), PARAM_LENGTH) for name, value in known.items()}
 
 
-def tags(record: RunRecord, run: Run) -> dict[str, str]:
-    """Return tags: identity, inputs, code, environment, outcome.
+def tags(record: RunRecord, run: Run, changes: str = "") -> dict[str, str]:
+    """Return tags: identity, inputs, code, environment, outcome; `changes`: of the study's settings, in words.
 
     Git tags have MLflow's names, others are `isoscope.*`, except `reads`.
     """
@@ -81,7 +82,9 @@ def tags(record: RunRecord, run: Run) -> dict[str, str]:
         DIGEST: run.digest,
         "isoscope.stage": run.stage,
         READS: reads(run),
-        ARM_AND_SETTING: arm_and_setting(run),
+        ARM_AND_SETTING: arm_and_setting(run, changes),
+        CHANGED: (changes or UNCHANGED) if run.stage == TRAIN else None,
+        ORDER: ORDERS.get(record.status),
         "isoscope.code": run.code,
         "isoscope.attempts": len(record.attempts) or None,
         "isoscope.accepted_for": ", ".join(sorted({item.code[:12] for item in record.accepted})),
@@ -198,20 +201,33 @@ def note_experiment(root: Path, uri: str | None, name: str, known: str) -> None:
     here = notes.setdefault(address(uri), {})
     if here.get(name) != known:
         here[name] = known
-        write_text(root / EXPERIMENTS, json.dumps(notes), "note", shared=True)
+        write_notes(root / EXPERIMENTS, notes)
 
 
 def read_notes(path: Path) -> dict[str, dict[str, Any]]:
     """Return a mirror's notes by address; empty without a file. Warns about a damaged file."""
     try:
+        if path.exists() and not path.is_file():  # a fifo would block
+            raise ValueError("no regular file")
         notes = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         wrong = str(error).splitlines()[0]
     else:
         if isinstance(notes, dict) and all(isinstance(note, dict) for note in notes.values()):
             return notes
         wrong = "expected one object per address"
-    print(f"warning: {path}: damaged ({wrong}); it will be rewritten", file=sys.stderr)
+    _warn(f"{path}: damaged ({wrong}); " + ("remove this folder" if path.is_dir() else "it will be rewritten"))
     return {}
+
+
+def write_notes(path: Path, notes: Mapping[str, Any]) -> None:
+    """Replace a mirror's notes; a folder in their place costs speed and links, so it stops nothing."""
+    if not path.is_dir():
+        write_text(path, json.dumps(notes), "note", shared=True)
+
+
+@cache
+def _warn(line: str) -> None:
+    print(f"warning: {line}", file=sys.stderr)

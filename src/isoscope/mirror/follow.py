@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from isoscope.errors import InputError
-from isoscope.mirror.mlflow import RefusedError, Server, UnreachableError, connect
+from isoscope.mirror.errors import RefusedError, UnreachableError
+from isoscope.mirror.mlflow import Server, connect
 from isoscope.mirror.replay import Mirror
 from isoscope.runs.follower import LAST_TRY, PATIENCE
 from isoscope.runs.lines import RUNNING
@@ -73,10 +74,10 @@ class Follower:
         for item in items:
             if not item.unsent:
                 continue
+            self._server = self._server or connect(self.uri, self.root)
             try:
-                self._server = self._server or connect(self.uri, self.root)
                 item.send(self._server, deadline)
-            except (RefusedError, InputError) as error:
+            except RefusedError as error:
                 if item.refusal != str(error):
                     item.refusal = str(error)
                     _say(f"MLflow refuses {item.tail.path.name}: {error}")
@@ -124,9 +125,9 @@ def follow(
             away, pause = "", interval
         except Exception as error:  # the mirror must never end a run
             if not away:
-                away_or_worse = isinstance(error, UnreachableError)
-                what = "MLflow does not answer" if away_or_worse else f"failed by {type(error).__name__}"
-                _say(f"{what}; the run continues and its record keeps everything ({error})")
+                what = {UnreachableError: "MLflow does not answer", InputError: "MLflow cannot be used"}
+                said = what.get(type(error), f"failed by {type(error).__name__}")
+                _say(f"{said}; the run continues and its record keeps everything ({error})")
             away, pause = str(error), min(2 * pause, LONGEST_PAUSE)
         next_try = time.monotonic() + pause
     unsent = {path.stem: item.unsent for path, item in follower.followed.items() if item.unsent}

@@ -8,18 +8,21 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
-from filelock import Timeout as LockTimeout
 
 from isoscope.errors import InputError
-from isoscope.mirror.browsing import EXPERIMENT_TAGS
+from isoscope.mirror.browsing import EXPERIMENT, VIEW_TAG, columns, view
+from isoscope.mirror.errors import SCHEMA, RefusedError, UnreachableError, trouble
 from isoscope.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Model, note_experiment, safe_name
 from isoscope.runs.lines import RUNNING, Dataset, Point
+from isoscope.runs.secrets import scrub
 
 # No pickles, no telemetry, and a dead server is given up in seconds (MLflow's default: 7 retries of 120 s); missing
 # lines are sent later.
@@ -40,40 +43,6 @@ from mlflow.models.utils import get_external_mlflow_model_spec  # noqa: E402
 from mlflow.utils import get_results_from_paginated_fn  # noqa: E402
 
 LOCK_SECONDS = 60
-# MLflow's error codes for failures of the server or its database, not of the request.
-_OUTAGES = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED")
-
-
-class UnreachableError(Exception):
-    """MLflow is unreachable, slow, full or read-only: the same request may succeed later."""
-
-
-class RefusedError(Exception):
-    """MLflow refuses the request."""
-
-
-@contextmanager
-def trouble() -> Iterator[None]:
-    """Convert errors of MLflow, its database and its files to `UnreachableError` or `RefusedError`, in one line."""
-    try:
-        yield
-    except MlflowException as error:
-        kind = UnreachableError if error.error_code in _OUTAGES else RefusedError
-        raise kind(_line(error)) from error
-    except LockTimeout as error:
-        raise UnreachableError(f"another process holds the lock {error.lock_file}") from error
-    except Exception as error:
-        library = type(error).__module__.split(".")[0]
-        if not isinstance(error, OSError) and library not in ("sqlalchemy", "requests", "urllib3", "alembic"):
-            raise
-        raise UnreachableError(_line(error)) from error
-
-
-def _line(error: Exception) -> str:
-    # SQLAlchemy: keep the part before the statement. urllib3: keep the innermost cause.
-    text = " ".join(str(error).split()).partition(" [SQL: ")[0]
-    _, _, cause = text.rpartition("(Caused by ")
-    return f"{type(error).__name__}: {(cause or text)[:300]}"
 
 
 class Present:
@@ -83,6 +52,7 @@ class Present:
         self.run_id: str = run.info.run_id
         self.experiment: str = run.info.experiment_id
         self.name: str = run.info.run_name
+        self.store: str = run.info.artifact_uri
         self.params, self.tags, self.metrics = dict(run.data.params), dict(run.data.tags), set(run.data.metrics)
         self.status, self.end = run.info.status, run.info.end_time
         datasets = run.inputs.dataset_inputs if run.inputs else []
@@ -93,8 +63,8 @@ class Present:
 class Server:
     """An MLflow server or database to mirror to. `root` holds the locks between processes.
 
-    `parents`: digest → MLflow id of parent runs; `names`: id → name of the experiments that `find` has searched. Its
-    methods raise MLflow's errors: call them within `trouble()`.
+    `parents`: digest → MLflow id of parent runs; `names`: id → name of the experiments that `find` has searched;
+    `shown`: id → parameters in its table. The methods raise MLflow's errors: call them within `trouble()`.
     """
 
     def __init__(self, uri: str, root: Path) -> None:
@@ -102,23 +72,38 @@ class Server:
         self.client = MlflowClient(uri)
         self.parents: dict[str, str] = {}
         self.names: dict[str, str] = {}
+        self.shown: defaultdict[str, set[str]] = defaultdict(set)
 
     def experiment(self, name: str) -> str:
-        """Return the id of an experiment; create it if missing."""
+        """Return the id of the experiment that holds `name`, whatever its name in MLflow; create it if missing."""
         known = self._experiment(name)
-        self.introduce(known)
+        self.introduce(known, name)
         return known.experiment_id
 
-    def introduce(self, known: entities.Experiment) -> None:
+    def introduce(self, known: entities.Experiment, name: str) -> None:
         """Set what the pages need, and note the id, so that the report can link to the experiment."""
-        for key, value in EXPERIMENT_TAGS.items():
-            if key not in known.tags:  # a person may have chosen another
-                self.client.set_experiment_tag(known.experiment_id, key, value)
+        if EXPERIMENT not in known.tags:
+            self.client.set_experiment_tag(known.experiment_id, EXPERIMENT, name)
+        self._show(known)
         uri = None if self.uri == default_uri(self.root, {}) else self.uri
-        note_experiment(self.root, uri, known.name, known.experiment_id)
+        note_experiment(self.root, uri, name, known.experiment_id)
+
+    def show(self, experiment: str, parameters: Iterable[str]) -> None:
+        """Make parameters columns of an experiment's table of runs."""
+        new = {*parameters} - self.shown[experiment]
+        if new:
+            self._show(self.client.get_experiment(experiment), new)
+
+    def _show(self, known: entities.Experiment, new: Iterable[str] = ()) -> None:
+        before = known.tags.get(VIEW_TAG)
+        wanted = view(shown := sorted({*columns(before), *new}))
+        if before != wanted:
+            self.client.set_experiment_tag(known.experiment_id, VIEW_TAG, wanted)
+        self.shown[known.experiment_id] = {*shown}
 
     def _experiment(self, name: str) -> entities.Experiment:
-        present = self.client.get_experiment_by_name(name)
+        tagged = [item for item in self.experiments(entities.ViewType.ALL) if item.tags.get(EXPERIMENT) == name]
+        present = min(tagged, key=_lifecycle, default=None) or self.client.get_experiment_by_name(name)
         if present is None:
             place = (self.root / "mlartifacts" / name).as_uri() if _direct(self.uri) else None
             try:
@@ -130,26 +115,28 @@ class Server:
         if present.lifecycle_stage != "active":
             cure = f"mlflow experiments restore --experiment-id {present.experiment_id}"
             raise RefusedError(f"experiment {name!r} was deleted in MLflow; restore it with: {cure}")
+        if (holds := held_in(present)) != name:
+            raise RefusedError(f"MLflow's experiment {name!r} holds the runs of {holds!r}; give it another name there")
         return present
 
-    def experiments(self) -> list[entities.Experiment]:
-        """Return all experiments that are not deleted."""
+    def experiments(self, view: str = entities.ViewType.ACTIVE_ONLY) -> list[entities.Experiment]:
+        """Return all experiments [default: that are not deleted]."""
 
         def page(count: int, token: str | None) -> Any:
-            return self.client.search_experiments(max_results=count, page_token=token)
+            return self.client.search_experiments(view, max_results=count, page_token=token)
 
         return list(get_results_from_paginated_fn(page, 1000))
 
     def find(self, experiments: Collection[str], digest: str) -> list[Present]:
-        """Return the runs of a digest in `experiments` (names).
+        """Return the runs of a digest in `experiments` (names, also of experiments that were renamed in MLflow).
 
         At most one, unless processes without a common lock created more.
         """
-        known = {item.experiment_id: item for item in self.experiments() if item.name in experiments}
+        known = {item.experiment_id: item for item in self.experiments() if held_in(item) in experiments}
+        self.names = {place: held_in(item) for place, item in known.items()}
         found = self.client.search_runs([*known], f"tags.`{DIGEST}` = '{digest}'") if known else []
         for place in {run.info.experiment_id for run in found}:
-            self.introduce(known[place])
-        self.names = {place: item.name for place, item in known.items()}
+            self.introduce(known[place], self.names[place])
         return sorted(map(Present, found), key=lambda run: run.run_id)
 
     def create(self, experiment: str, name: str, digest: str, start: int, *, restored: bool) -> Present:
@@ -218,6 +205,15 @@ class Server:
             self.client.set_terminated(run_id, status, end)
 
 
+def held_in(experiment: entities.Experiment) -> str:
+    """Return the name under which isoscope knows an experiment: a person may have renamed it in MLflow's page."""
+    return str(experiment.tags.get(EXPERIMENT, experiment.name))
+
+
+def _lifecycle(experiment: entities.Experiment) -> bool:
+    return bool(experiment.lifecycle_stage != "active")
+
+
 def default_uri(root: Path, environment: Mapping[str, str] = os.environ) -> str:
     """Return $MLFLOW_TRACKING_URI, or a SQLite file in `root`."""
     return environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root.resolve() / 'mlflow.db'}"
@@ -233,7 +229,7 @@ def connect(uri: str | None, root: Path) -> Server:
     uri = uri or default_uri(root)
     if uri.startswith("file:") or ("://" not in uri and uri != "databricks"):
         raise InputError(
-            f"MLFLOW_TRACKING_URI={uri}: MLflow no longer supports folders of files; "
+            f"MLFLOW_TRACKING_URI={scrub(uri)}: MLflow no longer supports folders of files; "
             "unset it, or give sqlite:///mlflow.db or http://host:port"
         )
     if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
@@ -241,10 +237,18 @@ def connect(uri: str | None, root: Path) -> Server:
     # Silence sixty migration messages, and tracebacks of errors that are raised anyway.
     for name in ("alembic", "mlflow.store.db.utils"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    with trouble(), lock(root, "schema") if _direct(uri) else nullcontext():
-        if uri.startswith("sqlite:////") and not (database := Path(uri.removeprefix("sqlite:///"))).exists():
-            _make_whole(database)
-        return Server(uri, root)
+    try:
+        with trouble(), lock(root, "schema") if _direct(uri) else nullcontext():
+            if uri.startswith("sqlite:////") and not (database := Path(uri.removeprefix("sqlite:///"))).exists():
+                _make_whole(database)
+            return Server(uri, root)
+    except UnreachableError as error:
+        if SCHEMA not in str(error):
+            raise
+        raise InputError(
+            f"{scrub(uri)}: written by another version of MLflow ({version('mlflow')} is installed); back it up, then "
+            f"run: mlflow db upgrade {scrub(uri)}; if that fails, a newer MLflow wrote it: install that version"
+        ) from error
 
 
 def _make_whole(database: Path) -> None:

@@ -11,20 +11,26 @@ from typing import Any
 
 from isoscope.mirror import browsing
 from isoscope.mirror import fields as plan
-from isoscope.mirror.mlflow import LOCK_SECONDS, Present, RefusedError, Server, UnreachableError, connect, lock, trouble
+from isoscope.mirror.errors import ConflictError, RefusedError, UnreachableError, storing, trouble
+from isoscope.mirror.mlflow import LOCK_SECONDS, Present, Server, connect, lock
+from isoscope.mirror.settings import changed, written
 from isoscope.runs.lines import RUNNING, Run, RunRecord
 from isoscope.runs.provenance import file_md5
 from isoscope.runs.record import read
 
+TRIES = 5
+"""Of a run that another process writes at the same time."""
+
 
 @dataclass
 class MirrorResult:
-    """What was written to MLflow: `new` counts by kind. `error`: why it stopped."""
+    """What was written to MLflow: `new` counts by kind. `error`: why it stopped; `away`: no run can be sent now."""
 
     digest: str
     run_id: str | None = None
     new: Counter[str] = field(default_factory=Counter)
     error: str | None = None
+    away: bool = False
 
 
 class Mirror:
@@ -49,23 +55,29 @@ class Mirror:
         if run is None:
             raise RefusedError("the record does not name its run: its first line is missing")
         sent = MirrorResult(run.digest)
-        compared_before = self._present is not None
-        patience = min(LOCK_SECONDS, max(0.0, deadline - time.monotonic()))
-        try:
-            with trouble(), lock(self.server.root, run.digest[:16], patience):
-                for what, count in self._requests(record, run, sent):
-                    sent.new[what] += count
-                    if time.monotonic() > deadline:
-                        raise TimeoutError(f"no time left after {what}")
-        except RefusedError:
-            self._forget()
-            if not compared_before or time.monotonic() > deadline:
+        for left in reversed(range(TRIES)):
+            compared_before = self._present is not None
+            try:
+                self._send(record, run, sent, deadline)
+                break
+            except RefusedError as error:
+                self._forget()
+                # Another process may have sent the same since.
+                again = compared_before or isinstance(error, ConflictError)
+                if not (again and left) or time.monotonic() > deadline:
+                    raise
+            except BaseException:
+                self._forget()
                 raise
-            return self.send(record, deadline)  # another process may have sent the same since
-        except BaseException:
-            self._forget()
-            raise
         return sent
+
+    def _send(self, record: RunRecord, run: Run, sent: MirrorResult, deadline: float) -> None:
+        patience = min(LOCK_SECONDS, max(0.0, deadline - time.monotonic()))
+        with trouble(), lock(self.server.root, run.digest[:16], patience):
+            for what, count in self._requests(record, run, sent):
+                sent.new[what] += count
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"no time left after {what}")
 
     def _requests(self, record: RunRecord, run: Run, sent: MirrorResult) -> Iterator[tuple[str, int]]:
         """Yield the kind and number of what each request has written."""
@@ -77,19 +89,22 @@ class Mirror:
         yield from self._send_params(present, run)
         # Written once, because a person may edit it.
         note = {} if browsing.NOTE in present.tags else {browsing.NOTE: browsing.description(run)}
-        yield from self._send_tags(present, self._below(record, run) | note | plan.tags(record, run), record)
+        tags = plan.tags(record, run, self._changes(present, run))
+        yield from self._send_tags(present, self._below(record, run) | note | tags, record)
         lacking = {key: item for key, item in plan.inputs(record).items() if key not in present.inputs}
         if lacking:
             self.server.log_inputs(present.run_id, lacking)
             present.inputs |= lacking.keys()
             yield "data sets", len(lacking)
         yield from self._send_points(present, record)
-        yield from self._send_models(present, plan.models(record, run))
-        yield from self._send_artifacts(present, record)
+        # Before the files: their store may be another machine, which this machine cannot use.
         end = max(record.end.t, run.t) if record.end and record.status != RUNNING else None
         if record.status != present.status or (end is not None and end != present.end):
             self.server.set_status(present.run_id, record.status, end)
             present.status, present.end = record.status, end
+            yield "status", 0
+        yield from self._send_models(present, plan.models(record, run))
+        yield from self._send_artifacts(present, record)
 
     def _open(self, record: RunRecord, run: Run, sent: MirrorResult) -> Present | None:
         """Find the run by its digest, in any experiment of its study, or create it in its own.
@@ -111,17 +126,44 @@ class Mirror:
         for item in left:
             self.server.retire(item)
         candidates = [item for item in found if item not in left]
-        if not candidates:
-            sent.new["runs"] = 1
-            place = self.server.experiment(home)
-            return self.server.create(place, run.title, run.digest, run.t, restored=record.restored)
-        present = candidates[0]
-        if run.title == f"{run.stage} {present.name}":  # as earlier versions named it
-            self.server.client.update_run(present.run_id, name=run.title)
+        present = self._only(candidates) if candidates else self._create(home, record, run, sent)
+        name = self._name(run)
+        earlier = (run.title, run.title.removeprefix(f"{run.stage} "))  # as earlier versions named it
+        if name != present.name and present.name in earlier and browsing.CHANGED not in present.tags:
+            self.server.client.update_run(present.run_id, name=name)
         for metric in {plan.safe_name(point.name) for point in record.metrics} & present.metrics:
             history = self.server.client.get_metric_history(present.run_id, metric)
             self._steps[metric] = {point.step for point in history}
         return present
+
+    def _create(self, home: str, record: RunRecord, run: Run, sent: MirrorResult) -> Present:
+        """Create the run; if another project has done so at the same time, keep the first."""
+        place = self.server.experiment(home)
+        own = self.server.create(place, self._name(run), run.digest, run.t, restored=record.restored)
+        found = self.server.find({home}, run.digest)
+        kept = self._only([item for item in found if item.tags.get(plan.TIMESTAMPS) == own.tags.get(plan.TIMESTAMPS)])
+        sent.new["runs"] = int(kept.run_id == own.run_id)
+        return kept
+
+    def _only(self, found: list[Present]) -> Present:
+        """Return the first of the runs that projects without a common lock have created, and remove the others."""
+        kept, *others = found
+        for item in others:
+            self.server.retire(item)
+        return kept
+
+    def _name(self, run: Run) -> str:
+        """Return a run's name: its title, and the parameters that differ from its study's settings."""
+        return plan.cut(f"{run.title} {written(changed(self.server.root, run))}".strip(), plan.NAME_LENGTH)
+
+    def _changes(self, present: Present, run: Run) -> str:
+        """Return these parameters in words, as first written, since settings may change later; show them as columns."""
+        known = present.tags.get(browsing.CHANGED)
+        if known is None:
+            changes = changed(self.server.root, run)
+            self.server.show(present.experiment, changes)
+            known = written(changes)
+        return known
 
     def _below(self, record: RunRecord, run: Run) -> dict[str, str]:
         """Return the tag that links a run to its parent, if the parent is in MLflow."""
@@ -170,9 +212,10 @@ class Mirror:
             self._models = self.server.models(present.experiment, present.run_id)
         for item in wanted:
             known = self._models.get(item.key)
-            model = known or self.server.create_model(present.experiment, present.run_id, item)
+            model = known or self._create_model(present, item)
             if str(model.status) != "READY":
-                model = self.server.finish_model(model)
+                with storing(model.artifact_location):
+                    model = self.server.finish_model(model)
             if model.model_id not in present.outputs:
                 self.server.log_output(present.run_id, model.model_id, item.step)
                 present.outputs.add(model.model_id)
@@ -186,6 +229,14 @@ class Mirror:
                 self._models[item.key] = model
             yield "models", known is None
 
+    def _create_model(self, present: Present, item: plan.Model) -> Any:
+        """Create a model; if another project has done so at the same time, keep the first."""
+        own = self.server.create_model(present.experiment, present.run_id, item)
+        kept = self.server.models(present.experiment, present.run_id).get(item.key, own)
+        if kept.model_id != own.model_id:
+            self.server.client.delete_logged_model(own.model_id)
+        return kept
+
     def _send_artifacts(self, present: Present, record: RunRecord) -> Iterator[tuple[str, int]]:
         for name, item in plan.artifacts(record).items():
             path, tag = Path(item.path), plan.safe_name(f"{plan.ARTIFACT}{name}")
@@ -195,7 +246,8 @@ class Mirror:
             folder, _, file = name.rpartition("/")
             with tempfile.TemporaryDirectory() as scratch:
                 shutil.copyfile(path, Path(scratch) / file)
-                self.server.client.log_artifact(present.run_id, f"{scratch}/{file}", folder or None)
+                with storing(present.store):
+                    self.server.client.log_artifact(present.run_id, f"{scratch}/{file}", folder or None)
             self.server.log(present.run_id, tags=[(tag, md5)])
             present.tags[tag] = md5
             yield "artifacts", 1
@@ -221,5 +273,5 @@ def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] |
             done.append(Mirror(server).send(record))
         except (UnreachableError, RefusedError) as error:
             away = str(error) if isinstance(error, UnreachableError) else None
-            done.append(MirrorResult(digest, error=str(error)))
+            done.append(MirrorResult(digest, error=str(error), away=away is not None))
     return done

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from isoscope.runs.field_checks import check_identity
+
 FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
 TRAIN = "train"
 DIFF = "diff.patch"
@@ -198,6 +200,8 @@ class RunRecord:
             if kind is None:
                 return
             item = kind(**{name: fields[name] for name in kind._fields if name in fields})
+            if kind is Run:
+                check_identity(item._asdict())
             if kind is Point:
                 item = item._replace(value=float(item.value))
         except (ValueError, TypeError, KeyError, AttributeError):

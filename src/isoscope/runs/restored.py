@@ -15,11 +15,13 @@ from isoscope.config.tree import flatten, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import RESULTS, processed
 from isoscope.runs.card import CARD
-from isoscope.runs.lines import FINISHED, Artifact, Checkpoint, Dataset, End, Point, Run, RunRecord, plugin_tags
+from isoscope.runs.field_checks import check_identity, check_point
+from isoscope.runs.lines import FINISHED, TRAIN, Artifact, Checkpoint, Dataset, End, Point, Run, RunRecord, plugin_tags
 from isoscope.runs.provenance import dvc_md5, file_md5s, tree_md5
 
 CONFIG, METRICS, SCORES = "config.yaml", "metrics.jsonl", "metrics.json"
 ANALYSE = "analyse"
+_AGAIN = "get it again with dvc pull, or train the run"
 _DIGEST = re.compile(r"^digest: ([0-9a-f]{64})$", re.MULTILINE)
 CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}  # split → MLflow's context
 
@@ -30,23 +32,12 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
     Every time is `t` (Unix milliseconds), the time of the commit with the output. Raises `InputError` if `output` is
     not a finished run.
     """
-    config = read_yaml(output, Path(CONFIG))
-    try:
-        names: dict[str, Any] = {name: config.get(name) for name in ("study", "arm", "seed", "task", "code")}
-        axes, params, inputs, plugins = (config.get(name) or {} for name in ("axes", "params", "inputs", "plugins"))
-        stage = config.get("stage") or "train"
-        names |= {"axes": axes, "params": flatten(params), "inputs": inputs, "tags": plugin_tags(plugins)}
-        run = Run(t, config["digest"], stage, **names)
-        record = RunRecord(run, restored=True)
-        scores = (output / SCORES).read_text("utf-8") if stage == ANALYSE else None
-        points = read_metrics(output) if scores is None else score_points(json.loads(scores))
-        record.metrics = [Point(t, one["name"], float(one["value"]), one["step"], one.get("epoch")) for one in points]
-    except FileNotFoundError as error:
-        raise InputError(f"{error.filename}: no such file; get it with dvc pull") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{output}: not the output of a finished run ({error!r}); train it again") from error
-    where = output.resolve().relative_to(root.resolve()).as_posix()
-    if stage == ANALYSE:
+    where = _inside(output, root)
+    run = _identity(output, t)
+    record = RunRecord(run, restored=True)
+    points = [*_scores(output / SCORES)] if run.stage == ANALYSE else read_metrics(output)
+    record.metrics = [Point(t, one["name"], float(one["value"]), one["step"], one.get("epoch")) for one in points]
+    if run.stage == ANALYSE:
         files, output_md5 = shown(output), None
     else:
         md5s = file_md5s(output)
@@ -58,10 +49,52 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
     return record
 
 
+def _inside(output: Path, root: Path) -> str:
+    """Return the path of an output relative to its project."""
+    place = output.resolve()
+    if not place.is_relative_to(root.resolve()):
+        raise InputError(f"{output}: a link to {place}, outside the project; replace it with a copy")
+    return place.relative_to(root.resolve()).as_posix()
+
+
+def _identity(output: Path, t: int) -> Run:
+    """Return the run that an output's config.yaml names."""
+    try:
+        config = read_yaml(output, Path(CONFIG))
+    except InputError as error:
+        raise InputError(f"{output}/{error}; {_AGAIN}") from None
+    names = {name: config.get(name) for name in ("digest", "study", "arm", "seed", "task", "code")}
+    names["stage"] = config.get("stage") or TRAIN
+    names |= {name: config.get(name) or {} for name in ("axes", "params", "inputs", "plugins")}
+    try:
+        check_identity(names)
+    except ValueError as error:
+        raise InputError(f"{output / CONFIG}: {error}; {_AGAIN}") from None
+    plugins = names.pop("plugins")
+    return Run(t, **{**names, "params": flatten(names["params"]), "tags": plugin_tags(plugins)})
+
+
 def shown(folder: Path) -> list[Path]:
     """Return the files of an analysed study to log with its run, without DVC's .gitignore."""
     there = [*sorted(folder.iterdir()), *sorted((folder / RESULTS).glob("*.svg"))]
     return [path for path in there if path.is_file() and not path.name.startswith(".")]
+
+
+def _scores(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the points of an analysed study's scores. Raises `InputError` if the file is damaged or missing."""
+    _check_file(path)
+    try:
+        for point in score_points(json.loads(path.read_text("utf-8"))):
+            check_point(point)
+            yield point
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(f"{path}: not the scores of a study; {_AGAIN}") from None
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():  # a fifo would block
+        what = "not a regular file" if path.exists() else "no such file"
+        raise InputError(f"{path}: {what}; get it with dvc pull, or train the run")
 
 
 def score_points(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[dict[str, Any]]:
@@ -76,6 +109,8 @@ def score_points(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> lis
 
 def named_digest(config: Path) -> str | None:
     """Return the run digest in an output's config.yaml, under any file name; None if it has none."""
+    if not config.is_file():  # a fifo would block
+        return None
     try:
         match = _DIGEST.search(config.read_text("utf-8"))
     except (OSError, ValueError):
@@ -90,16 +125,17 @@ def read_metrics(output: Path) -> list[dict[str, Any]]:
 
 def points_of(path: Path) -> Iterator[dict[str, Any]]:
     """Yield every point of a metrics file, under any file name. Raises `InputError` if it is damaged or missing."""
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; get it with dvc pull, or train the run")
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    _check_file(path)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 at byte {error.start}; {_AGAIN}") from None
+    for number, line in enumerate(lines, start=1):
         try:
             point = json.loads(line)
-            epoch = point.get("epoch")
-            if epoch is not None and epoch != int(epoch):
-                raise ValueError("epoch is not an integer")
-            yield {**point, "name": str(point["name"]), "value": float(point["value"])}
-        except (ValueError, KeyError, TypeError):
+            check_point(point)
+            yield {**point, "value": float(point["value"])}
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{path}:{number}: not a metric point (name, value, step, epoch): {line[:80]!r}") from None
 
 

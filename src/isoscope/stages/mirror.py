@@ -1,6 +1,5 @@
 """Mirror records and restored outputs into MLflow: once, or while they grow; serve MLflow's pages."""
 
-import json
 import os
 import select
 import signal
@@ -8,20 +7,24 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isoscope.errors import InputError
 from isoscope.guard import die_with
 from isoscope.mirror.browsing import has_arms, runs_page
-from isoscope.mirror.fields import LOCAL, address, known_experiments, read_notes
+from isoscope.mirror.fields import LOCAL, address, known_experiments, read_notes, write_notes
 from isoscope.paths import PARTS, Project
 from isoscope.runs import follower
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.restored import CONFIG, named_digest
-from isoscope.sealing import write_text
+from isoscope.runs.secrets import scrub
+
+if TYPE_CHECKING:
+    from isoscope.mirror.mlflow import Server
+    from isoscope.runs.lines import RunRecord
 
 _NOTE = Path(".isoscope/mirrored.json")
 
@@ -29,43 +32,76 @@ _NOTE = Path(".isoscope/mirrored.json")
 def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     """Send MLflow what it lacks of every record, and of every output without a record here. Return counts of new items.
 
-    Raises `InputError` if MLflow cannot be reached or refuses a run.
+    Each run stands alone: a line on stderr names a run that cannot be read or sent, and the others are sent. Then, or
+    if MLflow cannot be reached, raises `InputError`.
     """
     from isoscope.mirror.replay import mirror
-    from isoscope.runs.lines import RunRecord
-    from isoscope.runs.reconcile import mended
-    from isoscope.runs.restored import restored
 
     there = _sizes(project)
-    records: list[RunRecord] = []
-    outputs = _outputs(project.folder)
-    for digest in there:
-        path = project.records / f"{digest}.jsonl"
-        record = mended(project, digest) if path.exists() else None
-        if record is not None and record.run is not None:
-            records.append(record)
-        elif digest in outputs:
-            records.append(restored(outputs[digest], root=project.folder, t=_committed_at(project.folder)))
-        elif record is not None and (record.damaged or (project.runs / digest / "output").is_dir()):
-            print(
-                f"warning: {path}: its line about the run is lost, so the run cannot be sent to MLflow", file=sys.stderr
-            )
-    records.sort(key=lambda record: record.run is not None and record.run.parent is not None)  # parents first
+    records, unsent = _readable(project, there)
     sent = mirror(project.state, uri=uri, records=records)
-    if failed := [one for one in sent if one.error]:
-        raise InputError(f"MLflow refused {len(failed)} of {len(sent)} runs: {failed[0].error}")
-    write_text(
-        project.state / _NOTE,
-        json.dumps(read_notes(project.state / _NOTE) | {address(uri): there}),
-        "note",
-        shared=True,
-    )
+    if away := [one for one in sent if one.away]:
+        where = scrub(address(uri))
+        raise InputError(
+            f"MLflow does not answer at {where} ({away[0].error}); {len(away)} of {len(there)} runs were not sent. "
+            "Start that server, or name another (--uri or MLFLOW_TRACKING_URI), then run: isoscope mirror"
+        )
+    titles = {record.run.digest: record.run.title for record in records if record.run}
+    unsent |= {one.digest: f"{titles[one.digest]} ({one.digest[:12]}): {one.error}" for one in sent if one.error}
+    _note_sent(project, uri, {digest: size for digest, size in there.items() if digest not in unsent})
+    for line in unsent.values():
+        print(f"isoscope mirror: {line}", file=sys.stderr)
+    if unsent:
+        raise InputError(
+            f"{len(unsent)} of {len(there)} runs were not sent to MLflow, each for the reason above; the others were. "
+            "Remove the reasons, then run: isoscope mirror"
+        )
     return {
-        "uri": address(uri),
+        "uri": scrub(address(uri)),
         "runs": len(sent),
         "points": sum(one.new["metrics"] for one in sent),
         "models": sum(one.new["models"] for one in sent),
     }
+
+
+def _readable(project: Project, there: Iterable[str]) -> tuple[list["RunRecord"], dict[str, str]]:
+    """Return the records to send, parents first, and digest → reason of the runs that cannot be read."""
+    records: list[RunRecord] = []
+    wrong: dict[str, str] = {}
+    outputs, committed = _outputs(project.folder), _committed_at(project.folder)
+    for digest in there:
+        try:
+            record = _record(project, digest, outputs.get(digest), committed)
+        except (InputError, OSError) as error:
+            place = outputs.get(digest, project.records / f"{digest}.jsonl")
+            wrong[digest] = str(error) if str(place) in str(error) else f"{place}: {error}"
+        else:
+            if record is not None:
+                records.append(record)
+    records.sort(key=lambda record: record.run is not None and record.run.parent is not None)
+    return records, wrong
+
+
+def _record(project: Project, digest: str, output: Path | None, committed: int) -> "RunRecord | None":
+    """Return a run's record, or the record that its output restores; None, with a warning, if there is neither."""
+    from isoscope.runs.reconcile import mended
+    from isoscope.runs.restored import restored
+
+    path = project.records / f"{digest}.jsonl"
+    record = mended(project, digest) if path.exists() else None
+    if record is not None and record.run is not None:
+        return record
+    if output is not None:
+        return restored(output, root=project.folder, t=committed)
+    if record is not None and (record.damaged or (project.runs / digest / "output").is_dir()):
+        print(f"warning: {path}: its line about the run is lost, so the run cannot be sent to MLflow", file=sys.stderr)
+    return None
+
+
+def _note_sent(project: Project, uri: str | None, sizes: dict[str, int]) -> None:
+    """Note what was sent to an address, as in `_sizes`."""
+    note = project.state / _NOTE
+    write_notes(note, read_notes(note) | {address(uri): sizes})
 
 
 def follow_records(project: Project, uri: str | None, digest: str | None) -> None:
@@ -124,7 +160,8 @@ def serve(project: Project, port: int) -> int:
 
     Return the server's exit code.
     """
-    from isoscope.mirror.mlflow import connect, default_uri, trouble
+    from isoscope.mirror.errors import RefusedError, UnreachableError
+    from isoscope.mirror.mlflow import connect, default_uri
 
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -134,33 +171,59 @@ def serve(project: Project, port: int) -> int:
             raise InputError(f"--port {port}: {error.strerror}; give another, such as {port + 1}") from None
     uri = default_uri(project.state)
     if uri.startswith("http"):
-        raise InputError(f"MLFLOW_TRACKING_URI={uri}: the runs are on that server; open it in a browser")
-    store = connect(uri, project.state)
-    uri, noted = store.uri, known_experiments(project.state, None)
-    with trouble():
-        shown = sorted((one for one in store.experiments() if one.name in noted), key=lambda one: one.name)
-        for one in shown:
-            store.introduce(one)
-    server = ["mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command = [sys.executable, "-P", "-m", *server, "--backend-store-uri", uri]
+        raise InputError(f"MLFLOW_TRACKING_URI={scrub(uri)}: the runs are on that server; open it in a browser")
+    try:
+        store = connect(uri, project.state)
+        shown = _introduced(store, project)
+    except (UnreachableError, RefusedError) as error:
+        raise InputError(f"{scrub(uri)}: cannot be used ({error}); correct MLFLOW_TRACKING_URI, or unset it") from None
+    here = f"http://127.0.0.1:{port}"
+    links = [f"  {name}: {runs_page(here, known, grouped=has_arms(name))}" for name, known in shown.items()]
+    print("\n".join([f"MLflow on {here} (Ctrl-C stops it)", *links]), flush=True)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, lambda received, _: sys.exit(128 + received))
+    server = ["server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     environment = {
         **os.environ,
+        "MLFLOW_BACKEND_STORE_URI": store.uri,  # no argument: any user may list those, and it may hold a password
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         # The server's processes, uvicorn included (app-dir), must not import libraries from the project's folder.
         "PYTHONSAFEPATH": "1",
         "UVICORN_APP_DIR": str(project.runs.parent),
     }
-    here = f"http://127.0.0.1:{port}"
-    links = [f"  {one.name}: {runs_page(here, one.experiment_id, grouped=has_arms(one.name))}" for one in shown]
-    print("\n".join([f"MLflow on {here} (Ctrl-C stops it)", *links]), flush=True)
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    command = [sys.executable, "-P", "-c", _SERVER, str(os.getpid()), *server]
     with subprocess.Popen(command, env=environment, start_new_session=True) as process:
         try:
             return process.wait()
         finally:  # MLflow's server is a child of the process started here, and would outlive it
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
+
+
+# MLflow's command, which ends with its parent, together with the server that it starts.
+_SERVER = """
+import sys
+from isoscope.guard import die_with
+die_with(int(sys.argv.pop(1)), group=True)
+sys.argv[0] = "mlflow"
+from mlflow.cli import cli
+cli()
+"""
+
+
+def _introduced(store: "Server", project: Project) -> dict[str, str]:
+    """Return name → id of the project's experiments, by name, after setting what their pages need."""
+    from isoscope.mirror.errors import trouble
+    from isoscope.mirror.mlflow import held_in
+
+    noted = known_experiments(project.state, None)
+    with trouble():
+        shown = {held_in(one): one for one in store.experiments() if held_in(one) in noted}
+        for name, one in shown.items():
+            store.introduce(one, name)
+    return {name: shown[name].experiment_id for name in sorted(shown)}
 
 
 def _outputs(folder: Path) -> dict[str, Path]:
