@@ -20,6 +20,7 @@ from isoscope.errors import InputError
 from isoscope.mirror.browsing import EXPERIMENT_TAGS
 from isoscope.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Model, note_experiment, safe_name
 from isoscope.runs.lines import RUNNING, Dataset, Point
+from isoscope.runs.locks import file_lock
 
 # No pickles, no telemetry, and a dead server is given up in seconds (MLflow's default: 7 retries of 120 s); missing
 # lines are sent later.
@@ -262,6 +263,4 @@ def _direct(uri: str) -> bool:
 
 def lock(root: Path, name: str, seconds: float = LOCK_SECONDS) -> FileLock:
     """Return a lock between the processes of the project in `root`, with a timeout of `seconds`."""
-    folder = root / ".isoscope" / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    return FileLock(folder / f"mlflow-{name}.lock", timeout=seconds)
+    return file_lock(root / ".isoscope" / "locks" / f"mlflow-{name}.lock", seconds=seconds)
