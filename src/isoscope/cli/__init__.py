@@ -49,7 +49,7 @@ def main() -> None:
         os.environ.setdefault("ISOSCOPE_PARENT_RUN", run)
     try:
         with plugins_named(), flushed():
-            sys.exit(app(standalone_mode=False))
+            sys.exit(app(standalone_mode=False, prog_name="isoscope"))
     except typer.TyperException as error:  # wrong options
         context = getattr(error, "ctx", None)
         help_on = f" (see: {context.command_path} --help)" if context else ""
@@ -70,7 +70,7 @@ def _fail(line: str, code: int) -> None:
     with contextlib.suppress(InputError):
         if rank() > 0:  # only rank 0 prints
             sys.exit(code)
-    complain(f"isoscope: {line}")
+    complain(line)
     sys.exit(code)
 
 

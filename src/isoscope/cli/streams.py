@@ -1,9 +1,11 @@
-"""Standard streams that are closed, full, or read by nobody."""
+"""Standard streams, also if they are closed, full, or read by nobody; errors on stderr."""
 
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+
+from isoscope.runs.secrets import scrub
 
 
 def open_closed() -> None:
@@ -34,9 +36,12 @@ def flushed() -> Iterator[None]:
 
 
 def complain(line: str) -> None:
-    """Print a line on stderr if it can be written; drop what a stream refuses, or Python ends with exit code 120."""
+    """Print an error on stderr, without secrets, if it can be written.
+
+    Drop what a stream refuses: Python would try again at its end, and exit with code 120.
+    """
     with suppress(OSError):
-        print(line, file=sys.stderr)
+        print(f"isoscope: {scrub(line)}", file=sys.stderr)
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
