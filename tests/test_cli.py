@@ -189,6 +189,21 @@ def test_check_speaks_to_people_and_machines() -> None:
     assert found["profiles"] == len(list((ROOT / "profiles").glob("*.yaml")))
 
 
+def test_check_prints_twenty_faults_and_how_many_more() -> None:
+    wrong = [word for number in range(30) for word in ("-S", f"section_{number}.name=1")]
+    done = isoscope("check", *wrong)
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "isoscope: and 10 more faults; --json prints all"
+    assert len(json.loads(isoscope("check", "--json", *wrong).stdout)["faults"]) == 30
+
+
+@pytest.mark.parametrize("words", [["--help"], ["gc", "--help"], ["search", "status", "--help"]])
+def test_help_names_the_command_however_it_was_started(words: list[str]) -> None:
+    assert isoscope(*words).stdout.strip().startswith(" ".join(["Usage: isoscope", *words[:-1]]))
+
+
 def test_it_works_from_a_folder_below_the_project() -> None:
     assert isoscope("check", cwd=ROOT / "docs").returncode == 0
 

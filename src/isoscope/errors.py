@@ -16,6 +16,13 @@ _DISK = {
     errno.EIO: "reading or writing the disk failed; check the disk",
     errno.EFBIG: "the file would be larger than this shell allows; raise the limit (ulimit -f)",
     errno.EROFS: "the file system is read-only; make it writable",
+    errno.EACCES: "this user may not read or write it; change its owner or mode",
+    errno.EPERM: "this user may not change it; change its owner or mode",
+    errno.EISDIR: "is a folder where a file belongs; move it away",
+    errno.ENOTDIR: "a file is where a folder belongs; move it away",
+    errno.ELOOP: "is a link; replace it with a copy",
+    errno.ENXIO: "is a pipe, socket or device where a file belongs; move it away",
+    errno.ENAMETOOLONG: "the name is too long; choose a shorter name",
 }
 
 

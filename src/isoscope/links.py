@@ -1,7 +1,8 @@
-"""Refuse links that lead out of the project, before a command reads or writes through them."""
+"""Refuse links that lead out of the project, and pipes and devices in it, before a command opens them."""
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,11 +20,13 @@ def check_links(project: Project) -> None:
     """Raise `InputError` at the first link that resolves outside the project, its state and DVC's cache.
 
     A link inside them belongs to DVC or the user. A link to another place could make a command read or replace files
-    outside the project.
+    outside the project. Also at the first pipe, socket or device: a command that opens it could wait for ever.
     """
     homes = {home.resolve() for home in (project.folder, project.state)}
     cache: Path | None = None
-    for link in _links(project):
+    for link, mode in _unusual(project):
+        if not stat.S_ISLNK(mode):
+            raise InputError(f"{link}: a pipe, socket or device; remove it")
         try:
             target = link.resolve()
         except (OSError, RuntimeError) as error:  # a link to itself
@@ -36,13 +39,24 @@ def check_links(project: Project) -> None:
             raise InputError(f"{name}: a link to {target}, outside the project and DVC's cache; replace it with a copy")
 
 
-def _links(project: Project) -> Iterator[Path]:
+def _unusual(project: Project) -> Iterator[tuple[Path, int]]:
+    """Yield what is neither a file nor a folder, with its mode."""
+    for path in _paths(project):
+        try:
+            mode = path.lstat().st_mode
+        except (FileNotFoundError, NotADirectoryError):  # a live run may remove files meanwhile
+            continue
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            yield path, mode
+
+
+def _paths(project: Project) -> Iterator[Path]:
     files = (project.state / "mlflow.db", *(project.folder / name for name in _FILES))
     state = (project.state / name for name in (".isoscope", "mlartifacts"))
     trees = (*state, *(project.folder / name for name in _TREES))
-    yield from (path for path in (*files, *trees) if path.is_symlink())
+    yield from (*files, *trees)
     for folder, folders, names in (place for tree in trees for place in os.walk(tree, onerror=_unless_gone)):
-        yield from (path for name in (*folders, *names) if (path := Path(folder, name)).is_symlink())
+        yield from (Path(folder, name) for name in (*folders, *names))
 
 
 def _unless_gone(error: OSError) -> None:

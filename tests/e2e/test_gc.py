@@ -46,6 +46,9 @@ def aged(folder: Path) -> None:
 
 def test_what_dvc_holds_goes_and_the_pipeline_needs_nothing(project: Project) -> None:
     records = project.records().keys()
+    shown = project.isoscope("gc", "--dry-run").out.splitlines()
+    assert [line.split(":")[0] for line in shown[:-1]] == ["would be removed"] * len(ARMS)
+    assert re.fullmatch(r"[\d.]+ MB would be removed; \.isoscope would then hold [\d.]+ MB", shown[-1])
     dry = json.loads(project.isoscope("gc", "--dry-run", "--json").out)
     assert all(stored(project, arm).is_dir() for arm in ARMS)
     done = json.loads(project.isoscope("gc", "--json").out)

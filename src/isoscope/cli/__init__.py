@@ -20,6 +20,7 @@ from isoscope.cli import (
 )
 from isoscope.cli import search_commands as search
 from isoscope.cli.options import app
+from isoscope.cli.streams import complain, flushed, open_closed
 from isoscope.errors import InputError, RunError, disk_trouble, plugins_named
 from isoscope.guard import StoppedError, rank, run_own_tree, world_size
 
@@ -41,13 +42,14 @@ __all__ = [
 
 def main() -> None:
     """Run the command line. Exit codes: 0 success, 1 failure, 2 wrong input, 128 + n stopped by signal n."""
+    open_closed()
     run_own_tree()
     # MLflow would log all our runs into an inherited active run; it becomes their parent instead.
     if run := os.environ.pop("MLFLOW_RUN_ID", None):
         os.environ.setdefault("ISOSCOPE_PARENT_RUN", run)
     try:
-        with plugins_named():
-            sys.exit(app(standalone_mode=False))
+        with plugins_named(), flushed():
+            sys.exit(app(standalone_mode=False, prog_name="isoscope"))
     except typer.TyperException as error:  # wrong options
         context = getattr(error, "ctx", None)
         help_on = f" (see: {context.command_path} --help)" if context else ""
@@ -57,8 +59,7 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         _fail("interrupted", 130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        _fail("the reader of its output has ended", 141)
     except Exception as error:
         if line := disk_trouble(error):
             _fail(line, 1)
@@ -69,7 +70,7 @@ def _fail(line: str, code: int) -> None:
     with contextlib.suppress(InputError):
         if rank() > 0:  # only rank 0 prints
             sys.exit(code)
-    print(f"isoscope: {line}", file=sys.stderr)
+    complain(line)
     sys.exit(code)
 
 

@@ -8,8 +8,12 @@ from typing import Annotated
 import typer
 
 from isoscope.cli.options import AsJson, Plugins, Set, app, begin, configure, heal, load, project_here, say
+from isoscope.cli.streams import complain
 from isoscope.errors import InputError
 from isoscope.paths import CODE, PROFILES
+
+MOST_FAULTS = 20
+"""Faults that `isoscope check` prints."""
 
 
 @app.command()
@@ -112,7 +116,8 @@ def gc(
         for piece in pieces
     ]
     total = sum(piece.size for piece in pieces)
-    lines.append(f"{total / 1e6:.1f} MB {verb}; .isoscope holds {kept / 1e6:.1f} MB")
+    remains = "would then hold" if dry_run else "holds"
+    lines.append(f"{total / 1e6:.1f} MB {verb}; .isoscope {remains} {kept / 1e6:.1f} MB")
     removed = [str(piece.path.relative_to(project.state)) for piece in pieces]
     say({"removed": removed, "bytes": total, "kept_bytes": kept, "dry_run": dry_run}, as_json, "\n".join(lines))
 
@@ -123,7 +128,7 @@ def check(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Check that params.yaml, overlays, profiles, dvc.yaml, MLproject and code.yaml agree; list every fault.
+    """Check that params.yaml, overlays, profiles, dvc.yaml, MLproject and code.yaml agree; list the faults.
 
     Example: isoscope check -S training.epochs=20
     """
@@ -142,7 +147,10 @@ def check(
     if found.lines:
         if as_json:
             print(json.dumps({"faults": found.lines}))
-        print(*(f"isoscope: {fault}" for fault in found.lines), sep="\n", file=sys.stderr)
+        more = len(found.lines) - MOST_FAULTS
+        shown = [*found.lines[:MOST_FAULTS], *([f"and {more} more faults; --json prints all"] if more > 0 else [])]
+        for fault in shown:
+            complain(fault)
         raise typer.Exit(2)
     files = " and ".join(str(file) for file in (DVC, MLPROJECT, CODE) if (folder / file).exists())
     line = f"{resolved} tasks and arms, {profiles} profiles, {files} agree"

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from isoscope.mirror.browsing import ARM_AND_SETTING, CHANGED, ORDER, ORDERS, READS, UNCHANGED, arm_and_setting, reads
 from isoscope.runs.lines import DIFF, TRAIN, Artifact, Dataset, Point, Run, RunRecord
+from isoscope.runs.secrets import scrub
 from isoscope.sealing import write_text
 
 # MLflow's limits (mlflow.utils.validation).
@@ -187,7 +188,7 @@ def _head(path: Path) -> str | None:
 def address(uri: str | None) -> str:
     """Return a tracking address without credentials: `uri`, or $MLFLOW_TRACKING_URI, or the project's database."""
     parts = urlsplit(uri or os.environ.get("MLFLOW_TRACKING_URI") or LOCAL)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return scrub(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))
 
 
 def known_experiments(root: Path, uri: str | None) -> dict[str, str]:

@@ -22,6 +22,7 @@ from isoscope.mirror.browsing import EXPERIMENT, VIEW_TAG, columns, view
 from isoscope.mirror.errors import SCHEMA, RefusedError, UnreachableError, trouble
 from isoscope.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Model, note_experiment, safe_name
 from isoscope.runs.lines import RUNNING, Dataset, Point
+from isoscope.runs.locks import file_lock
 from isoscope.runs.secrets import scrub
 
 # No pickles, no telemetry, and a dead server is given up in seconds (MLflow's default: 7 retries of 120 s); missing
@@ -266,6 +267,4 @@ def _direct(uri: str) -> bool:
 
 def lock(root: Path, name: str, seconds: float = LOCK_SECONDS) -> FileLock:
     """Return a lock between the processes of the project in `root`, with a timeout of `seconds`."""
-    folder = root / ".isoscope" / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    return FileLock(folder / f"mlflow-{name}.lock", timeout=seconds)
+    return file_lock(root / ".isoscope" / "locks" / f"mlflow-{name}.lock", seconds=seconds)

@@ -8,9 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from isoscope.errors import InputError
 from isoscope.paths import Project
-from isoscope.runs.lease import Lease
+from isoscope.runs.lease import HeldError, Lease
 from isoscope.runs.record import read
 from isoscope.runs.stored import accepted_runs, finished, locked_runs
 
@@ -39,7 +38,7 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
         try:
             with Lease(folder, note=False):
                 pieces += _remove(list(_of_run(folder, project, held, idle_days, folder.name in standing)), dry_run)
-        except InputError:  # a live process owns it
+        except HeldError:  # a live process owns it
             continue
     pieces += _remove(list(_diffs(project)), dry_run)
     gone = {piece.path for piece in pieces} if dry_run else set()

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from isoscope.errors import InputError
+from isoscope.runs.locks import flock, opened
 from isoscope.sealing import announce
 
 
@@ -27,10 +28,9 @@ class Lease(AbstractContextManager["Lease"]):
         """Take the lock. `title`: title of the run in errors. `note=False`: write nothing, for full disks."""
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "lease.json"
-        # Do not follow a link: its target would be overwritten.
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        self._descriptor = opened(self.path)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, self.path)
         except BlockingIOError:
             text = os.pread(self._descriptor, 4096, 0).decode("utf-8", "replace")
             os.close(self._descriptor)
@@ -59,7 +59,7 @@ def held(folder: Path) -> bool:
     """Return whether a live process holds the lease of a run's folder."""
     try:
         with (folder / "lease.json").open("r") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB, folder / "lease.json")
     except FileNotFoundError:
         return False
     except BlockingIOError:

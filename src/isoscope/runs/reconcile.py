@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from isoscope.errors import InputError
 from isoscope.paths import Project
 from isoscope.runs.lease import HeldError, Lease, held
 from isoscope.runs.lines import FINISHED, RUNNING, Run, RunRecord
@@ -67,7 +66,7 @@ def reconcile(project: Project) -> list[Run]:
                     with Record(path) as record:
                         record.end("KILLED", reason="its process died (killed, out of memory, or power loss)")
                     killed.append(known.run)
-        except InputError:  # another process has resumed the run meanwhile
+        except HeldError:  # another process has resumed the run meanwhile
             continue
     return killed
 

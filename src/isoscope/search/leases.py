@@ -14,6 +14,8 @@ from typing import Any
 
 from optuna.exceptions import StorageInternalError
 
+from isoscope.runs.locks import flock, opened
+
 TURN = -1
 """Number of the lock for reading and changing the list of trials."""
 BASELINE = -2
@@ -41,10 +43,10 @@ class FileLeases:
     def take(self, number: int, *, wait: bool = False) -> bool:
         """Take a lock if it is free, or wait for it; return whether this process holds it."""
         if number not in self._files:
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(self.folder / f"{number}.lock", flags, 0o644)
+            path = self.folder / f"{number}.lock"
+            descriptor = opened(path)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), path)
             except BlockingIOError:
                 os.close(descriptor)
                 return False

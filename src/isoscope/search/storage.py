@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 
 from isoscope.errors import InputError
 from isoscope.executor.cluster import Cluster
+from isoscope.runs.secrets import scrub
 from isoscope.search.leases import FileLeases, Leases, PostgresLeases
 
 VARIABLE = "ISOSCOPE_SEARCH"
@@ -34,8 +35,8 @@ class Place(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The address without its password."""
-        return self.url.render_as_string(hide_password=True)
+        """The address without its password, also where that is in the query."""
+        return _shown(self.url)
 
     @property
     def exists(self) -> bool:
@@ -61,7 +62,7 @@ def place(url: str | None, folder: Path) -> Place:
     except (ArgumentError, ValueError):
         raise InputError(f"--storage: invalid address; {expected}") from None
     if backend not in ("sqlite", "postgresql") or not known.database or known.database == ":memory:":
-        raise InputError(f"storage {known.render_as_string(hide_password=True)!r}: {expected}")
+        raise InputError(f"storage {_shown(known)!r}: {expected}")
     if backend == "sqlite":
         path = Path(known.database)
         if not path.parent.is_dir():
@@ -79,6 +80,10 @@ def check_shared(where: Place, cluster: Cluster) -> None:
             f"--cluster {cluster.address}: storage {where.shown} is a file on one machine; "
             "use --storage postgresql://HOST/DATABASE (only --cluster local can use a file)"
         )
+
+
+def _shown(url: URL) -> str:
+    return scrub(url.render_as_string(hide_password=True))
 
 
 def _of_sqlite(path: Path) -> bool:
@@ -148,4 +153,4 @@ def persist(
 
 def in_line(error: Exception) -> str:
     """An error as one line."""
-    return " ".join(str(error.__cause__ or error).split())[:200]
+    return scrub(" ".join(str(error.__cause__ or error).split()))[:200]

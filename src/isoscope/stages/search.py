@@ -12,7 +12,6 @@ from typing import Any
 import optuna
 import pandas as pd
 import pyarrow as pa
-from filelock import FileLock
 
 from isoscope import paths
 from isoscope.config.load import Configuration
@@ -23,7 +22,8 @@ from isoscope.errors import InputError, RunError
 from isoscope.executor.cluster import Cluster, connected
 from isoscope.executor.execute import Requests, work
 from isoscope.guard import StoppedError
-from isoscope.runs.lease import Lease
+from isoscope.runs.lease import HeldError, Lease
+from isoscope.runs.locks import file_lock
 from isoscope.runs.provenance import Git, environment, git_state
 from isoscope.runs.record import Record
 from isoscope.sealing import replacing, write_text
@@ -91,7 +91,7 @@ def search(
     one.leases.close()
     folder = None
     if target is not None:
-        with FileLock(where.folder / "results.lock"):  # two commands may end at once
+        with file_lock(where.folder / "results.lock"):  # two commands may end at once
             folder = write_results(one, configuration, target, identity=known, digest=digest(known, name=name))
     print(f"isoscope: {in_words(seen)}", file=sys.stderr)
     if asked.received is not None and not seen.done:
@@ -163,7 +163,7 @@ def _noted(project: paths.Project, section: Search, one: OpenStudy, known: dict[
     with ExitStack() as stack:
         try:
             stack.enter_context(Lease(project.runs / own, title=f"search {name}"))
-        except InputError:
+        except HeldError:
             yield
             return
         record = stack.enter_context(Record(project.records / f"{own}.jsonl"))

@@ -1,0 +1,53 @@
+"""Locks of the kernel (flock) between processes: they end with their holder, however it ends."""
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+from filelock import FileLock
+
+from isoscope.errors import InputError
+
+_UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+def opened(path: Path) -> int:
+    """Open the file of a lock, and create it if it is missing; return its descriptor.
+
+    A link is not followed, because its target would be overwritten; a pipe does not block.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    return os.open(path, flags, 0o644)
+
+
+def flock(descriptor: int, operation: int, path: Path) -> None:
+    """Lock a file as `fcntl.flock` does; `path`: the file's name in errors.
+
+    Raises `BlockingIOError` if another process has the lock, and `InputError` if the file system has no locks.
+    """
+    try:
+        fcntl.flock(descriptor, operation)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        raise InputError(
+            f"{path.parent}: its file system has no locks (flock: {error.strerror}); move the project to a local disk, "
+            "or mount the file system with locks (Lustre: the option flock; NFS: without nolock)"
+        ) from None
+
+
+def file_lock(path: Path, *, seconds: float = -1) -> FileLock:
+    """Return a lock to wait for, at most `seconds` (-1: for ever).
+
+    Where flock is missing, filelock would use the presence of the file instead, which a killed process leaves behind.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = opened(path)
+    try:
+        flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, path)
+    except BlockingIOError:  # another process has it, so there are locks
+        pass
+    finally:
+        os.close(descriptor)
+    return FileLock(path, timeout=seconds)

@@ -1,0 +1,127 @@
+"""What a machine, a file system or another program puts in the way: one line, no traceback, nothing lost."""
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline_project import BINARIES, Done, Finished, Project
+
+NO_LOCKS = Path(__file__).parents[1] / "no_locks.py"
+TRAIN = ("train", "fusion", "additive", "--seed", "0")
+
+
+@pytest.fixture(scope="module")
+def shared(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The finished project; each test leaves it as it was."""
+    return finished.project.copy(tmp_path_factory.mktemp("obstacles") / "project", mirrored=False)
+
+
+@pytest.fixture
+def project(finished: Finished, tmp_path: Path) -> Project:
+    return finished.project.copy(tmp_path / "project", mirrored=False)
+
+
+def line_of(done: Done) -> str:
+    """The only line of an error."""
+    (line,) = [one for one in done.err.splitlines() if not one.startswith("warning: ")]
+    assert line.startswith("isoscope: "), done.err
+    return line
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of the state, without notes of what holds a lock."""
+    files = sorted(path for path in (folder / ".isoscope").rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in files if path.suffix != ".lock"}
+
+
+@pytest.mark.parametrize(
+    "number, command",
+    [(errno.ENOLCK, TRAIN), (errno.ENOSYS, ("mirror",)), (errno.EOPNOTSUPP, ("gc",)), (errno.ENOLCK, ("repro",))],
+    ids=["train", "mirror", "gc", "repro"],
+)
+def test_a_file_system_without_locks_is_named(shared: Project, command: tuple[str, ...], number: int) -> None:
+    before = contents(shared.folder)
+    words = (sys.executable, str(NO_LOCKS), str(number), str(BINARIES / "isoscope"), *command)
+    line = line_of(shared.run(*words, code=2))
+    assert str(shared.folder / ".isoscope") in line
+    assert f"has no locks (flock: {os.strerror(number)}); move the project to a local disk" in line
+    assert contents(shared.folder) == before
+
+
+def where(project: Project, name: str) -> Path:
+    """A file of the project's state; DIGEST is the finished run's."""
+    return project.folder / name.replace("DIGEST", project.digest("additive"))
+
+
+FILES = [
+    ("folder", ".isoscope/runs/DIGEST/lease.json", TRAIN),
+    ("folder", ".isoscope/runs/DIGEST/lease.json", ("gc",)),
+    ("folder", ".isoscope/records/DIGEST.jsonl", TRAIN),
+    ("folder", ".isoscope/records/DIGEST.jsonl", ("mirror",)),
+    ("folder", ".isoscope/mirrored.json", ("mirror",)),
+    ("folder", ".isoscope/locks/mlflow-schema.lock", ("mirror",)),
+    ("folder", ".isoscope/accepted/DIGEST.json", ("gc",)),
+    ("folder", "data/processed/tiny/settings.json", TRAIN),
+    ("folder", "reports/parts/fusion/comparison.json", ("report",)),
+    ("pipe", ".isoscope/runs/DIGEST/lease.json", TRAIN),
+    ("pipe", ".isoscope/records/DIGEST.jsonl", ("report",)),
+    ("pipe", "models/fusion/additive/seed-0/predictions.parquet", ("analyse", "fusion")),
+]
+
+
+@pytest.mark.parametrize("kind, name, command", FILES)
+def test_what_is_no_file_where_a_file_belongs_is_named(
+    shared: Project, kind: str, name: str, command: tuple[str, ...]
+) -> None:
+    path = where(shared, name)
+    kept = path.with_name(f"{path.name}.kept")
+    path.parent.mkdir(exist_ok=True)
+    if path.exists():
+        path.rename(kept)
+    path.mkdir() if kind == "folder" else os.mkfifo(path)
+    try:
+        done = shared.isoscope(*command, code=None)
+    finally:
+        path.rmdir() if kind == "folder" else path.unlink()
+        if kept.exists():
+            kept.rename(path)
+    assert done.code in (1, 2), done
+    assert path.name in line_of(done)
+
+
+@pytest.mark.parametrize(
+    "redirected, code, said",
+    [
+        (">&-", 0, ""),
+        ("2>&-", 0, ""),
+        ("<&- >&- 2>&-", 0, ""),
+        ("> /dev/full", 1, "isoscope: stdout: the disk is full; free space there"),
+        ("2> /dev/full", 0, ""),
+        ("| true", 141, "isoscope: the reader of its output has ended"),
+    ],
+)
+def test_streams_that_are_closed_full_or_unread(shared: Project, redirected: str, code: int, said: str) -> None:
+    """The command prints one short line, which it can only fail to write at its end."""
+    script = f'unset PYTHONUNBUFFERED; "{BINARIES / "isoscope"}" --version {redirected}; exit "${{PIPESTATUS[0]}}"'
+    done = shared.run("bash", "-c", script, code=code)
+    assert done.err.startswith(said)
+    assert done.err.count("\n") == bool(said)
+
+
+@pytest.mark.parametrize("redirected", ["2>&-", "2> /dev/full"])
+def test_an_error_that_cannot_be_written_keeps_its_exit_code(shared: Project, redirected: str) -> None:
+    shared.run("bash", "-c", f'"{BINARIES / "isoscope"}" train nowhere {redirected}', code=2)
+
+
+def test_a_study_trains_with_all_streams_closed(project: Project) -> None:
+    """Its processes inherit them, and no file of a run takes the place of a stream."""
+    before = set(project.records())
+    command = f'"{BINARIES / "isoscope"}" train fusion --seed 5 -S training.epochs=1 <&- >&- 2>&-'
+    done = project.run("bash", "-c", command)
+    assert (done.out, done.err) == ("", "")
+    new = [record for digest, record in project.records().items() if digest not in before]
+    assert [record.status for record in new] == ["FINISHED"] * 2
+    assert not any(record.damaged for record in new)
