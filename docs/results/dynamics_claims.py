@@ -226,16 +226,19 @@ def verdict_cells(
     margins: Sequence[float],
     *,
     two_way: Sequence[Interval | None] | None = None,
+    above: Sequence[Sequence[float]] | None = None,
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Yield for each number by seed: seeds, mean and interval; and p by Holm, detectable effect and verdict.
 
-    `two_way`: intervals over seeds and sentences, of numbers that are means over sentences.
+    `two_way`: intervals over seeds and sentences, of numbers that are means over sentences. `above`: by how much the
+    sides of each difference are above chance, of numbers that have a chance.
     """
     tests = [paired_t(list(one), confidence=CONFIDENCE) for one in values]
     family = in_family(tests, confidence=CONFIDENCE, power=POWER)
     for place, (test, (p, detectable), margin) in enumerate(zip(tests, family, margins, strict=True)):
         over = two_way[place] if two_way else None
         options: dict[str, Any] = {"confidence": CONFIDENCE, "margin": margin, "items": two_way is not None}
+        options |= {"above": above[place]} if above else {}
         verdict = judge(test, over, p_holm=p, detectable=detectable, **options)
         opposite = "the opposite " * (verdict.word == "holds" and test.mean < 0)
         chances = (number(np.nan if one is None else one) for one in (p, detectable))

@@ -98,21 +98,26 @@ def claims() -> Lines:
     """Yield differences of BLEU between starts, with verdicts; a claim says that the first is better."""
     yield from head("claim: BLEU", "difference", *VERDICT, left=2)
     rows = [(of, *claim) for of, some in CLAIMS.items() for claim in some]
-    found = judged([difference("hybrid", f"{first}-{of}", f"{second}-{of}") for of, _, first, second in rows])
+    found = judged([sides("hybrid", f"{first}-{of}", f"{second}-{of}") for of, _, first, second in rows])
     for (of, claim, first, second), cells in zip(rows, found, strict=True):
         yield f"| {claim}, {TUNINGS[of]} | {first} − {second} | {cells} |"
 
 
-def judged(values: Sequence[np.ndarray]) -> Lines:
-    """Yield the cells `VERDICT` of differences in shares of BLEU, each `[seeds, sentences]`; p by Holm over all."""
+def judged(pairs: Sequence[np.ndarray]) -> Lines:
+    """Yield the cells `VERDICT` of differences in shares of BLEU; p by Holm over all. BLEU of no translation is 0.
+
+    `pairs`: of each, both sides `[2, seeds, sentences]`.
+    """
+    values = [first - second for first, second in pairs]
     over = [two_way_interval(one, confidence=CONFIDENCE) for one in values]
-    verdicts = verdict_cells([list(one.mean(1)) for one in values], [MARGIN] * len(values), two_way=over)
+    above = [list(both.mean((1, 2))) for both in pairs]
+    verdicts = verdict_cells([list(one.mean(1)) for one in values], [MARGIN] * len(values), two_way=over, above=above)
     for two_way, (about, rest) in zip(over, verdicts, strict=True):
         yield " | ".join((*about, bounds(two_way), *rest))
 
 
-def difference(study: str, first: str, second: str) -> np.ndarray:
-    """Return the difference of two arms of a study in shares of BLEU, `[seeds, sentences]`, of the seeds of both.
+def sides(study: str, first: str, second: str) -> np.ndarray:
+    """Return the shares of BLEU of two arms of a study, `[2, seeds, sentences]`, of the seeds of both.
 
     An arm whose translations match too few n-grams for shares has its BLEU in place of each.
     """
@@ -124,8 +129,7 @@ def difference(study: str, first: str, second: str) -> np.ndarray:
         np.stack([np.nan_to_num(shares[f"{study}/{arm}/{seed}"], nan=scores[arm][seed]) for seed in seeds])
         for arm in arms
     ]
-    difference: np.ndarray = found[0] - found[1]
-    return difference
+    return np.stack(found)
 
 
 def few() -> Lines:
@@ -138,7 +142,7 @@ def few() -> Lines:
         else ("hybrid", "trained-none", "random-none")
         for of in rows
     }
-    verdicts = judged([difference(*one) for one in pairs.values()])
+    verdicts = judged([sides(*one) for one in pairs.values()])
     for (of, (study, *both)), verdict in zip(pairs.items(), verdicts, strict=True):
         aligned = "aligned_few" if of else "aligned"
         near_by = (

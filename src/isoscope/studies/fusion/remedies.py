@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from isoscope.config.fusion import EARLIER
 from isoscope.figures.style import INK, style
 from isoscope.statistics.factorial import Levels, effects
-from isoscope.studies.arms import Arms, metrics_of
+from isoscope.studies.arms import Arms, above_constant, metrics_of
 from isoscope.studies.view import View
 
 FACTORS = ("magnitudes kept", "identity readable")
@@ -89,7 +89,10 @@ def remedies(arms: Arms, *, confidence: float, power: float, margin: float, **_:
             sd = float(scores[at].std(ddof=1)) if len(seeds) > 1 else None
             about = {"metric": metric, "kept": at[0], "readable": at[1], "arms": ", ".join(of[at])}
             means.append({**about, "n": len(seeds), "mean": float(scores[at].mean()), "sd": sd})
-        tested = effects(scores, shares, confidence=confidence, power=power, margin=margin)
+        over = {at: above_constant(metric, [one for row in cells[at] for one in row]) for at in ORDER}
+        above = {at: one[0] for at, one in over.items() if one}
+        options: dict[str, Any] = {"confidence": confidence, "power": power, "margin": margin}
+        tested = effects(scores, shares, **options, above=above or None)
         tests = sum(one.p_holm is not None for one in tested)
         found += [
             {
