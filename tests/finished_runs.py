@@ -35,6 +35,7 @@ def write_run(
     study: str = "fusion",
     task: str = "order",
     right: NDArray[np.bool_] | None = None,
+    predicted: NDArray[np.int64] | None = None,
     accuracy: float = 0.8,
     items: int = 120,
     epochs: int = 4,
@@ -45,13 +46,14 @@ def write_run(
     """Write a run below `root` and return its folder.
 
     `right`: which test items it gets right; without it, items are right at random with probability `accuracy`.
+    `predicted`: its predictions, in place of those that `right` gives.
     """
     folder = root / study / arm / f"seed-{seed}"
     folder.mkdir(parents=True)
     rng = np.random.default_rng([seed, *arm.encode()])
     label = labels_of(items, len(labels))
     right = rng.random(items) < accuracy if right is None else right
-    predicted = predictions(label, right, len(labels))
+    predicted = predictions(label, right, len(labels)) if predicted is None else predicted
     config: dict[str, Any] = {
         "study": study,
         "arm": arm,

@@ -162,6 +162,25 @@ def test_a_claim_about_layers_or_parameters_is_relative_to_both_sides(page: Page
     np.testing.assert_allclose(page.claims._found(per_parameter, relative=True).folds, 2 * (w1 - key) / (w1 + key))
 
 
+def test_the_published_claim_is_about_the_mean_component_of_a_kind_and_no_sum(page: Page, tmp_path: Path) -> None:
+    """Two feed-forward components of .10 sum to less than four of attention with .08; each is larger than each."""
+    shares = {"W1": 0.10, "W2": 0.10, "query": 0.08, "key": 0.08, "value": 0.08, "out": 0.08, "emb": 0.48}
+    keys = pd.DataFrame([("enc", -1 if name == "emb" else 0, name) for name in shares])
+    keys.columns = ["stack", "layer", "component"]
+    keys = pd.concat([keys.assign(arm="masked-additive", seed=seed) for seed in range(3)], ignore_index=True)
+    values = np.array([[-share] * 8 for share in shares.values()] * 3)
+    (tmp_path / "own").mkdir()
+    table = keys.assign(set="validation", value=values.mean(1)).join(pd.DataFrame(values, columns=FOLDS))
+    table.to_parquet(tmp_path / "own/folds.parquet")
+    keys.assign(nats=values.mean(1)).to_parquet(tmp_path / "own/minibatch.parquet")
+    by_text = {claim.text: claim for claim in (*page.claims.PUBLISHED, *page.claims.CLAIMS)}
+    of_components = page.claims._found(by_text["MLM: a feed-forward component − an attention component"])
+    np.testing.assert_allclose(of_components.folds, 0.02)
+    np.testing.assert_allclose(of_components.minibatch, 0.02)
+    sums = page.claims._found(by_text["MLM: feed-forward − attention"])
+    np.testing.assert_allclose(sums.folds, -0.12)
+
+
 def test_correlations_are_averaged_by_fishers_z_and_stay_below_one(page: Page) -> None:
     text = page.stored.correlation([0.2, 0.9, 0.95])
     mean, low, high = (float(one) for one in re.findall(r"-?[\d.]+", text.replace("−", "-")))
@@ -192,9 +211,18 @@ def test_the_share_of_the_objective_is_compared_with_that_of_the_data(
     whole = page.decides._whole(page.decides.every(), ("masked", "causal"))
     assert set(whole["data"]) == {"news", "captions"}, "finnish has one of six runs"
     for distance in ("hellinger", "cosine"):
-        found = page.decides.differences(whole, distance)
-        assert list(found) == [0, 1, 2]
-        np.testing.assert_allclose(list(found.values()), expected, atol=0.05)
+        found = page.decides.by_cells(whole, distance)
+        assert found.difference == pytest.approx(expected, abs=0.05)
+        assert (found.least, found.conditions) == (pytest.approx(1 / 6), 2)
+
+
+def test_two_data_sets_decide_nothing_however_many_seeds_agree(page: Page, tmp_path: Path) -> None:
+    """Three seeds agree on a difference of 1 to within .05, which a t test over seeds would call certain."""
+    data_runs(tmp_path, 0.5, 0.0)
+    rows = [line for line in page.decides.decides() if "MLM and CLM" in line]
+    assert len(rows) == 2
+    assert all("*no verdict*: 2 data conditions decide nothing" in row for row in rows)
+    assert all("| 2 × 2 |" in row for row in rows)
 
 
 def test_a_run_that_is_stored_again_replaces_its_rows(runs: ModuleType) -> None:

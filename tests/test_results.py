@@ -59,6 +59,20 @@ def test_verdict_words_stand_in_rebuilt_tables_only(rebuild: ModuleType, page: P
         assert VERDICT.search(text)  # so the words above are those that the tables use
 
 
+def test_chance_is_what_a_constant_prediction_scores_in_the_data(rebuild: ModuleType) -> None:
+    """Runs without any correlation of prediction and class predict one class; its share is chance, or 1 − chance."""
+    found = set()
+    for name in ("fusion/own", "remedies/own", "pretrained/runs"):
+        table = rebuild.runs(name)
+        wide = table.pivot_table(index=["arm", "seed"], columns="metric", values="value")
+        constant = wide[wide["test/matthews"] == 0]["test/accuracy"]
+        (above,) = {abs(round(one, 3)) for one in rebuild.above_chance(name, [max(constant.max(), 1 - constant.min())])}
+        assert above == 0
+        found.add(name)
+    assert len(found) == 3
+    assert rebuild.above_chance("remedies/embedded", [0.7]) == pytest.approx([0.2])
+
+
 def test_every_table_and_every_kept_run_is_shown(rebuild: ModuleType) -> None:
     text = "".join(page.read_text("utf-8") for page in PAGES)
     assert {found["name"] for found in rebuild.BLOCK.finditer(text)} == set(rebuild.TABLES)

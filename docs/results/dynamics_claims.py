@@ -75,16 +75,45 @@ class Claim(NamedTuple):
     more: Groups
     less: Groups
     per_parameter: bool = False
+    per_component: bool = False
+    """Compare the mean of each side's components, each summed over its layers; by default their sums."""
 
 
 ARMS = ("masked-additive", "causal-additive", "translation-additive")
 _FEED_FORWARD, _ATTENTION, _WORDS = Groups(FEED_FORWARD), Groups(ATTENTION), Groups(("emb",))
+_SELF_ATTENTION = Groups(ATTENTION, ("enc", "dec"))
+_ONE = "a feed-forward component − an attention component"
+PUBLISHED = (
+    *(Claim(f"{called(arm)}: {_ONE}", arm, _FEED_FORWARD, _ATTENTION, per_component=True) for arm in ARMS),
+    Claim(
+        "MT: a feed-forward − a self-attention component", ARMS[2], _FEED_FORWARD, _SELF_ATTENTION, per_component=True
+    ),
+)
+"""The published claim in its own terms: the mean of W1 and W2 minus the mean of query, key, value and out."""
 CLAIMS = (
     *(Claim(f"{called(arm)}: feed-forward − attention", arm, _FEED_FORWARD, _ATTENTION) for arm in ARMS),
-    Claim("MT: feed-forward − self-attention", ARMS[2], _FEED_FORWARD, Groups(ATTENTION, ("enc", "dec"))),
+    Claim("MT: feed-forward − self-attention", ARMS[2], _FEED_FORWARD, _SELF_ATTENTION),
     *(Claim(f"{called(arm)}: feed-forward − word table", arm, _FEED_FORWARD, _WORDS) for arm in ARMS),
 )
-"""Claims as differences of shares."""
+"""The same sides as sums, and the word table, which is in no layer."""
+_LAYERS = {  # arm → stack and layers of its feed-forward blocks, and the stacks of the attention in these layers
+    "masked-additive": (("", "enc", 4, ("enc",)),),
+    "causal-additive": (("", "dec", 4, ("dec",)),),
+    "translation-additive": ((", encoder", "enc", 2, ("enc",)), (", decoder", "dec", 2, ("dec", "cross"))),
+}
+BY_LAYER = tuple(
+    Claim(
+        f"{called(arm)}{title}, layer {layer + 1}",
+        arm,
+        Groups(FEED_FORWARD, (stack,), (layer,)),
+        Groups(ATTENTION, beside, (layer,)),
+        per_component=True,
+    )
+    for arm, stacks in _LAYERS.items()
+    for title, stack, count, beside in stacks
+    for layer in range(count)
+)
+"""The published claim within each layer."""
 RELATIVE = (
     *(
         Claim(f"{called(arm)}: feed-forward − attention, per parameter", arm, _FEED_FORWARD, _ATTENTION, True)
@@ -122,8 +151,19 @@ class Found(NamedTuple):
     minibatch: Sequence[float]
 
 
+def claims_published() -> Lines:
+    """Yield the published claim: a feed-forward component has more than an attention component, summed over layers."""
+    yield from judged("difference of shares", [_found(claim) for claim in PUBLISHED], MARGIN)
+
+
+def claims_by_layer() -> Lines:
+    """Yield the published claim for each layer, as the difference over the mean of both sides."""
+    found = [_found(claim, relative=True) for claim in BY_LAYER]
+    yield from judged(f"{_ONE}, over the mean", found, RELATIVE_MARGIN)
+
+
 def claims() -> Lines:
-    """Yield the claims about the shares of components."""
+    """Yield the same sides as sums of their components, and the word table."""
     yield from judged("difference of shares", [_found(claim) for claim in CLAIMS], MARGIN)
 
 
@@ -134,7 +174,7 @@ def claims_relative() -> Lines:
 
 def _found(claim: Claim, *, relative: bool = False) -> Found:
     runs = list(shares("own")[claim.arm].values())
-    sizes = [1.0, 1.0]
+    sizes = [float(len(side.names)) if claim.per_component else 1.0 for side in (claim.more, claim.less)]
     if claim.per_parameter:
         counts = parameters(claim.arm)
         sizes = [float(side.of(counts)[0]) for side in (claim.more, claim.less)]
@@ -226,16 +266,19 @@ def verdict_cells(
     margins: Sequence[float],
     *,
     two_way: Sequence[Interval | None] | None = None,
+    above: Sequence[Sequence[float]] | None = None,
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Yield for each number by seed: seeds, mean and interval; and p by Holm, detectable effect and verdict.
 
-    `two_way`: intervals over seeds and sentences, of numbers that are means over sentences.
+    `two_way`: intervals over seeds and sentences, of numbers that are means over sentences. `above`: by how much the
+    sides of each difference are above chance, of numbers that have a chance.
     """
     tests = [paired_t(list(one), confidence=CONFIDENCE) for one in values]
     family = in_family(tests, confidence=CONFIDENCE, power=POWER)
     for place, (test, (p, detectable), margin) in enumerate(zip(tests, family, margins, strict=True)):
         over = two_way[place] if two_way else None
         options: dict[str, Any] = {"confidence": CONFIDENCE, "margin": margin, "items": two_way is not None}
+        options |= {"above": above[place]} if above else {}
         verdict = judge(test, over, p_holm=p, detectable=detectable, **options)
         opposite = "the opposite " * (verdict.word == "holds" and test.mean < 0)
         chances = (number(np.nan if one is None else one) for one in (p, detectable))

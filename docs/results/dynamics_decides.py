@@ -3,17 +3,15 @@
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-import numpy as np
 import pandas as pd
-from dynamics_claims import bounds, verdict_cells
-from dynamics_stored import CONFIDENCE, Lines, called, head, interval, metrics, number, order, stored
+from dynamics_claims import bounds
+from dynamics_stored import CONFIDENCE, Lines, called, head, metrics, number, order, stored
 
-from isoscope.statistics.paired import Interval
-from isoscope.statistics.permutation_manova import sources
+from isoscope.statistics.cell_permutation import Permuted, first_over_second, judge_cells
+from isoscope.statistics.paired import Interval, holm
 from isoscope.studies.dynamics.objective_or_data import DISTANCES, ONE_STACK, Decided, objective_or_data
 from isoscope.studies.dynamics.profiles import PART, RUN
 
-MARGIN = 0.05
 CHOICES: Mapping[str, tuple[str, ...]] = {"all": ("masked", "causal", "translation"), "masked and causal": ONE_STACK}
 CALLED = {"all": "all", "masked and causal": "MLM and CLM"}
 ESTIMATORS = ("nats", "minibatch")
@@ -55,14 +53,14 @@ def shares_of_variance() -> Lines:
     """Yield the share of each source: on the fixed set with its interval over seeds, and by the minibatch estimator."""
     keys = ["objectives", "distance", "source"]
     fixed, minibatch = (decided(name).shares.set_index(keys) for name in ESTIMATORS)
-    columns = ("runs", "cells", "df", "share", "interval", "p (Holm)", "minibatch estimator")
+    columns = ("runs", "cells", "df", "share", "interval", "minibatch estimator")
     yield from head("objectives", "distance", "source", *columns, left=3)
     for (objectives, distance, source), row in fixed.iterrows():
         other = minibatch.loc[(objectives, distance, source)]
         counts = {name: int(row[name]) for name in ("runs", "cells", "of", "df")}
         cells = (f"{counts['runs']}", f"{counts['cells']} of {counts['of']}", f"{counts['df']}", number(row["share"]))
         limits = None if pd.isna(row["low"]) else Interval(row["low"], row["high"])
-        rest = (bounds(limits).replace("+", ""), _chance(row["p_holm"]), number(other["share"]))
+        rest = (bounds(limits).replace("+", ""), number(other["share"]))
         yield f"| {CALLED[objectives]} | {distance} | {source} | {' | '.join((*cells, *rest))} |"
 
 
@@ -70,39 +68,53 @@ def told() -> Lines:
     """Yield how often a factor is told from a profile whose level of another factor was not in the training data."""
     keys = ["objectives", "told", "left_out"]
     fixed, minibatch = (decided(name).told.set_index(keys) for name in ESTIMATORS)
-    columns = ("runs", "accuracy", "chance", "p (Holm)", "minibatch estimator")
+    columns = ("runs", "accuracy", "chance", "minibatch estimator")
     yield from head("objectives", "told", "left out", *columns, left=3)
     for (objectives, told_, left_out), row in fixed.iterrows():
         other = minibatch.loc[(objectives, told_, left_out)]["accuracy"]
-        cells = (f"{int(row['runs'])}", number(row["accuracy"], 2), number(row["chance"], 2), _chance(row["p_holm"]))
+        cells = (f"{int(row['runs'])}", number(row["accuracy"], 2), number(row["chance"], 2))
         yield f"| {CALLED[objectives]} | {told_} | {left_out} | {' | '.join((*cells, number(other, 2)))} |"
 
 
 def decides() -> Lines:
     """Yield the claim that the objective explains more of the variance of profiles than the data condition does.
 
-    A value per seed: the difference of the two shares among the runs of this seed.
+    The unit is the cell, objective × condition: the mean profile of its seeds.
     """
-    found = list(_differences())
-    columns = ("seeds", "mean", "over seeds", "p (Holm)", "detectable", "verdict", "minibatch estimator")
-    yield from head("share of the objective − of the data condition", *columns)
-    cells = verdict_cells([list(fixed.values()) for _, fixed, _ in found], [MARGIN] * len(found))
-    for (text, _, minibatch), (about, rest) in zip(found, cells, strict=True):
-        yield f"| {text} | {' | '.join((*about, *rest, interval(list(minibatch.values()))))} |"
+    found = [*_by_cells()]
+    corrected = holm([fixed.p for _, fixed, _ in found])
+    columns = ("cells", "difference", "p of all orders", "least possible p", "verdict", "minibatch estimator: p")
+    yield from head("share of the objective − of the data condition, of cells", *columns)
+    for (text, fixed, minibatch), p_holm in zip(found, corrected, strict=True):
+        verdict = judge_cells(fixed, p_holm=p_holm, confidence=CONFIDENCE)
+        cells = [text[1], number(fixed.difference, 3, True), number(fixed.p), number(fixed.least)]
+        cells += [
+            f"*{verdict.word}*: {verdict.reason}",
+            f"{number(minibatch.difference, 3, True)}: {number(minibatch.p)}",
+        ]
+        yield f"| {text[0]} | {' | '.join(cells)} |"
 
 
-def _differences() -> Iterator[tuple[str, dict[int, float], dict[int, float]]]:
-    """Yield per choice of objectives and distance: its name, and the difference by seed of either estimator.
+def _by_cells() -> Iterator[tuple[tuple[str, str], Permuted, Permuted]]:
+    """Yield per choice of objectives and distance: its name and its cells, and the test by either estimator.
 
     Without a choice that has fewer than two conditions with all its runs.
     """
     for choice, objectives in CHOICES.items():
         tables = [_whole(every(name), objectives) for name in ESTIMATORS]
-        if len(tables[0][["data", "size"]].drop_duplicates()) < 2:
-            continue
-        for distance in DISTANCES:
-            fixed, minibatch = (differences(table, distance) for table in tables)
-            yield f"{CALLED[choice]}, {distance}", fixed, minibatch
+        conditions = len(tables[0][["data", "size"]].drop_duplicates())
+        for distance in DISTANCES if conditions > 1 else ():
+            fixed, minibatch = (by_cells(table, distance) for table in tables)
+            yield (f"{CALLED[choice]}, {distance}", f"{len(objectives)} × {conditions}"), fixed, minibatch
+
+
+def by_cells(table: pd.DataFrame, distance: str) -> Permuted:
+    """Return whether the objective explains more than the data condition, from the mean profiles of cells."""
+    runs = table.pivot_table(index=RUN, columns=PART, values="nats", fill_value=0.0)
+    cells = runs.groupby(level=["objective", "data", "size"]).mean()
+    conditions = [f"{data}, {size}" for _, data, size in cells.index]
+    objectives = cells.index.get_level_values("objective").tolist()
+    return first_over_second(DISTANCES[distance](cells.to_numpy()), objectives, conditions)
 
 
 def _whole(table: pd.DataFrame, objectives: tuple[str, ...] = ()) -> pd.DataFrame:
@@ -111,21 +123,3 @@ def _whole(table: pd.DataFrame, objectives: tuple[str, ...] = ()) -> pd.DataFram
     seeds = own.groupby(["data", "size", "objective"])["seed"].nunique().groupby(["data", "size"])
     whole = (seeds.min() == own["seed"].nunique()) & (seeds.size() >= len(objectives))
     return own.merge(whole[whole].index.to_frame(index=False), on=["data", "size"])
-
-
-def differences(table: pd.DataFrame, distance: str) -> dict[int, float]:
-    """Return seed → share of the objective minus share of the data condition, among the runs of the seed."""
-    runs = table.pivot_table(index=RUN, columns=PART, values="nats", fill_value=0.0)
-    found = {}
-    for seed, own in runs.groupby(level="seed"):
-        index = own.index.to_frame()
-        condition = index["data"] + ", " + index["size"].astype(str)
-        factors = {"objective": index["objective"].tolist(), "condition": condition.tolist()}
-        explained = sources(DISTANCES[distance](own.to_numpy()), factors, permutations=0)
-        by = {one.name: one.share for one in explained}
-        found[int(seed)] = by["objective"] - by["condition"]
-    return found
-
-
-def _chance(p: float) -> str:
-    return number(np.nan if p is None else p)

@@ -6,7 +6,7 @@ import dynamics_stored
 import numpy as np
 import pandas as pd
 from dynamics_agreement import damage_ranks, geometry_layers, held_differences
-from dynamics_claims import Shares, claims, claims_relative, likeness, of, shares
+from dynamics_claims import Shares, claims, claims_by_layer, claims_published, claims_relative, likeness, of, shares
 from dynamics_decides import conditions, decides, shares_of_variance, told
 from dynamics_hurting import claims_hurting, hurting, ranks
 from dynamics_stored import (
@@ -233,6 +233,8 @@ _TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
     "components": (("own",), components),
     "controls": (("own", "depth"), controls),
     "layers": (("own",), layers),
+    "claims_published": (("own",), claims_published),
+    "claims_by_layer": (("own",), claims_by_layer),
     "claims": (("own",), claims),
     "claims_relative": (("own",), claims_relative),
     "likeness": (("own", "depth"), likeness),

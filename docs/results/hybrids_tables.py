@@ -1,7 +1,6 @@
 """The tables of hybrids.md, from the runs that hybrids_runs.py stores in docs/results/hybrids/."""
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,12 @@ from dynamics_claims import bounds, verdict_cells
 from dynamics_stored import CONFIDENCE, Lines, head, interval, number
 
 from isoscope.statistics.paired import two_way_interval
+from isoscope.statistics.rank_agreement import rank_correlation
 from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED, called, predictors
 
 STORED = Path(__file__).parent / "hybrids"
+DIGITS = 5
+"""Decimals that are ranked: measures that a rotation does not change differ by rounding."""
 MARGIN = 1.0
 """BLEU that matters: .01 of its range."""
 STARTS = {
@@ -24,6 +26,20 @@ STARTS = {
     "other_seed": "MT encoder of another seed, rotated",
     "itself": "MT's own encoder",
 }
+KINDS = {
+    "rotated": ("procrustes", "procrustes-first", "other_seed", "itself"),
+    "linear map": ("ridge", "ridge-first"),
+    "trained": ("trained", "trained-first", "random", "random-first"),
+}
+"""Kind of alignment → its starts. Starts of several kinds differ in what was done to them, too."""
+UNMAPPED = {
+    "ridge": "identity",
+    "trained": "identity",
+    "ridge-first": "procrustes-first",
+    "trained-first": "procrustes-first",
+}
+"""Start → start of the same encoder and layer whose CKA and Procrustes, which no rotation changes, are known."""
+INVARIANT = ("cka", "procrustes")
 LAYERED = ("procrustes", "ridge", "trained", "random")
 TUNINGS = {"none": NOT_TUNED, "all": TUNED}
 FROZEN = {
@@ -98,21 +114,26 @@ def claims() -> Lines:
     """Yield differences of BLEU between starts, with verdicts; a claim says that the first is better."""
     yield from head("claim: BLEU", "difference", *VERDICT, left=2)
     rows = [(of, *claim) for of, some in CLAIMS.items() for claim in some]
-    found = judged([difference("hybrid", f"{first}-{of}", f"{second}-{of}") for of, _, first, second in rows])
+    found = judged([sides("hybrid", f"{first}-{of}", f"{second}-{of}") for of, _, first, second in rows])
     for (of, claim, first, second), cells in zip(rows, found, strict=True):
         yield f"| {claim}, {TUNINGS[of]} | {first} − {second} | {cells} |"
 
 
-def judged(values: Sequence[np.ndarray]) -> Lines:
-    """Yield the cells `VERDICT` of differences in shares of BLEU, each `[seeds, sentences]`; p by Holm over all."""
+def judged(pairs: Sequence[np.ndarray]) -> Lines:
+    """Yield the cells `VERDICT` of differences in shares of BLEU; p by Holm over all. BLEU of no translation is 0.
+
+    `pairs`: of each, both sides `[2, seeds, sentences]`.
+    """
+    values = [first - second for first, second in pairs]
     over = [two_way_interval(one, confidence=CONFIDENCE) for one in values]
-    verdicts = verdict_cells([list(one.mean(1)) for one in values], [MARGIN] * len(values), two_way=over)
+    above = [list(both.mean((1, 2))) for both in pairs]
+    verdicts = verdict_cells([list(one.mean(1)) for one in values], [MARGIN] * len(values), two_way=over, above=above)
     for two_way, (about, rest) in zip(over, verdicts, strict=True):
         yield " | ".join((*about, bounds(two_way), *rest))
 
 
-def difference(study: str, first: str, second: str) -> np.ndarray:
-    """Return the difference of two arms of a study in shares of BLEU, `[seeds, sentences]`, of the seeds of both.
+def sides(study: str, first: str, second: str) -> np.ndarray:
+    """Return the shares of BLEU of two arms of a study, `[2, seeds, sentences]`, of the seeds of both.
 
     An arm whose translations match too few n-grams for shares has its BLEU in place of each.
     """
@@ -124,8 +145,7 @@ def difference(study: str, first: str, second: str) -> np.ndarray:
         np.stack([np.nan_to_num(shares[f"{study}/{arm}/{seed}"], nan=scores[arm][seed]) for seed in seeds])
         for arm in arms
     ]
-    difference: np.ndarray = found[0] - found[1]
-    return difference
+    return np.stack(found)
 
 
 def few() -> Lines:
@@ -138,7 +158,7 @@ def few() -> Lines:
         else ("hybrid", "trained-none", "random-none")
         for of in rows
     }
-    verdicts = judged([difference(*one) for one in pairs.values()])
+    verdicts = judged([sides(*one) for one in pairs.values()])
     for (of, (study, *both)), verdict in zip(pairs.items(), verdicts, strict=True):
         aligned = "aligned_few" if of else "aligned"
         near_by = (
@@ -157,12 +177,66 @@ def frozen() -> Lines:
         yield f"| {what} | {len(found[0])} | {' | '.join(cell(one.values(), 1) for one in found)} |"
 
 
-def measures(when: str) -> Lines:
-    """Yield every measure of nearness of each start, before or after its alignment."""
+def measures() -> Lines:
+    """Yield every measure of nearness of each start after its alignment."""
     yield from head("start", *MEASURES.values())
     for start in STARTS:
-        cells = (cell(of_measure("aligned", when, f"alignment-{start}", name), 2) for name in MEASURES)
+        cells = (cell(of_measure("aligned", "after", f"alignment-{start}", name), 2) for name in MEASURES)
         yield f"| `{start}` | {' | '.join(cells)} |"
+
+
+def before(start: str, measure: str) -> list[float]:
+    """Return a measure by seed of an encoder before its alignment, without a map; empty where it was not measured.
+
+    The stored values were measured through the map that an alignment begins with. A rotation, scaling and shift does
+    not change the measures of `INVARIANT`, so these are known from starts of the same encoder that were only rotated.
+    """
+    known = UNMAPPED.get(start, start)
+    if measure not in INVARIANT or known.startswith("random"):
+        return []
+    return of_measure(
+        "aligned_layers" if known.endswith("first") else "aligned", "before", f"alignment-{known}", measure
+    )
+
+
+def kinds() -> Lines:
+    """Yield the starts by kind of alignment: nearness before it, and BLEU as aligned."""
+    yield from head("alignment", "start", "CKA, before", "Procrustes, before", "BLEU, as aligned", left=2)
+    bleu = _as_aligned()
+    for kind, members in KINDS.items():
+        for start in sorted(members, key=lambda one: np.mean([*bleu[one].values()])):
+            cells = [*(cell(before(start, name), 2) for name in INVARIANT), cell(bleu[start].values(), 1)]
+            yield f"| {kind} | `{start}` | {' | '.join(cells)} |"
+
+
+def _as_aligned() -> dict[str, dict[int, float]]:
+    """Return start → seed → BLEU without training on pairs, of starts of the encoder's last and first layer."""
+    found = {start: runs("hybrid", "bleu")[f"translation-{start}-none"] for start in STARTS}
+    first = {f"{start}-first": runs("hybrid_layers", "bleu")[f"translation-{start}_first-none"] for start in LAYERED}
+    return found | first
+
+
+def within_kinds() -> Lines:
+    """Yield Spearman's correlation of each measure with BLEU as aligned, over starts of one kind, and over all."""
+    bleu = {start: np.mean([*values.values()]) for start, values in _as_aligned().items()}
+    after = pd.concat([near("aligned", "after"), near("aligned_layers", "after")])
+    after = after.assign(start=after["arm"].map(called)).groupby(["measure", "start"])["value"].mean()
+
+    def shown(values: Mapping[str, float]) -> str:
+        if len(values) < 4:
+            return "–"
+        pairs = np.array([[value, bleu[start]] for start, value in values.items()]).round(DIGITS).T
+        return number(rank_correlation(*pairs).rho, 2)
+
+    columns = ("rotated (n 4), before", "rotated (n 4)", "trained (n 4)", "all kinds (n 11)")
+    yield from head("measure", *columns)
+    for name, title in MEASURES.items():
+        known = {start: np.mean(one) for start in KINDS["rotated"] if (one := before(start, name))}
+        groups = (
+            known,
+            *({start: after[name, start] for start in one} for one in (KINDS["rotated"], KINDS["trained"], bleu)),
+        )
+        yield f"| {title} | {' | '.join(map(shown, groups))} |"
 
 
 def predicted() -> Lines:
@@ -190,7 +264,7 @@ def _predictors(without: Sequence[str]) -> pd.DataFrame:
 
 def layers() -> Lines:
     """Yield alignments of the encoder's first layer beside those of its last: nearness, and BLEU as aligned."""
-    columns = ("R²", "CSLS", "CKA, before", "CKA", "BLEU, as aligned", "chrF, as aligned")
+    columns = ("R²", "CSLS", "CKA", "BLEU, as aligned", "chrF, as aligned")
     yield from head("start", "layer", "seeds", *columns, left=2)
     for start in LAYERED:
         for layer, aligned, hybrid, end in (
@@ -198,32 +272,10 @@ def layers() -> Lines:
             (2, "aligned", "hybrid", ""),
         ):
             arm = f"alignment-{start}{'-' * bool(end)}{end}"
-            found = [("after", "r2"), ("after", "retrieval_forward"), ("before", "cka"), ("after", "cka")]
-            cells = [cell(of_measure(aligned, when, arm, name), 2) for when, name in found]
+            cells = [cell(of_measure(aligned, "after", arm, name), 2) for name in ("r2", "retrieval_forward", "cka")]
             scores = [runs(hybrid, score)[f"translation-{start}{'_' * bool(end)}{end}-none"] for score in SCORES]
             cells += [cell(one.values(), 1) for one in scores]
             yield f"| `{start}` | {layer} | {len(scores[0])} | {' | '.join(cells)} |"
-
-
-def predicted_over_layers() -> Lines:
-    """Yield Spearman's correlation of each measure with BLEU as aligned, over starts and layers of the encoder."""
-    bleu = {start: runs("hybrid", "bleu")[f"translation-{start}-none"] for start in STARTS}
-    bleu |= {f"{start}-first": runs("hybrid_layers", "bleu")[f"translation-{start}_first-none"] for start in LAYERED}
-    rows = [
-        {"start": start, "training": NOT_TUNED, "score": "bleu", "seed": seed, "value": value}
-        for start, values in bleu.items()
-        for seed, value in values.items()
-    ]
-    tables = []
-    for when in ("before", "after"):
-        both = pd.concat([near("aligned", when), near("aligned_layers", when)])
-        both = both[both["measure"].isin(MEASURES)].assign(when="after", start=lambda rows: rows["arm"].map(called))
-        tables.append(predictors(both, pd.DataFrame(rows)).set_index("measure"))
-    yield from head("measure", "before the alignment", "after")
-    for name, title in MEASURES.items():
-        found = (table.loc[name] for table in tables)
-        cells = (f"{number(row['rho'], 2)} (p {number(row['p_holm'], 2)}, n {row['n']:.0f})" for row in found)
-        yield f"| {title} | {' | '.join(cells)} |"
 
 
 def rotations() -> Lines:
@@ -254,11 +306,11 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "hybrids/claims": claims,
     "hybrids/few": few,
     "hybrids/frozen": frozen,
-    "hybrids/before": partial(measures, "before"),
-    "hybrids/after": partial(measures, "after"),
+    "hybrids/after": measures,
+    "hybrids/kinds": kinds,
+    "hybrids/within_kinds": within_kinds,
     "hybrids/predictors": predicted,
     "hybrids/layers": layers,
-    "hybrids/predictors_layers": predicted_over_layers,
     "hybrids/rotations": rotations,
     "hybrids/texts": texts,
 }

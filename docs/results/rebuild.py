@@ -39,6 +39,8 @@ from isoscope.studies.fusion.remedies import CALLED, ORDER
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 CONFIDENCE, POWER, MARGIN = 0.95, 0.8, 0.01
+CHANCE = {"fusion": 912 / 1821, "pretrained": 912 / 1821, "remedies": 0.5, "remedies/own": 912 / 1821, "embedded": 0.5}
+"""Page (or training of a page) → share of the larger class in its test split: SST-2, or balanced generated text."""
 BLOCK = re.compile(r"(<!-- table: (?P<name>\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 Lines = Iterator[str]
 
@@ -71,6 +73,12 @@ def pair(test: dict[str, dict[int, float]], arm: str, reference: str) -> tuple[P
     return paired_t(
         [test[arm][seed] - test[reference][seed] for seed in seeds], confidence=CONFIDENCE, scale=scale
     ), seeds
+
+
+def above_chance(name: str, means: Sequence[float]) -> list[float]:
+    """Return by how much mean test accuracies of a training are above its `CHANCE`."""
+    chance = CHANCE.get(name, CHANCE[name.partition("/")[0]])
+    return [mean - chance for mean in means]
 
 
 def short(value: float, signed: bool = False) -> str:
@@ -148,7 +156,7 @@ def differences(name: str, pairs: Sequence[tuple[str, str, str]]) -> Lines:
     tests = sum(paired.p is not None for paired, _ in found)
     columns = ("difference of test accuracy", "seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)")
     yield from head(*columns, "detectable", "verdict", right=(1, 2, 5, 6))
-    for (title, *_), (paired, two_way), p in zip(pairs, found, corrected, strict=True):
+    for (title, arm, reference), (paired, two_way), p in zip(pairs, found, corrected, strict=True):
         detectable = None
         if paired.interval and paired.sd:
             effect = minimum_detectable_effect(paired.n, confidence=CONFIDENCE, power=POWER, tests=tests)
@@ -160,6 +168,7 @@ def differences(name: str, pairs: Sequence[tuple[str, str, str]]) -> Lines:
             detectable=detectable,
             confidence=CONFIDENCE,
             margin=MARGIN,
+            above=above_chance(name, [np.mean(list(test[one].values())) for one in (arm, reference)]),
         )
         yield finding(title, paired, two_way, p, detectable, verdict)
 
@@ -210,7 +219,8 @@ def causes(name: str) -> Lines:
     shares = {at: np.mean([[items[f"{arm}/{seed}"] for seed in seeds] for arm in of[at]], axis=0) for at in ORDER}
     columns = ("effect on test accuracy", "seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)")
     yield from head(*columns, "detectable", "verdict", right=(1, 2, 5, 6))
-    for one in effects(scores, shares, confidence=CONFIDENCE, power=POWER, margin=MARGIN):
+    above = {at: above_chance(name, [scores[at].mean()])[0] for at in ORDER}
+    for one in effects(scores, shares, confidence=CONFIDENCE, power=POWER, margin=MARGIN, above=above):
         yield finding(CALLED[one.name], *one[1:])
 
 

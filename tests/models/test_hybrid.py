@@ -15,6 +15,7 @@ from isoscope.models import language
 from isoscope.models.blocks import blocks
 from isoscope.models.encoder import load_encoder
 from isoscope.models.hybrid import FusionBertHybrid, MappedBertModel, hybrid, shorten
+from isoscope.objectives.alignment import compared
 
 ROOT = Path(__file__).parents[2]
 SPECIALS = language.Specials(0, 1, 2)
@@ -55,6 +56,26 @@ def test_a_models_own_encoder_and_the_identity_give_its_own_translations(text: A
     assert torch.equal(translated(own, text, beams), translated(joined, text, beams))
     given = text | {"decoder_input_ids": text["input_ids"]}
     assert torch.equal(own(**given).logits, joined(**given).logits)
+
+
+@pytest.mark.parametrize("width", [16, 24])
+def test_without_its_map_an_encoder_has_the_states_that_it_had_before(text: Any, width: int) -> None:
+    encoder, draw = reads(width), np.random.default_rng(0)
+    states = encoder(**text).last_hidden_state
+    for scale in (0.0, 1.0):
+        joined = hybrid(encoder, translates(), scale * draw.normal(size=(width, 16)), scale * draw.normal(size=16))
+        assert torch.equal(joined.encoder.unmapped(**text).last_hidden_state, states)
+        assert joined.encoder(**text).last_hidden_state.shape == (*states.shape[:2], 16)
+
+
+def test_spaces_of_unequal_width_have_no_distances() -> None:
+    points = np.random.default_rng(0).normal(size=(60, 8))
+    equal, wider = compared(points, points), compared(np.hstack([points, points]), points)
+    assert equal["r2"] == equal["retrieval_forward"] == 1.0
+    assert equal.keys() - wider.keys() == {
+        *("error", "r2", "retrieval_forward", "retrieval_back", "cosine_forward", "cosine_back")
+    }
+    assert wider["cka"] == pytest.approx(1.0)
 
 
 def test_the_encoder_does_not_see_padding_in_generation(text: Any) -> None:

@@ -76,3 +76,21 @@ def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
     (found,) = confirmation(["validation/accuracy"], *arms(tmp_path, 0.1, seeds=2), **OPTIONS)
     assert found["low"] is found["p"] is found["detectable"] is None
     assert found["verdict"] == "under-powered"
+
+
+@pytest.mark.parametrize("figure", ["accuracy", "f1", "matthews", "loss"])
+def test_a_trial_and_a_default_at_chance_have_no_verdict(tmp_path: Path, figure: str) -> None:
+    """Both predict the class that is the larger in a test split of 220 and 180, at every seed."""
+    label = np.repeat([0, 1], [180, 220])
+    file = tmp_path / "constant.parquet"
+    logit = float(np.log(220 / 180))
+    table = pd.DataFrame({"row": range(ITEMS), "label": label, "predicted": 1, "logit_0": 0.0, "logit_1": logit})
+    table.to_parquet(file)
+    share = 220 / 400
+    entropy = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+    metrics = {"test/accuracy": share, "test/f1": 2 * share / (1 + share), "test/matthews": 0.0, "test/loss": entropy}
+    (found,) = confirmation([f"validation/{figure}"], [Fresh(metrics, file)] * 3, [Fresh(metrics, file)] * 3, **OPTIONS)
+    assert (found["verdict"], found["difference"]) == ("no verdict", 0.0)
+    better = {name: value + (-0.2 if name == "test/loss" else 0.2) for name, value in metrics.items()}
+    (found,) = confirmation([f"validation/{figure}"], [Fresh(metrics, file)] * 3, [Fresh(better, file)] * 3, **OPTIONS)
+    assert found["verdict"] == "under-powered", "the same difference at every seed, but no longer at chance"

@@ -119,10 +119,25 @@ def test_alignment_trains_the_encoder_and_not_the_decoder(made: Made) -> None:
 
 def test_fitted_maps_come_nearer_in_their_order(made: Made) -> None:
     error = {
-        name: aligned(made.trained("aligned", f"alignment-{name}"))["before"]["error"]
+        name: aligned(made.trained("aligned", f"alignment-{name}"))["after"]["error"]
         for name in ("identity", "procrustes", "ridge")
     }
     assert error["ridge"] < error["procrustes"] < error["identity"]
+
+
+def test_before_is_measured_without_the_map_whatever_the_alignment_does(made: Made) -> None:
+    """Four alignments of one encoder: nothing, a rotation, a linear map, training. Before them, all are the same."""
+    found = {
+        name: aligned(made.trained("aligned", f"alignment-{name}"))
+        for name in ("identity", "procrustes", "ridge", "trained")
+    }
+    before = found["identity"]["before"]
+    assert {name: one["before"] for name, one in found.items()} == dict.fromkeys(found, before)
+    assert before == found["identity"]["after"], "the identity moves nothing"
+    assert found["procrustes"]["after"]["cka"] == pytest.approx(before["cka"]), "no rotation changes it"
+    assert len({one["after"]["error"] for one in found.values()}) == 4
+    other = aligned(made.trained("aligned", "alignment-random"))["before"]
+    assert other["cka"] != pytest.approx(before["cka"]), "another encoder"
 
 
 def test_next_is_the_next_seed_of_the_other_study(made: Made) -> None:

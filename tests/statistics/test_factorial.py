@@ -90,3 +90,22 @@ def test_a_missing_combination_is_an_error() -> None:
     del scores[True, False]
     with pytest.raises(KeyError):
         effects(scores, None, **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "low, none",
+    [
+        ([(False, False), (True, False)], ["first", "interaction"]),
+        ([(False, False), (False, True)], ["second", "interaction"]),
+        ([(False, False)], []),
+        (ALL, ["first", "second", "interaction"]),
+    ],
+    ids=["first at chance without the second", "second at chance without the first", "one cell", "all"],
+)
+def test_an_effect_that_subtracts_two_at_chance_has_no_verdict(low: list[Levels], none: list[str]) -> None:
+    scores = planted(0.2, 0.2, 0.1)
+    shares = {at: np.repeat(values[:, None], 40, axis=1) for at, values in scores.items()}
+    above = {at: 0.0 if at in low else 0.3 for at in ALL}
+    found = effects(scores, shares, **OPTIONS, above=above)
+    assert [one.name for one in found if one.verdict.word == "no verdict"] == none
+    assert {one.verdict.word for one in effects(scores, shares, **OPTIONS)} == {"holds"}

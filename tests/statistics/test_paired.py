@@ -1,5 +1,6 @@
 """Paired t, detectable effects, Holm, two-way intervals and verdicts, against closed forms and peers."""
 
+import math
 from itertools import combinations
 from typing import Any
 
@@ -288,3 +289,34 @@ def test_the_pairs_needed_are_the_fewest(effect: float, tests: int) -> None:
 
 def test_too_small_an_effect_needs_more_pairs_than_are_counted() -> None:
     assert pairs_needed(0.01, tests=1, confidence=0.95, power=0.8) is None
+
+
+CONSTANT = Paired(3, 0.0, 0.0, Interval(0.0, 0.0), 1.0)
+"""Two arms that predict the same class at every seed."""
+
+
+@pytest.mark.parametrize("paired, p", [(CONSTANT, 1.0), (STRONG, 0.001), (WEAK, 0.5)], ids=["equal", "apart", "open"])
+@pytest.mark.parametrize("above", [(0.0, 0.0), (-0.2, 0.01), (0.01, 0.0)])
+def test_arms_that_beat_no_constant_prediction_have_no_verdict(
+    paired: Paired, p: float, above: tuple[float, float]
+) -> None:
+    interval = paired.interval
+    verdict = judge(paired, interval, p_holm=p, detectable=0.02, confidence=0.95, margin=0.01, above=above)
+    assert verdict == ("no verdict", "neither is more than 0.01 above chance")
+
+
+@pytest.mark.parametrize("above", [(0.4, 0.0), (0.0, 0.011), (0.4, 0.4)])
+def test_one_arm_that_beats_a_constant_prediction_is_enough_for_a_verdict(above: tuple[float, float]) -> None:
+    options = {"detectable": 0.02, "confidence": 0.95, "margin": 0.01, "above": above}
+    assert judge(CONSTANT, CONSTANT.interval, p_holm=1.0, **options).word == "does not"
+    assert judge(STRONG, STRONG.interval, p_holm=0.001, **options).word == "holds"
+
+
+def test_a_score_that_is_no_number_beats_nothing() -> None:
+    options = {"detectable": None, "confidence": 0.95, "margin": 0.01, "above": (math.nan, 0.0)}
+    assert judge(CONSTANT, CONSTANT.interval, p_holm=1.0, **options).word == "no verdict"
+
+
+def test_too_few_seeds_are_named_before_chance() -> None:
+    options = {"p_holm": None, "detectable": None, "confidence": 0.95, "margin": 0.01, "above": (0.0, 0.0)}
+    assert judge(Paired(2, 0.0, 0.0, None, None), None, **options).word == "under-powered"

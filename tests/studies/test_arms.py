@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from finished_runs import labels_of, write_metrics, write_run
 from isoscope.errors import InputError
 from isoscope.outputs import Output, Trained, read_output, read_predictions
 from isoscope.studies.arms import ArmRow, compare_arms, results
+from isoscope.studies.constant_prediction import above_of_text
 from isoscope.studies.results import Result
 
 BASELINES = {
@@ -74,6 +76,60 @@ def test_an_arm_equal_to_the_last_item_does_not_differ(tmp_path: Path) -> None:
     assert row.paired == (3, 0.0, 0.0, (0.0, 0.0), 1.0)
     assert (row.two_way, row.detectable) == ((0.0, 0.0), None)
     assert row.verdict == ("does not", "both intervals lie within ± 0.02")
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), ("a", "b", "c", "d")])
+@pytest.mark.parametrize("other", [0, 1], ids=["the same class", "another class"])
+def test_arms_that_predict_one_class_have_no_verdict(tmp_path: Path, classes: tuple[str, ...], other: int) -> None:
+    """They differ by exactly 0, or by the difference of two classes' sizes; neither says anything about the arms."""
+    label = labels_of(302, len(classes))
+    shown = {"additive": 1, "fft": other}
+    folders = [
+        write_run(tmp_path, arm, seed, right=label == one, predicted=np.full(302, one), items=302, labels=classes)
+        for arm, one in shown.items()
+        for seed in range(3)
+    ]
+    for metric in ("accuracy", "f1", "matthews"):
+        found = only(run_compare(folders), "fft", metric).verdict
+        assert found == ("no verdict", "neither is more than 0.02 above chance"), metric
+
+
+def test_an_arm_that_learned_is_compared_with_an_arm_that_did_not(tmp_path: Path) -> None:
+    label = labels_of(300, 2)
+    ease = [np.random.default_rng(seed).random(300) < 0.9 for seed in range(5)]
+    folders = [write_run(tmp_path, "constant", seed, right=label == 0, items=300) for seed in range(5)]
+    folders += [write_run(tmp_path, "learned", seed, right=ease[seed], items=300) for seed in range(5)]
+    assert only(run_compare(folders), "learned").verdict == ("holds", "over seeds and test items")
+
+
+@pytest.mark.parametrize(
+    "metric, near, far",
+    [("loss", 6.995, 5.0), ("bleu", 0.4, 12.0)],
+    ids=["a language model at unigrams", "a translation model that does not translate"],
+)
+@pytest.mark.parametrize("kind", ["causal", "translation"])
+def test_models_of_text_that_learned_nothing_have_no_verdict(metric: str, near: float, far: float, kind: str) -> None:
+    manifest = {"columns": ["source", "target"], "baselines": {"unigram": {"test": {"target": {"loss": 7.0}}}}}
+
+    def verdict(value: float) -> str:
+        runs = {
+            arm: {
+                seed: compared_text(arm, seed, kind, {metric: value + 0.0001 * seed * (arm == "b")}, manifest)
+                for seed in range(3)
+            }
+            for arm in "ab"
+        }
+        found = only(compare_arms(runs, {}, confidence=0.95, power=0.8, margin=0.01), "b", metric).verdict
+        assert found is not None
+        return found.word
+
+    assert verdict(near) == "no verdict"
+    assert verdict(far) != "no verdict"
+
+
+def compared_text(arm: str, seed: int, kind: str, scores: dict[str, float], manifest: dict[str, Any]) -> Result:
+    output = Output(Path(), Trained("s", arm, seed, "t", "d", "c", {}, {}), (), kind, {"objective": {"kind": kind}})
+    return Result(output, scores, {}, np.arange(3), above_of_text(output, scores, manifest))
 
 
 def test_the_first_arm_given_is_the_reference(tmp_path: Path) -> None:

@@ -56,6 +56,16 @@ def scores(label: ArrayLike, predicted: ArrayLike, classes: int) -> dict[str, fl
     return {name: score(counts) for name, score in SCORES.items()}
 
 
+def constant_scores(label: ArrayLike, classes: int) -> dict[str, float]:
+    """Return the best score of `SCORES` that the prediction of one class for every item reaches.
+
+    Accuracy: the share of the largest class. F1 of two classes: that of always the second class. Matthews: 0.
+    """
+    label = np.asarray(label, dtype=np.int64)
+    constant = [confusion_matrix(label, np.full(len(label), one), classes) for one in range(classes)]
+    return {name: max(map(score, constant)) for name, score in SCORES.items()}
+
+
 def pseudo_values(score: Score, label: ArrayLike, predicted: ArrayLike, classes: int) -> NDArray[np.float64]:
     """Jackknife pseudo-values `[N]` of a score: −(N − 1)·score(all but item i), shifted so that they average to it.
 

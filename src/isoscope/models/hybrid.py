@@ -50,6 +50,10 @@ class MappedBertModel(FusionBertModel):
         output.last_hidden_state = self.map(output.last_hidden_state)
         return output
 
+    def unmapped(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        """Return the encoder's output without the map: the last hidden state, `[B, T, hidden_size]`."""
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask)
+
 
 class HybridConfig(FusionTranslationConfig):
     """Configurations of the encoder with its map, and of the decoder."""

@@ -106,19 +106,27 @@ class Alignment(Planned):
         return Forward(loss, tally, points, {"loss": by_row.detach().double()} if columns else {})
 
     def finish(self, model: Any, scored: Scored, folder: Path) -> dict[str, float]:
-        """Write alignment.json: `compared` of the start and of the model with the target; return that of the model."""
+        """Write alignment.json: `compared` with the target, before and after the alignment; return it of after.
+
+        Before: the start's encoder without its map, because a fitted map is a part of the alignment.
+        """
         rows = np.arange(min(self.size(scored.split), ITEMS))
         target = self.states(self.target, scored.split, rows)
-        found = {
-            when: compared(self.states(one, scored.split, rows), target)
-            for when, one in (("before", self.start), ("after", model.encoder))
+        states = {
+            "before": self.states(self.start, scored.split, rows, mapped=False),
+            "after": self.states(model.encoder, scored.split, rows),
         }
+        found = {when: compared(points, target) for when, points in states.items()}
         write_text(folder / "alignment.json", json.dumps(found, indent=1) + "\n", "table")
         return {name: value for name, value in found["after"].items() if name not in ("n", "components", "error")}
 
     @torch.inference_mode()
-    def states(self, encoder: Any, split: str, rows: Indices) -> Numbers:
-        """Return an encoder's last states of a token of each row, `[n, d]`: a text token, the same for every model."""
+    def states(self, encoder: Any, split: str, rows: Indices, *, mapped: bool = True) -> Numbers:
+        """Return an encoder's last states of a token of each row, `[n, d]`: a text token, the same for every model.
+
+        `mapped`: through a hybrid's map; else those that the map reads.
+        """
+        read = encoder if mapped else encoder.unmapped
         was_training = encoder.training
         encoder.eval()
         device = next(encoder.parameters()).device
@@ -126,7 +134,7 @@ class Alignment(Planned):
         found = {}
         for part in self.plan(split, None, rows):
             batch = {name: torch.from_numpy(one).to(device) for name, one in self.batch(split, part, None).items()}
-            output = encoder(**batch).last_hidden_state.double().cpu().numpy()
+            output = read(**batch).last_hidden_state.double().cpu().numpy()
             for row, states in zip(part.tolist(), output, strict=True):
                 inside = max(int(self.lengths[split][row]) - 2, 1)
                 found[row] = states[min(1 + int(draws[row] * inside), len(states) - 1)]
@@ -140,23 +148,32 @@ def compared(found: Numbers, target: Numbers) -> dict[str, float]:
     - `error`: squared distance per item and dimension. `r2`: 1 − squared error / variance, mean over the dimensions.
     - `retrieval_*`, `cosine_*`: share of items whose own target is the nearest, by CSLS and by cosine; chance 1/n.
     - `cka`, `procrustes`, `rsa`, `neighbours` (10), and `pwcca` over the first `components` of both spaces.
+
+    Spaces of unequal width have only the measures of the last line.
     """
     n, components = len(found), max(1, len(found) // (2 * PER_DIMENSION))
-    by_csls, by_cosine = retrieval(found, target), retrieval(found, target, neighbours=None)
     return {
         "n": n,
-        "error": error(found, target),
-        "r2": float(np.nanmean(r2_by_dimension(found, target))),
-        "retrieval_forward": by_csls.forward,
-        "retrieval_back": by_csls.back,
-        "cosine_forward": by_cosine.forward,
-        "cosine_back": by_cosine.back,
+        **(distances(found, target) if found.shape == target.shape else {}),
         "cka": CKA().score(found, target),
         "procrustes": Procrustes().score(found, target),
         "rsa": RSA().score(found, target),
         "neighbours": Neighbours(k=min(10, n - 2)).score(found, target),
         "pwcca": PWCCA(components=components, few=True).score(found, target),
         "components": components,
+    }
+
+
+def distances(found: Numbers, target: Numbers) -> dict[str, float]:
+    """Return the measures of `compared` that need spaces of one width."""
+    by_csls, by_cosine = retrieval(found, target), retrieval(found, target, neighbours=None)
+    return {
+        "error": error(found, target),
+        "r2": float(np.nanmean(r2_by_dimension(found, target))),
+        "retrieval_forward": by_csls.forward,
+        "retrieval_back": by_csls.back,
+        "cosine_forward": by_cosine.forward,
+        "cosine_back": by_cosine.back,
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from isoscope.report import numbers
 from isoscope.report.sentences import sentence
-from isoscope.statistics.paired import FEWEST_SEEDS, MOST_PAIRS, pairs_needed
+from isoscope.statistics.paired import FEWEST_SEEDS, MOST_PAIRS, NO_VERDICT, pairs_needed
 from isoscope.studies.arms import ArmRow, in_units
 from isoscope.studies.findings import Difference
 from isoscope.studies.tables import Tables
@@ -15,7 +15,7 @@ SHOWN = 3
 """Findings per study on the first screen."""
 LOWER = ("loss", "error", "moved")
 """Metrics of which less is better."""
-ORDER = ("holds", "does not", "under-powered")
+ORDER = ("holds", "does not", "under-powered", NO_VERDICT)
 
 
 def overview(tables: Tables) -> dict[str, Any]:
@@ -87,11 +87,11 @@ def _answer(judged: list[ArmRow], arms: list[ArmRow], among: Collection[str]) ->
     references = [row.arm for row in arms if row.kind == "reference"]
     if len(references) != 1 or not judged or all(map(few, judged)):
         return ""
-    said: dict[str, list[str]] = {"better": [], "worse": [], "no difference": [], "not decided": []}
+    said: dict[str, list[str]] = {"better": [], "worse": [], "no difference": [], "not decided": [], NO_VERDICT: []}
     for row in judged:
         assert row.verdict is not None
         better = ((row.difference or 0.0) > 0) != (row.metric in LOWER)
-        way = {"holds": "better" if better else "worse", "does not": "no difference"}
+        way = {"holds": "better" if better else "worse", "does not": "no difference", NO_VERDICT: NO_VERDICT}
         said[way.get(row.verdict.word, "not decided")].append(row.arm)
     found = ". ".join(f"{way.capitalize()}: {', '.join(named)}" for way, named in said.items() if named)
     return f"{title(judged[0].metric, among)}, compared with {references[0]}. {found}."

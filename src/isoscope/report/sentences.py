@@ -6,7 +6,7 @@ from typing import Any
 
 from isoscope.report import numbers
 from isoscope.report.drawing import Drawing
-from isoscope.statistics.paired import Interval
+from isoscope.statistics.paired import NO_VERDICT, Interval
 from isoscope.studies.findings import Finding, Untested
 from isoscope.titles import title
 
@@ -19,7 +19,7 @@ def sentence(found: Finding) -> dict[str, str]:
     if isinstance(found, Untested):
         return {"word": "", "text": _values(found)}
     way = "higher" if (found.difference or 0.0) > 0 else "lower"
-    said = {"holds": way, "does not": "no difference"}.get(found.verdict.word, "not decided")
+    said = {"holds": way, "does not": "no difference", NO_VERDICT: NO_VERDICT}.get(found.verdict.word, "not decided")
     number = "no common seed" if found.difference is None else numbers.signed(found.difference)
     bounds = f" {numbers.interval(found.interval)}" if found.interval else ""
     pairs = numbers.count(found.pairs, "paired seed")

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from scipy import stats
 
-from isoscope.metrics.matrix_scores import SCORES, pseudo_values
+from isoscope.metrics.matrix_scores import SCORES, constant_scores, pseudo_values
 from isoscope.statistics.paired import in_family, judge, paired_t, two_way_interval
 
 ITEMWISE = frozenset(f"test/{name}" for name in (*SCORES, "loss"))
@@ -47,7 +48,9 @@ def confirmation(
         arms = [np.stack([_items(one, judged) for one in arm]) for arm in (default, chosen)] if known else []
         two_way = two_way_interval(arms[1] - arms[0], confidence=confidence) if known else None
         ((p, detectable),) = in_family([paired], confidence=confidence, power=power)
-        verdict = judge(paired, two_way, p_holm=p, detectable=detectable, confidence=confidence, margin=margin)
+        options: dict[str, Any] = {"p_holm": p, "detectable": detectable, "confidence": confidence, "margin": margin}
+        above = _above(judged, pairs.mean(axis=1), default[0]) if known else ()
+        verdict = judge(paired, two_way, **options, above=above)
         interval = two_way or paired.interval
         yield {
             "figure": figure,
@@ -72,6 +75,20 @@ def _on_test(figure: str, metrics: Mapping[str, float]) -> str:
     """Return the test-split metric for a validation metric; the metric itself if there is none."""
     name = figure.removeprefix(VALIDATION)
     return next((one for one in (f"{TEST}{name}", f"{WHOLE_CLOUD}{name}") if one in metrics), figure)
+
+
+def _above(judged: str, means: NDArray[np.float64], run: Fresh) -> tuple[float, ...]:
+    """Return by how much the means of a metric of `ITEMWISE` are better than a constant prediction on the test rows.
+
+    The least loss without reading a text is the entropy of the labels.
+    """
+    table = pq.read_table(run.predictions).to_pandas()
+    label, classes = table["label"].to_numpy(), sum(column.startswith("logit_") for column in table)
+    name = judged.removeprefix(TEST)
+    if name == "loss":
+        return tuple(float(stats.entropy(np.bincount(label)) - mean) for mean in means)
+    constant = constant_scores(label, classes)[name]
+    return tuple(float(mean - constant) for mean in means)
 
 
 def _items(run: Fresh, judged: str) -> NDArray[np.float64]:

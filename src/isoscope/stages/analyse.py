@@ -35,7 +35,8 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
         options = analysis.model_dump(include={"confidence", "power", "margin"})
         items = int(manifest["splits"]["test"]["rows"])
         more = partial(registry.added_tables, manifest=manifest)
-        made = tables(name, [*outputs], baselines_on_test(manifest), items=items, more=more, **options)
+        options |= {"items": items, "manifest": manifest, "more": more}
+        made = tables(name, [*outputs], baselines_on_test(manifest), **options)
         run.inputs.check()
         write_tables(target, made)
         with replacing(project.folder / paths.analysed(name) / paths.RESULTS, "table") as drawn:

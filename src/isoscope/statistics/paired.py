@@ -176,6 +176,10 @@ def two_way_interval(differences: NDArray[np.float64], *, confidence: float) -> 
     return Interval(float(mean - half), float(mean + half))
 
 
+NO_VERDICT = "no verdict"
+"""The verdict's word where the numbers cannot speak about the difference."""
+
+
 class Verdict(NamedTuple):
     """The verdict and a short reason."""
 
@@ -192,13 +196,18 @@ def judge(
     confidence: float,
     margin: float,
     items: bool = True,
+    above: Sequence[float] = (),
 ) -> Verdict:
     """Return the verdict on "this arm differs from the reference"; `paired` is None if the arms share no seed.
 
     - *holds*: p after Holm is below 1 − `confidence`, and the two-way interval excludes 0.
     - *does not*: both intervals lie within ± `margin`, the smallest difference that matters.
     - *under-powered*: neither, or fewer than 3 pairs.
+    - *no verdict*: neither side beats a constant prediction by more than `margin`. Two models that predict the same
+      class for every item differ by exactly 0, which says nothing about what was changed between them.
 
+    `above`: by how much the mean of each compared side is better than the best constant prediction of the metric
+    (accuracy: the share of the largest class); empty for a number that has none, such as a share of parameters.
     `items`: whether the number is a mean over test items; if not, such as a count of updates, only seeds are a sample,
     and there is no two-way interval. `detectable`: the minimum detectable effect of Holm's first step over the same
     family. (*artefact of …* needs a control arm and is assigned by a person.)
@@ -206,6 +215,8 @@ def judge(
     pairs = paired.n if paired else 0
     if paired is None or pairs < FEWEST_SEEDS:
         return Verdict("under-powered", f"{pairs} paired seed{'s' * (pairs != 1)}: no interval below {FEWEST_SEEDS}")
+    if above and not any(one > margin for one in above):
+        return Verdict(NO_VERDICT, f"neither is more than {margin:g} above chance")
     if paired.interval is None or p_holm is None:
         return Verdict("under-powered", "no test: the same difference at every seed, or no number at one")
     whole = two_way if items else paired.interval

@@ -1,8 +1,9 @@
 """Compare a study's arms with its reference arm, over seeds and over test items."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +58,8 @@ class ArmRow(NamedTuple):
     tests: int = 0
     """Number of tests in that family."""
     verdict: Verdict | None = None
+    above: tuple[float, ...] = ()
+    """By how much this arm and the reference are better than a constant prediction, if that is known."""
 
     @property
     def family(self) -> str:
@@ -75,14 +78,15 @@ class StudyRuns(NamedTuple):
     manifest: Mapping[str, Any]
 
 
-def results(outputs: Iterable[Output], items: int = 0) -> Arms:
-    """Return the results of finished runs by arm and seed; `items`: number of test items of runs without predictions.
+def results(outputs: Iterable[Output], items: int = 0, manifest: Mapping[str, Any] = MappingProxyType({})) -> Arms:
+    """Return the results of finished runs by arm and seed.
 
+    `items`: number of test items of runs without predictions. `manifest`: of the task, for what its runs have to beat.
     Raises `InputError` if predictions contradict the recorded scores, or if runs were tested on different rows.
     """
     arms: dict[str, dict[int, Result]] = {}
     for output in outputs:
-        arms.setdefault(output.run.arm, {})[output.run.seed] = result(output, items)
+        arms.setdefault(output.run.arm, {})[output.run.seed] = result(output, items, manifest)
     runs = [run for seeds in arms.values() for run in seeds.values()]
     for first, run in pairwise(runs):  # differences between runs with other test items are meaningless
         if run.output.run.task != first.output.run.task or not np.array_equal(run.items, first.items):
@@ -111,7 +115,8 @@ def compare_arms(arms: Arms, baselines: Baselines, *, confidence: float, power: 
             row = row._replace(p_holm=p, tests=0 if p is None else tests, detectable=least)
             limit = in_units(margin, metric)
             found, whole = row.paired, row.two_way
-            verdict = judge(found, whole, p_holm=p, detectable=least, confidence=confidence, margin=limit)
+            options: dict[str, Any] = {"p_holm": p, "detectable": least, "confidence": confidence, "margin": limit}
+            verdict = judge(found, whole, **options, above=row.above)
             rows.append(row._replace(verdict=verdict) if row.kind == "arm" else row)
     return rows
 
@@ -165,9 +170,17 @@ def _against_first(arms: Arms, metric: str, *, confidence: float) -> Iterator[Ar
                 difference=test.mean,
                 paired_seeds=both,
                 paired=test,
+                above=above_constant(metric, [run for run, _ in pairs], [other for _, other in pairs]),
                 two_way=two_way_interval(np.stack(by_item), confidence=confidence) if by_item else None,
             )
         yield row
+
+
+def above_constant(metric: str, *sides: Sequence[Result]) -> tuple[float, ...]:
+    """Return by how much the mean of each side's runs is better than a constant prediction; empty if not known."""
+    if not all(metric in run.above for side in sides for run in side):
+        return ()
+    return tuple(float(np.mean([run.above[metric] for run in side])) for side in sides)
 
 
 def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> ArmRow:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from isoscope.errors import InputError
-from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, pseudo_values, scores
+from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, constant_scores, pseudo_values, scores
 from isoscope.outputs import TRANSLATIONS, Output, read_predictions
 from isoscope.runs.restored import read_metrics
+from isoscope.studies.constant_prediction import above_of_text
 
 NAMES = {
     "tfidf_unigrams": "TF-IDF, unigrams",
@@ -33,10 +35,12 @@ class Result(NamedTuple):
     """Metric → each test item's share of the score; only metrics that have shares."""
     items: NDArray[np.int64]
     """Identity of the test items: runs are comparable if it is equal."""
+    above: Mapping[str, float] = MappingProxyType({})
+    """Metric → by how much the score is better than the best prediction that reads no input; without other metrics."""
 
 
-def result(output: Output, items: int) -> Result:
-    """Return a run's scores on the test split.
+def result(output: Output, items: int, manifest: Mapping[str, Any]) -> Result:
+    """Return a run's scores on the test split; `manifest`: of its task, for what a language model has to beat.
 
     - A classifier: its predictions' scores, each item's share of them, and the true classes.
     - Another objective: the recorded metrics of a test split of `items` items; only BLEU has shares by item, if the
@@ -50,7 +54,8 @@ def result(output: Output, items: int) -> Result:
     if output.objective != "classification":
         if not recorded:
             raise InputError(f"{output.folder}: metrics.jsonl holds no metric of the test split; train this run again")
-        return Result(output, recorded, _shares(output, items), np.arange(items))
+        above = above_of_text(output, recorded, manifest)
+        return Result(output, recorded, _shares(output, items), np.arange(items), above)
     table = read_predictions(output)
     label, predicted = (table[column].to_numpy(dtype=np.int64) for column in ("label", "predicted"))
     known = scores(label, predicted, len(output.labels))
@@ -63,7 +68,8 @@ def result(output: Output, items: int) -> Result:
                 "predictions; train this run again"
             )
     shares = {name: pseudo_values(SCORES[name], label, predicted, len(output.labels)) for name in known}
-    return Result(output, known, shares, label)
+    constant = constant_scores(label, len(output.labels))
+    return Result(output, known, shares, label, {name: known[name] - constant[name] for name in known})
 
 
 def _shares(output: Output, items: int) -> dict[str, NDArray[np.float64]]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -53,19 +54,20 @@ def tables(
     power: float,
     margin: float,
     items: int = 0,
+    manifest: Mapping[str, Any] = MappingProxyType({}),
     more: Callable[..., Mapping[str, pd.DataFrame]] | None = None,
 ) -> Tables:
     """Make all tables of a study from the folders of its finished runs, reference arm first.
 
-    `baselines` of its task; `items` as for `results`; `more(arms, confidence=…, power=…, margin=…)` returns further
-    tables by name. Raises `InputError` if a folder is damaged or belongs to another study.
+    `baselines` of its task; `items` and `manifest` as for `results`; `more(arms, confidence=…, power=…, margin=…)`
+    returns further tables by name. Raises `InputError` if a folder is damaged or belongs to another study.
     """
     found = [read_output(folder) for folder in outputs]
     for output in found:
         if output.run.study != study:
             raise InputError(f"{output.folder}: a run of study {output.run.study!r}, not of {study!r}")
     settings = {"confidence": confidence, "power": power, "margin": margin}
-    arms = results(found, items)
+    arms = results(found, items, manifest)
     classifiers = [output for output in found if output.objective == "classification"]
     points = curves(outputs)
     by_name = {"bands": bands(points), "confusion": confusion(classifiers), "seeds": seeds(points)}

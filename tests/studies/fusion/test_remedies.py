@@ -1,5 +1,6 @@
 """The 2 × 2 of remedies: which arms are in it, planted causes, and its figure."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from isoscope.config.load import Configuration
 from isoscope.figures.style import to_svg
 from isoscope.outputs import read_output
 from isoscope.studies.arms import results
-from isoscope.studies.fusion.remedies import VIEWS, design, levels, remedies
+from isoscope.studies.fusion.remedies import VIEWS, by_labels, design, labels, levels, remedies
 from isoscope.studies.tables import read_tables, tables, write_tables
 from isoscope.studies.view import pictures
 
+ROOT = Path(__file__).parents[3]
 OPTIONS: dict[str, Any] = {"confidence": 0.95, "power": 0.8, "margin": 0.02}
 ARMS = {
     "plain": FFT,
@@ -61,16 +63,47 @@ def effect(found: dict[str, pd.DataFrame], name: str) -> Any:
 
 
 def test_the_shipped_overlays_are_where_the_design_has_them() -> None:
-    root = Path(__file__).parents[3]
-    configuration = Configuration(root)
+    configuration = Configuration(ROOT)
     found = {}
-    for file in sorted((root / "variants/fusion").glob("*.yaml")):
-        found[file.stem] = levels(configuration.overlay(file.relative_to(root))["model"]["fusion"])
+    for file in sorted((ROOT / "variants/fusion").glob("*.yaml")):
+        found[file.stem] = levels(configuration.overlay(file.relative_to(ROOT))["model"]["fusion"])
     of = {at: {name for name, one in found.items() if one == at} for at in set(found.values())}
     assert of[False, False] == {"fft", "fft_unit"}  # the second has other tables
     assert of[True, False] == {"fft_unitary"}
     assert of[False, True] == {"fft_residual", "fft_delta"}
     assert of[True, True] == {"fft_unitary_residual", "fft_unitary_delta"}
+
+
+def documented() -> dict[str, tuple[str, str]]:
+    """Overlay → the labels of the table in docs/fusions.md: magnitudes kept, identity readable."""
+    found = {}
+    for line in (ROOT / "docs/fusions.md").read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.replace("\\|", "").strip("|").split("|")]
+        if len(cells) == 4 and cells[0].startswith("`fft"):
+            names = re.findall(r"`(\w+)`", cells[0])
+            names = [name if name.startswith("fft") else names[0].replace("_one", "") + name for name in names]
+            found |= dict.fromkeys(names, (cells[2], cells[3]))
+    return found
+
+
+def test_the_labels_of_the_code_are_those_of_the_page() -> None:
+    configuration = Configuration(ROOT)
+    shown = documented()
+    assert len(shown) == 14
+    for name, expected in shown.items():
+        assert labels(configuration.overlay(Path(f"variants/fusion/{name}.yaml"))["model"]["fusion"]) == expected, name
+    assert labels({"kind": "additive"}) is None
+
+
+def test_every_arm_with_whole_labels_is_in_the_design_by_labels() -> None:
+    configuration = Configuration(ROOT)
+    arms = {name: configuration.overlay(Path(f"variants/fusion/{name}.yaml")) for name in (*documented(), "additive")}
+    assert {at: set(members) for at, members in by_labels(arms).items()} == {
+        (False, False): {"fft", "fft_scaled"},
+        (True, False): {"fft_unitary", "fft_phase", "fft_fractional", "fft_fractional_learned"},
+        (False, True): {"fft_residual", "fft_delta"},
+        (True, True): {"fft_unitary_residual", "fft_unitary_delta"},
+    }
 
 
 def test_the_design_is_balanced_and_agrees_in_all_else() -> None:

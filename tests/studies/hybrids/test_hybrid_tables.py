@@ -80,6 +80,20 @@ def test_a_measure_in_the_order_of_bleu_predicts_it(studies: dict[str, StudyRuns
         assert row["p_holm"] == pytest.approx(min(1.0, 16 * found["p"].min()), abs=0.1)
 
 
+def test_spaces_of_unequal_width_have_no_distance_before_their_map(studies: dict[str, StudyRuns]) -> None:
+    for runs in studies["aligned"].arms.values():
+        for run in runs.values():
+            file = run.output.folder / "alignment.json"
+            found = json.loads(file.read_text())
+            del found["before"]["r2"], found["before"]["retrieval_forward"]
+            file.write_text(json.dumps(found))
+    made = tables(studies, **OPTIONS)
+    near = made["nearness"]
+    assert set(near[near["when"] == "before"]["measure"]) == set(MEASURES) - {"r2", "retrieval_forward"}
+    assert list(near[near["when"] == "after"]["measure"].unique()) == list(MEASURES)
+    assert [one.figure() is not None for one in pictures(hybrids.VIEWS, made)] == [True] * 3
+
+
 def test_every_view_is_drawn_and_says_its_n(studies: dict[str, StudyRuns]) -> None:
     drawn = {one.name: one for one in pictures(hybrids.VIEWS, tables(studies, **OPTIONS))}
     assert set(drawn) == {"hybrid_scores", "hybrid_nearness", "hybrid_predictors"}

@@ -62,6 +62,12 @@ def test_models_that_are_as_alike_as_seeds_are_not_told_apart() -> None:
     assert set(told_apart(planted(0.8, 0.8, 0.2), SEEDS, **OPTIONS)["word"]) == {"under-powered"}
 
 
+def test_models_and_seeds_that_are_no_more_alike_than_exchanged_sentences_have_no_verdict() -> None:
+    """Two spaces without anything in common differ by 0 from two others: no equality."""
+    assert set(told_apart(planted(0.0, 0.0, 0.0004), SEEDS, **OPTIONS)["word"]) == {"no verdict"}
+    assert set(told_apart(planted(0.0, 0.1, 0.0004), SEEDS, **OPTIONS)["word"]) == {"holds"}
+
+
 def test_one_seed_has_no_ceiling_and_no_row() -> None:
     one = {"mlm": (0,), "mt": (0,)}
     assert told_apart(planted(0.5, 0.8, 0.1).query("seed == 0 and model != other_model"), one, **OPTIONS).empty

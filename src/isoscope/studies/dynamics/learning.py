@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.runs.restored import read_metrics
+from isoscope.studies.constant_prediction import counted_loss, unigram_of
 from isoscope.studies.dynamics.allocated_runs import AllocatedRun
 
 LEAST = 0.1
@@ -32,15 +33,11 @@ def learned(runs: Sequence[AllocatedRun], manifest: Mapping[str, Any]) -> pd.Dat
 
 
 def _row(run: AllocatedRun, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    objective = run.output.params["objective"]
-    kind = str(objective["kind"])
+    kind = str(run.output.params["objective"]["kind"])
     loss = _last_loss(run)
-    name = "unigram_masked" if kind == "masked" else "unigram"
-    side = str(objective.get("side", "target"))  # what an encoder-decoder predicts
-    tokenizer = run.output.params.get("model", {}).get("encoder", {}).get("tokenizer", {})
-    known = manifest if tokenizer.get("kind", "task") == "task" else {}  # losses depend on the tokenizer
-    unigram = _baseline(known, name, side)
-    trigram = math.nan if kind == "masked" else _baseline(known, "trigram", side)
+    name = unigram_of(kind)
+    unigram = counted_loss(run.output.params, manifest, name, "validation")
+    trigram = math.nan if kind == "masked" else counted_loss(run.output.params, manifest, "trigram", "validation")
     first = run.allocation[run.allocation["update"] == run.allocation["update"].min()]
     parameters = int(first[first["set"] == first["set"].iloc[0]]["parameters"].sum())
     about = {"arm": run.arm, "seed": run.seed, "objective": kind, "updates": run.updates, "parameters": parameters}
@@ -56,14 +53,6 @@ def _row(run: AllocatedRun, manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _last_loss(run: AllocatedRun) -> float:
     points = [point for point in read_metrics(run.output.folder) if point["name"] == "validation/loss"]
     return float(max(points, key=lambda point: point["step"])["value"]) if points else math.nan
-
-
-def _baseline(manifest: Mapping[str, Any], name: str, side: str) -> float:
-    """Return a counting model's validation loss on the source or the target side; NaN if the task has none."""
-    columns = manifest.get("columns") or [""]
-    column = columns[0] if side == "source" else columns[-1]
-    found = manifest.get("baselines", {}).get(name, {}).get("validation", {}).get(column, {})
-    return float(found.get("loss", math.nan))
 
 
 def words(learning: pd.DataFrame) -> dict[str, str]:

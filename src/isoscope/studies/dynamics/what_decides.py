@@ -107,6 +107,7 @@ def _shares_caption(shares: pd.DataFrame, left_out: pd.DataFrame) -> str:
         "Intervals: jackknife over seeds. They cover other seeds, not other data."
         if shares["low"].notna().any()
         else "Below three seeds there is no interval.",
+        "Shares and p describe these data conditions. They do not decide which matters more in other data.",
         _n(shares),
         _incomplete(shares.iloc[0]),
         _chances(shares, "source", "hellinger"),

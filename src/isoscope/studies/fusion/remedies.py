@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from isoscope.config.fusion import EARLIER
 from isoscope.figures.style import INK, style
 from isoscope.statistics.factorial import Levels, effects
-from isoscope.studies.arms import Arms, metrics_of
+from isoscope.studies.arms import Arms, above_constant, metrics_of
 from isoscope.studies.view import View
 
 FACTORS = ("magnitudes kept", "identity readable")
@@ -20,10 +20,43 @@ CALLED = {"first": FACTORS[0], "second": FACTORS[1], "interaction": "interaction
 ORDER: tuple[Levels, ...] = ((False, False), (True, False), (False, True), (True, True))
 
 
+YES, PARTLY, NO = "yes", "partly", "no"
+
+
+class Labels(NamedTuple):
+    """What a binding keeps, as declared in docs/fusions.md before any result: yes, partly or no."""
+
+    kept: str
+    """Whether the bound spectrum keeps magnitudes."""
+    readable: str
+    """Whether a linear map can read the word."""
+
+
+def labels(fusion: Mapping[str, Any]) -> Labels | None:
+    """Return the declared labels of a binding of word and position; None for another fusion.
+
+    - Magnitudes are kept if no table of positions multiplies them (unit or fractional positions) or none is left
+      (phases); partly with a learned exponent.
+    - Identity is readable if the word itself passes, from a residual or delta start; partly with a complex output.
+
+    The arms of results pages and the table of docs/fusions.md have these labels.
+    """
+    given = EARLIER["fft"] | dict(fusion)
+    if given.get("kind") != "fft" or len(given.get("sources", ())) != 2:
+        return None
+    kept = {"unit": YES, "phase": YES, "power": PARTLY, "product": NO}[given["magnitudes"]]
+    readable = NO if given["start"] == "random" else YES
+    return Labels(
+        YES if given["positions"] != "table" else kept,
+        PARTLY if given["output"] == "complex" and readable == NO else readable,
+    )
+
+
 def levels(fusion: Mapping[str, Any]) -> Levels | None:
     """Return whether a binding keeps magnitudes and keeps identity readable; None for a fusion outside the design.
 
     - Magnitudes of the bound spectrum are kept by unit positions (`magnitudes: unit`), and not by the plain product.
+      Other bindings that keep magnitudes by their `labels` are outside this design; `by_labels` has them.
     - Identity is readable if the word itself passes, from a residual or delta start. Then most magnitudes pass with it:
       where identity is readable, unit positions can change little.
     """
@@ -52,6 +85,19 @@ def design(params: Mapping[str, Mapping[str, Any]]) -> dict[Levels, list[str]]:
     shared = {at[1]: set(found.get((False, at[1]), {})) & set(found.get((True, at[1]), {})) for at in ORDER}
     kept = {at: [arm for start, arm in found.get(at, {}).items() if start in shared[at[1]]] for at in ORDER}
     return {at: members for at, members in kept.items() if members}
+
+
+def by_labels(params: Mapping[str, Mapping[str, Any]]) -> dict[Levels, list[str]]:
+    """Return the arms of each combination by their declared `labels`; an arm with the label partly is in none.
+
+    Other than in `design`, the arms of a combination may differ in more than the two factors.
+    """
+    found: dict[Levels, list[str]] = {at: [] for at in ORDER}
+    for arm, tree in params.items():
+        of = labels(_fusion(tree))
+        if of is not None and PARTLY not in of:
+            found[of.kept == YES, of.readable == YES].append(arm)
+    return found
 
 
 def _fusion(params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -89,7 +135,10 @@ def remedies(arms: Arms, *, confidence: float, power: float, margin: float, **_:
             sd = float(scores[at].std(ddof=1)) if len(seeds) > 1 else None
             about = {"metric": metric, "kept": at[0], "readable": at[1], "arms": ", ".join(of[at])}
             means.append({**about, "n": len(seeds), "mean": float(scores[at].mean()), "sd": sd})
-        tested = effects(scores, shares, confidence=confidence, power=power, margin=margin)
+        over = {at: above_constant(metric, [one for row in cells[at] for one in row]) for at in ORDER}
+        above = {at: one[0] for at, one in over.items() if one}
+        options: dict[str, Any] = {"confidence": confidence, "power": power, "margin": margin}
+        tested = effects(scores, shares, **options, above=above or None)
         tests = sum(one.p_holm is not None for one in tested)
         found += [
             {
@@ -170,7 +219,8 @@ REMEDIES = View(
         "Remedies of circular convolution by what they cure, test {}. Left: mean over seeds ± sd; bindings of one "
         "combination are averaged within a seed. Right: main effects (with − without, averaged over the other factor) "
         "and interaction, with intervals over seeds (thick) and over seeds and test items (thin), and the verdict. "
-        "Cancellation of magnitudes is the cause only if the effect of kept magnitudes holds and is positive."
+        "Cancellation of magnitudes is the cause only if the effect of kept magnitudes holds and is positive. "
+        "Magnitudes kept: unit positions against the plain product; fractional positions and phases are not in it."
     ),
     spoken=_spoken,
 )

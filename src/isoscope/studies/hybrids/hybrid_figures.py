@@ -74,7 +74,9 @@ def nearness(table: pd.DataFrame) -> Figure:
         _row_labels(axes, starts)
     handles = [
         Line2D([], [], linestyle="", marker="o", color=ARM_COLOURS[place], fillstyle=fill, label=label)
-        for place, (label, fill) in enumerate(zip(("at the start", "after the alignment"), WHEN.values(), strict=True))
+        for place, (label, fill) in enumerate(
+            zip(("before: without the map", "after the alignment"), WHEN.values(), strict=True)
+        )
     ]
     legend_below(figure, handles, columns=2)
     return figure
@@ -120,7 +122,8 @@ def _scores_caption(table: pd.DataFrame, translated: pd.DataFrame) -> str:
 def _nearness_caption(table: pd.DataFrame) -> str:
     cut = f" {MARKED}" * bool((table["value"] < [LOWEST[measure] for measure in table["measure"]]).any())
     return (
-        "How near the mapped states of each encoder are to those of the decoder's own encoder, for "
+        "How near the states of each encoder are to those of the decoder's own encoder, before (without the map that "
+        "the decoder reads through) and after the alignment, for "
         f"{int(table['n'].max()):,} tokens of as many test sentences, a dot per seed. Retrieval: the own target is the "
         f"nearest of all; chance is {1 / table['n'].max():.4f}.{cut}"
     )
@@ -141,7 +144,8 @@ def _predictors_caption(table: pd.DataFrame, near: pd.DataFrame, translated: pd.
         found += " The start itself is the decoder's own encoder: its nearness is about 1 by definition."
     return (
         "BLEU against measures of nearness of the aligned start. A point is the mean over seeds of a start. ρ: "
-        f"Spearman's rank correlation over n = {n} starts, p from permutations; none where all are equal. {found}"
+        f"Spearman's rank correlation over n = {n} starts, p from permutations; none where all are equal. Starts of "
+        f"several kinds (rotated, mapped, trained) differ in their kind, too: compare starts of a kind. {found}"
     )
 
 

@@ -38,7 +38,8 @@ def tables(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of starts (runs of the study `aligned`) and of what was trained from them (`tuned`).
 
-    - `nearness`: start, when (before or after the alignment), measure, seed, value, n (sentences).
+    - `nearness`: start, when (before: the encoder without its map; or after the alignment), measure, seed, value, n
+      (sentences).
     - `translated`: start, training (`NOT_TUNED` or `TUNED`), score, seed, value.
     - `scores`: the same over seeds: mean, low, high (t interval over seeds, at least 3), n (seeds).
     - `predictors`: measure of the aligned start, training, rho, p, n (starts), p_holm: Spearman's correlation with BLEU
@@ -68,7 +69,7 @@ def _nearness(arms: Arms) -> Iterator[dict[str, Any]]:
     for arm, runs in arms.items():
         for seed, run in runs.items():
             for when, measures in json.loads((run.output.folder / FILES[0]).read_text("utf-8")).items():
-                for measure in MEASURES:
+                for measure in (one for one in MEASURES if one in measures):  # spaces of unequal width have no R²
                     key = {"start": called(arm), "when": when, "measure": measure, "seed": seed}
                     yield {**key, "value": float(measures[measure]), "n": int(measures["n"])}
 

@@ -90,7 +90,8 @@ def _judged(
     family = in_family(tests, confidence=confidence, power=power)
     for (layer, between, within), test, (p, detectable) in zip(cells, tests, family, strict=True):
         both = two_way_interval(within - between, confidence=confidence)
-        options: dict[str, Any] = {"confidence": confidence, "margin": margin}
+        above = float(between.mean()), float(within.mean())  # of similarities over their null
+        options: dict[str, Any] = {"confidence": confidence, "margin": margin, "above": above}
         verdict = judge(test, both, p_holm=p, detectable=detectable, **options)
         low, high = test.interval or (None, None)
         two_way_low, two_way_high = both or (None, None)
