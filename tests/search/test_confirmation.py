@@ -76,3 +76,15 @@ def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
     (found,) = confirmation(["validation/accuracy"], *arms(tmp_path, 0.1, seeds=2), **OPTIONS)
     assert found["low"] is found["p"] is found["detectable"] is None
     assert found["verdict"] == "under-powered"
+
+
+@pytest.mark.parametrize("metric", ["loss", "accuracy"])
+def test_a_run_that_predicts_no_classes_is_judged_over_seeds(tmp_path: Path, metric: str) -> None:
+    """Language models have the metrics of a classifier by name, but no logits by item."""
+    default, chosen = ([one._replace(predictions=None) for one in arm] for arm in arms(tmp_path, 0.1))
+    (found,) = confirmation([f"validation/{metric}"], default, chosen, **OPTIONS)
+    assert (found["judged"], found["by"]) == (f"test/{metric}", "seeds")
+    differences = [
+        b.metrics[f"test/{metric}"] - a.metrics[f"test/{metric}"] for a, b in zip(default, chosen, strict=True)
+    ]
+    assert (found["low"], found["high"]) == paired_t(differences, confidence=0.95).interval
