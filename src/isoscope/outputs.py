@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
 import pandas as pd
@@ -46,7 +47,7 @@ class Output(NamedTuple):
     """Kind of its section `objective`."""
     params: dict[str, Any]
     """Its sections of the configuration."""
-    better: Mapping[str, Direction]
+    better: Mapping[str, Direction] = MappingProxyType({})
     """Metric → better direction, the most important first; a metric that its objective does not declare is absent."""
 
 
