@@ -101,8 +101,8 @@ def apart(text: str, of: str) -> Lines:
 def over_training(text: str) -> Lines:
     """Yield the similarity of the last layer over its null, of a model at an update with chosen checkpoints.
 
-    Means over pairs of runs with intervals by jackknife over seeds. The last column is the model's own chosen checkpoint (update 4000, or shortly
-    before).
+    Means over pairs of runs with intervals by jackknife over seeds. The last column is the model's own chosen
+    checkpoint (update 4000, or shortly before).
     """
     table = stored(text, "over_training")
     table = table[table["layer"] == table["layer"].max()]
