@@ -75,12 +75,37 @@ def test_chance_is_what_a_constant_prediction_scores_in_the_data(rebuild: Module
 
 def test_every_table_and_every_kept_run_is_shown(rebuild: ModuleType) -> None:
     text = "".join(page.read_text("utf-8") for page in PAGES)
-    assert {found["name"] for found in rebuild.BLOCK.finditer(text)} == set(rebuild.TABLES)
+    names = {found["name"] for found in rebuild.BLOCK.finditer(text)}
+    assert {name for name in names if not name.endswith(rebuild.CHANCE)} == set(rebuild.TABLES)
     source = (RESULTS / "rebuild.py").read_text("utf-8")
     of_dynamics = ("rates", "data", "damage", "geometry", "held", *rebuild.dynamics_tables.PARTS)
     source += "".join(f'"dynamics/{part}"' for part in of_dynamics) + '"hybrids/runs", "hybrids/texts"'
     for data in RESULTS.glob("*/*.csv"):
         assert f'"{data.relative_to(RESULTS).with_suffix("").as_posix()}"' in source
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_with_tests_counts_its_families_beside_chance(page: Path) -> None:
+    """A page that no longer can be rebuilt says in its text what chance gives."""
+    text = page.read_text("utf-8")
+    if not re.search(r"p \(Holm\)|p by Holm", text):
+        return
+    if "<!-- table: " not in text:
+        assert re.search(r"chance\s+alone\s+gives", text)
+        return
+    counted = text.partition(f"<!-- table: {page.stem}/chance -->")[2].partition("<!-- end -->")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in counted.strip().splitlines()[2:]]
+    assert rows[-1][0] == "*all*"
+    families, tests, below = (sum(int(row[at]) for row in rows[:-1]) for at in (1, 2, 3))
+    assert rows[-1][1:] == [str(families), str(tests), str(below), f"{0.05 * families:.2f}"]
+    shown = len(re.findall(r"(?m)^\|.*\*holds\*", text))
+    assert below >= shown or "holds in" in text  # a verdict needs p and another interval
+
+
+def test_a_table_of_many_families_counts_each(rebuild: ModuleType) -> None:
+    """Of each pair and measure, spaces/apart shows a row; the tests of the other layers count as well."""
+    rows = dict(re.findall(r"(?m)^\| (apart[a-z ]*) \| (\d+) \|", (RESULTS / "spaces.md").read_text("utf-8")))
+    assert rows == {"apart": "18", "apart context": "18", "apart sts": "18"}
 
 
 def test_parts_of_speech_are_kept_of_a_treebank_and_shown(

@@ -43,7 +43,7 @@ class Errors(NamedTuple):
 class PieceLength(Classification):
     """Predict a number per token; the loss is the squared error per token of the batch."""
 
-    metrics: Mapping[str, Direction] = {"loss": "minimise", "rmse": "minimise"}
+    metrics: Mapping[str, Direction] = {"rmse": "minimise", "loss": "minimise"}
     classes = 1
 
     def build(self, model: dict[str, Any], checkpoint: Any) -> Any:

@@ -63,7 +63,7 @@ def geometry_layers(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFra
     Pearson's r of the changes of help and geometry of a layer, minus the mean r of its help with the geometry of the
     stack's other layers, averaged over layers. Curves of a training change much at first and little later, whatever
     they are: this makes both r, and cancels in their difference. Mean over seeds with the t interval, p by Holm over
-    the rows of an arm; `lag` in snapshots, fixed in advance (see `geometry_lags`).
+    all rows; `lag` in snapshots, fixed in advance (see `geometry_lags`).
     """
     rows = []
     for (arm, seed, stack), own in table[table["layer"] > 0].groupby(["arm", "seed", "stack"], sort=False):
@@ -78,16 +78,15 @@ def geometry_layers(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFra
             others = (r.sum() - np.trace(r)) / (count * (count - 1))
             about = {"arm": arm, "stack": stack, "measure": measure, "lag": lag, "seed": seed}
             rows.append(about | {"difference": np.trace(r) / count - others})
+    keys = ["arm", "stack", "measure", "lag"]
+    groups = list(pd.DataFrame(rows).groupby(keys, sort=False)["difference"]) if rows else []
+    tests = [paired_t(values.tolist(), confidence=confidence) for _, values in groups]
+    family = in_family(tests, confidence=confidence, power=0.8)
     found = []
-    for arm, own in pd.DataFrame(rows).groupby("arm", sort=False) if rows else ():
-        groups = list(own.groupby(["stack", "measure", "lag"], sort=False)["difference"])
-        tests = [paired_t(values.tolist(), confidence=confidence) for _, values in groups]
-        family = in_family(tests, confidence=confidence, power=0.8)
-        for (key, _), test, (p, detectable) in zip(groups, tests, family, strict=True):
-            low, high = test.interval or (None, None)
-            about = {"arm": arm} | dict(zip(("stack", "measure", "lag"), key, strict=True)) | {"n": test.n}
-            about |= {"difference": test.mean, "low": low, "high": high}
-            found.append(about | {"p_holm": p, "detectable": detectable})
+    for (key, _), test, (p, detectable) in zip(groups, tests, family, strict=True):
+        low, high = test.interval or (None, None)
+        about = dict(zip(keys, key, strict=True)) | {"n": test.n, "difference": test.mean, "low": low, "high": high}
+        found.append(about | {"p_holm": p, "detectable": detectable})
     return pd.DataFrame(found)
 
 

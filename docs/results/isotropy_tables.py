@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from isoscope.statistics.families import by_chance, families
 from isoscope.statistics.paired import paired_t
 from isoscope.studies.curves import compared, curves
 
@@ -90,9 +91,12 @@ def main() -> None:
     averages = pd.read_parquet(CHART / "averages.parquet")
     figures = [figure for group in SHOWN.values() for figure in group]
     against = dict.fromkeys(averages["arm"], averages["arm"].iloc[0])
-    differences = compared(averages, figures, against=against, confidence=0.95, power=0.8)
+    with families() as found:
+        differences = compared(averages, figures, against=against, confidence=0.95, power=0.8)
     below = int((differences["p_holm"] < 0.05).sum())
-    print(f"{len(differences)} differences, {below} with p by Holm below .05")
+    chance = by_chance(len(found), confidence=0.95)
+    print(f"{len(differences)} differences in {len(found)} families, {below} with p by Holm below .05")
+    print(f"by chance alone: {chance:.1f}")
     print("\n".join(arms_by_figure(averages, differences)))
     runs = sorted(Path("models/isotropy").glob("*/seed-*"), key=lambda run: list(averages["arm"]).index(run.parts[-2]))
     print("\n".join(questions(runs)))

@@ -4,7 +4,7 @@ With `--check` it only prints the differences, and exits with 1 if there are any
 
 A table is between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function in TABLES. Its numbers come from the
 per-run data next to the page (`<page>/*.csv`, `*.parquet`, written by collect.py), its verdicts from
-`isoscope.statistics.paired.judge`.
+`isoscope.statistics.paired.judge`. The table `<page>/chance` counts the families of tests of all tables of the page.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import spaces_tables
 
 from isoscope.config.load import Configuration
 from isoscope.statistics.factorial import Levels, effects
+from isoscope.statistics.families import by_chance, families
 from isoscope.statistics.paired import (
     Interval,
     Paired,
@@ -473,9 +474,43 @@ TABLES: dict[str, Callable[[], Lines]] = {
 }
 
 
+CHANCE = "/chance"
+
+
+def chance(tested: Mapping[str, Sequence[Sequence[float]]]) -> Lines:
+    """Yield the families and tests of each table of a page, the findings, and how many chance alone would give.
+
+    `tested`: table → corrected p of each family. A family without a test does not count.
+    """
+    yield from head("table", "families", "tests", "p (Holm) below .05", "by chance alone", right=range(1, 5))
+    rows = []
+    for name, found in tested.items():
+        tests = [[p for p in family if not np.isnan(p)] for family in found]
+        tests = [family for family in tests if family]
+        if tests:
+            below = sum(p < 1 - CONFIDENCE for family in tests for p in family)
+            rows.append((len(tests), sum(map(len, tests)), below))
+            yield _counted(name.partition("/")[2].replace("_", " "), rows[-1])
+    yield _counted("*all*", tuple(map(sum, zip(*rows, strict=True))) or (0, 0, 0))
+
+
+def _counted(name: str, counts: tuple[int, ...]) -> str:
+    return f"| {name} | {' | '.join(map(str, counts))} | {by_chance(counts[0], confidence=CONFIDENCE):.2f} |"
+
+
 def rebuilt(text: str) -> str:
-    """Return a page's text with every table rebuilt."""
-    return BLOCK.sub(lambda found: found[1] + "\n".join(TABLES[found["name"]]()) + "\n" + found[3], text)
+    """Return a page's text with every table rebuilt, `CHANCE` last: it counts the tests of the others."""
+    made: dict[str, list[str]] = {}
+    tested: dict[str, list[Sequence[float]]] = {}
+    for name in [found["name"] for found in BLOCK.finditer(text)]:
+        if not name.endswith(CHANCE):
+            with families() as tested[name]:
+                made[name] = [*TABLES[name]()]
+
+    def block(found: re.Match[str]) -> str:
+        return found[1] + "\n".join(made.get(found["name"]) or chance(tested)) + "\n" + found[3]
+
+    return BLOCK.sub(block, text)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from dynamics_stored import CONFIDENCE, Lines, head, interval, number
 from numpy.typing import NDArray
 
 from isoscope.statistics.paired import two_way_interval
+from isoscope.statistics.seed_jackknife import over_pairs
 from isoscope.studies.spaces.told_apart import told_apart
 
 STORED = Path(__file__).parent / "spaces"
@@ -100,8 +101,8 @@ def apart(text: str, of: str) -> Lines:
 def over_training(text: str) -> Lines:
     """Yield the similarity of the last layer over its null, of a model at an update with chosen checkpoints.
 
-    Means over seeds with t intervals. The last column is the model's own chosen checkpoint (update 4000, or shortly
-    before).
+    Means over pairs of runs with intervals by jackknife over seeds. The last column is the model's own chosen
+    checkpoint (update 4000, or shortly before).
     """
     table = stored(text, "over_training")
     table = table[table["layer"] == table["layer"].max()]
@@ -110,8 +111,7 @@ def over_training(text: str) -> Lines:
     yield from head("measure", "model", "compared with", *map(str, UPDATES), "chosen", left=3)
     for (measure, *pair), rows in table.groupby(["measure", "model", "other"], sort=False):
         ways = (*((rows["update"] == update) & ~rows["chosen"] for update in UPDATES), rows["chosen"])
-        values = (list(rows["adjusted"][way].dropna()) for way in ways)
-        cells = (interval(one) if one else "–" for one in values)
+        cells = (of_pairs(rows[way]) for way in ways)
         yield f"| {ALIKE[measure]} | {' | '.join(pair)} | {' | '.join(cells)} |"
 
 
@@ -138,19 +138,31 @@ def by_tables(text: str) -> Lines:
             for tables, what in ARMS.items():
                 table = stored(text + tables, "contextuality")
                 own = (table["measure"] == measure) & (table["model"] == model) & ~table["twin"]
-                yield f"| {CONTEXT[measure]} | {model} | {what} | {_by_layer(table[own], 'value')} |"
+                yield f"| {CONTEXT[measure]} | {model} | {what} | {_by_layer(table[own])} |"
     for pair in (PAIR, (PAIR[0],) * 2, (PAIR[1],) * 2):
         name = " × ".join(pair) if len({*pair}) == 2 else f"two seeds of {pair[0]}"
         for tables, what in ARMS.items():
             table = stored(text + tables, "similarity")
             own = (table["model"] == pair[0]) & (table["other_model"] == pair[1]) & ~table["twin"]
             own &= (table["of"] == WORDS) & (table["measure"] == "cka") & (table["layer"] == table["other_layer"])
-            yield f"| CKA | {name} | {what} | {_by_layer(table[own], 'adjusted')} |"
+            cells = (of_pairs(table[own & (table["layer"] == layer)]) for layer in LAYERS)
+            yield f"| CKA | {name} | {what} | {' | '.join(cells)} |"
 
 
-def _by_layer(rows: pd.DataFrame, column: str) -> str:
-    values = ([*rows[column][rows["layer"] == layer].dropna()] for layer in LAYERS)
+def _by_layer(rows: pd.DataFrame) -> str:
+    values = ([*rows["value"][rows["layer"] == layer].dropna()] for layer in LAYERS)
     return " | ".join(interval(one) if one else "–" for one in values)
+
+
+def of_pairs(rows: pd.DataFrame) -> str:
+    """Format the mean over pairs of runs of a similarity over its null, with its interval over seeds."""
+    known = rows[rows["adjusted"].notna()]
+    if known.empty:
+        return "–"
+    pairs = [*zip(known["seed"], known["other_seed"], strict=True)]
+    bounds = over_pairs([*known["adjusted"]], pairs, confidence=CONFIDENCE)
+    shown = f" [{number(bounds.low)}, {number(bounds.high)}]" if bounds else ""
+    return number(known["adjusted"].mean()) + shown
 
 
 def claims_by_tables(text: str) -> Lines:

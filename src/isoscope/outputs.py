@@ -1,16 +1,23 @@
 """Read the output of a finished training run."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 import pyarrow.parquet as pq
 
+from isoscope.config.base import Direction
+from isoscope.config.objective import GENERATED, METRICS
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.runs.restored import read_metrics
 
 CONFIG, PREDICTIONS, TRANSLATIONS = Path("config.yaml"), Path("predictions.parquet"), Path("translations.parquet")
+OBJECTIVE = Path("objective.json")
+"""The metrics that the objective of a plugin declares, each with its better direction, the most important first."""
 
 
 class Trained(NamedTuple):
@@ -40,6 +47,8 @@ class Output(NamedTuple):
     """Kind of its section `objective`."""
     params: dict[str, Any]
     """Its sections of the configuration."""
+    better: Mapping[str, Direction] = MappingProxyType({})
+    """Metric → better direction, the most important first; a metric that its objective does not declare is absent."""
 
 
 def read_output(folder: Path) -> Output:
@@ -61,13 +70,34 @@ def read_output(folder: Path) -> Output:
         )
         objective = config["params"].get("objective", {"kind": "classification"})  # older runs have no such section
         labels = tuple(map(str, config["labels"]))
-        return Output(folder, run, labels, str(objective["kind"]), dict(config["params"]))
+        kind, params = str(objective["kind"]), dict(config["params"])
     except InputError as error:
         raise InputError(f"{folder}/{error}; is this the output of a finished training run?") from None
     except KeyError as missing:
         raise InputError(f"{folder / CONFIG}: key {missing} is missing; train this run again") from None
     except (TypeError, AttributeError, ValueError):
         raise InputError(f"{folder / CONFIG}: not the config of a training run; train this run again") from None
+    return Output(folder, run, labels, kind, params, directions(folder, kind))
+
+
+def directions(folder: Path, kind: str) -> dict[str, Direction]:
+    """Return metric → better direction of a run whose objective is `kind`; of a plugin: as `OBJECTIVE` says.
+
+    Without that file (a run of an earlier version), no direction of a plugin's metric is known. Raises `InputError` for
+    a damaged file.
+    """
+    if kind in METRICS:
+        return {**METRICS[kind], **GENERATED.get(kind, {})}
+    file = folder / OBJECTIVE
+    if not file.is_file():
+        return {}
+    try:
+        found = json.loads(file.read_text("utf-8"))["metrics"]
+        if not set(found.values()) <= set(get_args(Direction)):
+            raise ValueError(f"directions {sorted(map(str, found.values()))}")
+        return {str(name): way for name, way in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{file}: not the metrics of an objective ({error}); train this run again") from None
 
 
 def epochs_by_update(output: Path) -> dict[int, int]:

@@ -127,5 +127,7 @@ def test_the_configuration_knows_the_metrics_that_an_objective_declares() -> Non
         "prefix": Prefix,
         "alignment": Alignment,
     }
-    assert {name: tuple(kind.metrics) for name, kind in kinds.items()} == METRICS
+    assert {name: [*kind.metrics.items()] for name, kind in kinds.items()} == {
+        name: [*metrics.items()] for name, metrics in METRICS.items()
+    }
     assert {name: kind.__module__ for name, kind in kinds.items()} == code.OBJECTIVES

@@ -1,5 +1,6 @@
 """A study with objective, observer and view from one plugin needs an entry in params.yaml and an overlay."""
 
+import json
 import re
 import shutil
 import sys
@@ -58,8 +59,48 @@ def test_it_is_trained_compared_and_reported(project: Project) -> None:
     assert "Root mean squared error of a token's length" in section.replace("&#39;", "'")
     assert re.search(r"Rmse, conv2d against additive: [a-z ]+, [+−]\d\.\d{3} \[", section)
     assert "no interval over test items" in section
+    assert json.loads((runs[0] / "objective.json").read_text("utf-8"))["metrics"] == {
+        "rmse": "minimise",
+        "loss": "minimise",
+    }
+    means = {
+        arm: np.mean([written(run)["test/rmse"][-1][1] for run in runs if run.parent.name == arm])
+        for arm in ("additive", "conv2d")
+    }
+    assert f"Lowest mean, Rmse: {min(means, key=means.__getitem__)}, " in page
     (other,) = re.findall(r'<h2 id="study-fusion">Study fusion</h2>.*?</section>', page, re.DOTALL)
     assert "of a token" not in other
+
+
+SEARCH = """\
+search:
+  name: lengths
+  study: lengths
+  arm: additive
+  settings: [best]
+  seeds: [0]
+  space: {training.learning_rate: {choices: [0.01]}}
+  objectives: {validation/rmse: maximise}
+  constraints: {}
+  at: best
+  budget: {trials: 2, hours: null}
+  retries: 1
+  sampler: {kind: random, seed: 5}
+  pruner: {kind: none}
+"""
+
+
+def test_a_search_for_the_worse_direction_ends_with_one_line(project: Project) -> None:
+    """Of a plugin the direction is known after the first run; of a built-in objective before it."""
+    (project.folder / "variants/settings/best.yaml").write_text("training: {keep: best}\n", "utf-8")
+    project.edit("params.yaml", "search: null", SEARCH.rstrip())
+    done = project.isoscope("search", "run", code=2)
+    assert "search: validation/rmse is maximised, but its objective declares 'minimise'" in done.err
+    assert "Traceback" not in done.err
+    project.edit("params.yaml", "study: lengths", "study: fusion")
+    project.edit("params.yaml", "validation/rmse: maximise", "validation/loss: maximise")
+    done = project.isoscope("search", "run", code=2)
+    assert "search: validation/loss is maximised, but its objective declares 'minimise'" in done.err
 
 
 def test_the_notebook_finds_its_view(project: Project) -> None:

@@ -94,3 +94,15 @@ def test_a_trial_and_a_default_at_chance_have_no_verdict(tmp_path: Path, figure:
     better = {name: value + (-0.2 if name == "test/loss" else 0.2) for name, value in metrics.items()}
     (found,) = confirmation([f"validation/{figure}"], [Fresh(metrics, file)] * 3, [Fresh(better, file)] * 3, **OPTIONS)
     assert found["verdict"] == "under-powered", "the same difference at every seed, but no longer at chance"
+
+
+@pytest.mark.parametrize("metric", ["loss", "accuracy"])
+def test_a_run_that_predicts_no_classes_is_judged_over_seeds(tmp_path: Path, metric: str) -> None:
+    """Language models have the metrics of a classifier by name, but no logits by item."""
+    default, chosen = ([one._replace(predictions=None) for one in arm] for arm in arms(tmp_path, 0.1))
+    (found,) = confirmation([f"validation/{metric}"], default, chosen, **OPTIONS)
+    assert (found["judged"], found["by"]) == (f"test/{metric}", "seeds")
+    differences = [
+        b.metrics[f"test/{metric}"] - a.metrics[f"test/{metric}"] for a, b in zip(default, chosen, strict=True)
+    ]
+    assert (found["low"], found["high"]) == paired_t(differences, confidence=0.95).interval

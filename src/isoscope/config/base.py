@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -27,6 +27,8 @@ class Section(BaseModel):
         return self
 
 
+Direction = Literal["maximise", "minimise"]
+"""Which way a metric is better."""
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Share = Annotated[float, Field(ge=1e-6, le=1)]
 """A share above 0, up to 1."""

@@ -6,13 +6,15 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from isoscope.config.base import Conflicts, Count, Name, Section, Seed
+from isoscope.config.base import Conflicts, Count, Direction, Name, Section, Seed
 from isoscope.config.explain import nearest
+from isoscope.errors import InputError
 
-Direction = Literal["maximise", "minimise"]
 Scalar = bool | int | float | str | None
 LARGEST, FINEST = 1e12, 1_000_000
 """Maximum absolute value of a searched number, and maximum steps between its bounds."""
+SPLITS = ("train/", "validation/")
+"""Prefixes of an objective's metrics that may guide a search."""
 UNSEEN = ("test/", "posthoc/")
 """Prefixes of metrics on the test split; they must not guide a search."""
 
@@ -204,6 +206,20 @@ class Search(Section):
                 f"space.{name}: a grid needs a finite number of values: give a step or choices",
             )
             earlier[name] = one.choices
+
+
+def check_directions(search: Search, better: Mapping[str, Direction]) -> None:
+    """Raise `InputError` if the search prefers a metric in the direction that the objective declares worse.
+
+    `better`: metric without its split → direction.
+    """
+    wanted = search.objectives | {name: one.better for name, one in search.constraints.items()}
+    for name, direction in wanted.items():
+        declared = better.get(name.rpartition("/")[2], direction)
+        if name.startswith(SPLITS) and declared != direction:
+            raise InputError(
+                f"params.yaml: search: {name} is {direction}d, but its objective declares {declared!r}; correct it"
+            )
 
 
 def exists(one: Dimension, chosen: Mapping[str, Any]) -> bool:

@@ -13,8 +13,8 @@ from isoscope.titles import title
 
 SHOWN = 3
 """Findings per study on the first screen."""
-LOWER = ("loss", "error", "moved")
-"""Metrics of which less is better."""
+WAYS = {"maximise": ("better", "worse"), "minimise": ("worse", "better"), None: ("higher", "lower")}
+"""Better direction of a metric → what a higher and a lower value is."""
 ORDER = ("holds", "does not", "under-powered", NO_VERDICT)
 
 
@@ -83,15 +83,22 @@ def _question(arms: list[ArmRow]) -> str:
 
 
 def _answer(judged: list[ArmRow], arms: list[ArmRow], among: Collection[str]) -> str:
-    """Return which arms are better or worse than the reference, by their verdicts; nothing without an interval."""
+    """Return which arms are better or worse than the reference, by their verdicts; nothing without an interval.
+
+    Of a metric that its objective does not declare: which are higher or lower.
+    """
     references = [row.arm for row in arms if row.kind == "reference"]
     if len(references) != 1 or not judged or all(map(few, judged)):
         return ""
-    said: dict[str, list[str]] = {"better": [], "worse": [], "no difference": [], "not decided": [], NO_VERDICT: []}
+    up, down = WAYS[judged[0].better]
+    said: dict[str, list[str]] = {way: [] for way in (*sorted((up, down)), "no difference", "not decided", NO_VERDICT)}
     for row in judged:
         assert row.verdict is not None
-        better = ((row.difference or 0.0) > 0) != (row.metric in LOWER)
-        way = {"holds": "better" if better else "worse", "does not": "no difference", NO_VERDICT: NO_VERDICT}
+        way = {
+            "holds": up if (row.difference or 0.0) > 0 else down,
+            "does not": "no difference",
+            NO_VERDICT: NO_VERDICT,
+        }
         said[way.get(row.verdict.word, "not decided")].append(row.arm)
     found = ". ".join(f"{way.capitalize()}: {', '.join(named)}" for way, named in said.items() if named)
     return f"{title(judged[0].metric, among)}, compared with {references[0]}. {found}."
@@ -105,7 +112,7 @@ def _best(arms: list[ArmRow], among: Collection[str]) -> str:
     apart = sum(row.kind == "reference" for row in arms) > 1
     if not arms or apart or min(len(row.seeds) for row in arms) < FEWEST_SEEDS:
         return ""
-    less = arms[0].metric in LOWER
+    less = arms[0].better == "minimise"
     best = (min if less else max)(arms, key=lambda row: row.mean)
     score = f"{numbers.spread(best.mean, best.sd)} ({numbers.count(len(best.seeds), 'seed')})"
     if len(arms) == 1:
@@ -115,9 +122,9 @@ def _best(arms: list[ArmRow], among: Collection[str]) -> str:
 
 def _beaten(arms: list[ArmRow], baselines: list[ArmRow]) -> list[str]:
     """Return which arms have no better mean than the best baseline, in a sentence; nothing if all have."""
-    if not arms or not baselines:
+    if not arms or not baselines or arms[0].better is None:
         return []
-    sign = -1 if arms[0].metric in LOWER else 1
+    sign = -1 if arms[0].better == "minimise" else 1
     best = max(baselines, key=lambda row: sign * row.mean)
     if not (weak := [row.arm for row in arms if sign * row.mean <= sign * best.mean]):
         return []

@@ -13,15 +13,15 @@ from isoscope.metrics.matrix_scores import SCORES, constant_scores, pseudo_value
 from isoscope.statistics.paired import in_family, judge, paired_t, two_way_interval
 
 ITEMWISE = frozenset(f"test/{name}" for name in (*SCORES, "loss"))
-"""Metrics with a share for each test sentence."""
+"""Metrics of a classifier with a share for each test sentence."""
 VALIDATION, TEST, WHOLE_CLOUD = "validation/", "test/", "posthoc/untouched/"
 
 
 class Fresh(NamedTuple):
-    """A run with a fresh seed: its metrics at the epoch that counts, and the file of its predictions on test."""
+    """A run with a fresh seed: its metrics at the epoch that counts; the file of its predictions, if it classifies."""
 
     metrics: Mapping[str, float]
-    predictions: Path
+    predictions: Path | None
 
 
 def confirmation(
@@ -44,7 +44,7 @@ def confirmation(
         judged = _on_test(figure, default[0].metrics)
         pairs = np.array([[one.metrics[judged] for one in arm] for arm in (default, chosen)])
         paired = paired_t((pairs[1] - pairs[0]).tolist(), confidence=confidence, scale=float(np.abs(pairs).max()))
-        known = judged in ITEMWISE
+        known = judged in ITEMWISE and all(one.predictions for one in (*default, *chosen))
         arms = [np.stack([_items(one, judged) for one in arm]) for arm in (default, chosen)] if known else []
         two_way = two_way_interval(arms[1] - arms[0], confidence=confidence) if known else None
         ((p, detectable),) = in_family([paired], confidence=confidence, power=power)
@@ -94,6 +94,7 @@ def _above(judged: str, means: NDArray[np.float64], run: Fresh) -> tuple[float, 
 def _items(run: Fresh, judged: str) -> NDArray[np.float64]:
     """Return each test sentence's share of a metric of `ITEMWISE`, `[n]`."""
     name = judged.removeprefix(TEST)
+    assert run.predictions is not None
     table = pq.read_table(run.predictions).to_pandas().sort_values("row")
     logits = table[[column for column in table if column.startswith("logit_")]].to_numpy(dtype=np.float64)
     label = table["label"].to_numpy()

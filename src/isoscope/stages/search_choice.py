@@ -25,7 +25,7 @@ from isoscope.search.storage import Place, connect
 from isoscope.search.study import create
 from isoscope.stages.mirror import following
 from isoscope.stages.search import chosen_trial, overlay
-from isoscope.stages.search_runs import identified, plan
+from isoscope.stages.search_runs import TrainingRun, identified, plan
 
 
 class Confirmation(NamedTuple):
@@ -90,7 +90,7 @@ def confirm(
     with StopSignal() as stop, following(project):
         pieces = [Piece(run.work.run.identity.title, run.run) for run in (*default, *chosen)]
         side_by_side(pieces, title="confirm", workers=workers, stop=stop)
-    old, new = ([Fresh(one.metrics(), one.work.run.output / PREDICTIONS) for one in arm] for arm in (default, chosen))
+    old, new = ([_fresh(one) for one in arm] for arm in (default, chosen))
     options = configuration.root.analysis.model_dump(include={"confidence", "power", "margin"})
     found = list(confirmation(list(dict.fromkeys((*search.objectives, *search.constraints))), old, new, **options))
     believed = dict(zip(search.objectives, known.values or (), strict=True))
@@ -99,6 +99,12 @@ def confirm(
     text = json.dumps(plain(result._asdict() | {"search": name, "digests": digests}), indent=1, allow_nan=False)
     write_text(project.folder / paths.CONFIRMED, text + "\n", "report")
     return result
+
+
+def _fresh(run: TrainingRun) -> Fresh:
+    """Return what `confirmation` compares of a run; other objectives have no classes to compare item by item."""
+    classifies = run.work.parts.objective.kind == "classification"
+    return Fresh(run.metrics(), run.work.run.output / PREDICTIONS if classifies else None)
 
 
 def _trial(

@@ -7,11 +7,13 @@ from typing import Any
 
 from isoscope import paths
 from isoscope.config.load import Configuration
-from isoscope.config.searching import Search, corners
+from isoscope.config.objective import METRICS
+from isoscope.config.searching import Search, check_directions, corners
 from isoscope.config.tree import flatten
 from isoscope.errors import InputError
 from isoscope.executor.live_table import Progress
 from isoscope.mirror.browsing import SEARCH
+from isoscope.outputs import directions
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.record import Tail
 from isoscope.runs.restored import read_metrics
@@ -25,8 +27,9 @@ from isoscope.stages.training_job import SECTIONS, Job, job
 class TrainingRun:
     """A training run as a job of a trial."""
 
-    def __init__(self, work: Job, *, objective: str, at: str) -> None:
-        self.work, self.objective, self.at = work, objective, at
+    def __init__(self, work: Job, search: Search) -> None:
+        self.work, self.search, self.at = work, search, search.at
+        self.objective = next(iter(search.objectives))
         self.digest = work.run.digest
         self.steps = work.parts.training.epochs
         self._tail = Tail(work.run.project.records / f"{self.digest}.jsonl")
@@ -38,7 +41,9 @@ class TrainingRun:
     def run(self, display: Progress | None = None) -> str:
         """Train or resume it; if another process holds the run, wait for its end."""
         os.environ[FOLLOWED] = "1"  # the search command mirrors all records
-        return str(when_free(partial(train, output=None, display=display), self.work))
+        folder = when_free(partial(train, output=None, display=display), self.work)
+        check_directions(self.search, directions(folder, self.work.parts.objective.kind))  # known now, also of a plugin
+        return str(folder)
 
     def reports(self) -> list[tuple[int, float]]:
         """The objective after each epoch so far."""
@@ -65,10 +70,10 @@ def plan(
 
     `data`: hash of the search's data; the function raises `InputError` for other data.
     """
-    objective = next(iter(search.objectives))
 
     def runs(chosen: Mapping[str, Any], seeds: Sequence[int] = search.seeds) -> list[TrainingRun]:
         found = configuration.cell(search.study, search.arm, chosen, search.settings)
+        check_directions(search, METRICS.get(found.cell.objective.kind, {}))
         arm = "-".join(found.axes.values())
         works = [job(configuration, found, (search.study, arm, seed), project) for seed in seeds]
         for work in works:
@@ -78,7 +83,7 @@ def plan(
                     "their data; run the same command again: it begins another search, or put the data back"
                 )
             work.run.tags[SEARCH] = f"search-{search.name}"
-        return [TrainingRun(work, objective=objective, at=search.at) for work in works]
+        return [TrainingRun(work, search) for work in works]
 
     return runs
 

@@ -1,5 +1,6 @@
 """A cell of stage `train@<study>`: train a model, keep it, and score it once on the test split."""
 
+import json
 import signal
 import sys
 import tempfile
@@ -19,8 +20,10 @@ from isoscope.executor.live_table import Progress
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.models.build import warn_of_emulation
 from isoscope.objectives import Objective, Task
+from isoscope.outputs import OBJECTIVE
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import METRICS, read_metrics
+from isoscope.sealing import write_text
 from isoscope.stages.training_job import Job, carry
 from isoscope.training.display import Display, Log, Mute, Progressbar
 from isoscope.training.keeping import Keeper
@@ -104,6 +107,9 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
     finally:
         display.close()
     loop.test(epoch)
+    if work.parts.objective.kind not in code.OBJECTIVES:
+        declared = json.dumps({"metrics": dict(loop.objective.metrics)}, indent=1) + "\n"
+        write_text(run.work / OBJECTIVE, declared, "table")
     assert loop.points is not None
     points, where = loop.points.read(), run.name_of(output or run.output)
     for epoch, folder in loop.keeper.kept():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from isoscope import paths
 from isoscope.config.project import Study
-from isoscope.outputs import PREDICTIONS, TRANSLATIONS, read_output
+from isoscope.outputs import OBJECTIVE, PREDICTIONS, TRANSLATIONS, read_output
 from isoscope.runs.prepared import check_trained_on
 from isoscope.runs.restored import CONFIG, METRICS
 from isoscope.stages.study_run import check_present
@@ -31,7 +31,7 @@ def checked_runs(
 def run_files(output: Path, files: Collection[str]) -> list[Path]:
     """Return the parameters and metrics of a run, its predictions or translations, and those of `files` that it has."""
     classifies = (output / CONFIG).is_file() and read_output(output).objective == "classification"
-    optional = [path for name in (TRANSLATIONS.name, *files) for path in sorted(output.glob(name))]
+    optional = [path for name in (TRANSLATIONS.name, OBJECTIVE.name, *files) for path in sorted(output.glob(name))]
     return [
         output / CONFIG,
         output / METRICS,

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
+from isoscope.statistics.families import note
+
 FEWEST_SEEDS = 3
 """With fewer pairs there is no interval and no p: a t interval with one degree of freedom is uninformative."""
 
@@ -130,7 +132,9 @@ def holm(p: Sequence[float]) -> list[float]:
     scaled = given[order] * np.arange(len(order), 0, -1)
     adjusted = np.full(len(given), np.nan)
     adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
-    return [float(value) for value in adjusted]
+    found = [float(value) for value in adjusted]
+    note(found)
+    return found
 
 
 def in_family(

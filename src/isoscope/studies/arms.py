@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from isoscope.config.base import Direction
 from isoscope.errors import InputError
 from isoscope.outputs import Output
 from isoscope.statistics.paired import (
@@ -60,6 +61,8 @@ class ArmRow(NamedTuple):
     verdict: Verdict | None = None
     above: tuple[float, ...] = ()
     """By how much this arm and the reference are better than a constant prediction, if that is known."""
+    better: Direction | None = None
+    """The better direction of the metric; None if its objective declares none."""
 
     @property
     def family(self) -> str:
@@ -127,8 +130,11 @@ def in_units(margin: float, metric: str) -> float:
 
 
 def metrics_of(arms: Arms) -> list[str]:
-    """Return the metrics of all runs, in their order."""
-    return list(dict.fromkeys(metric for runs in arms.values() for run in runs.values() for metric in run.scores))
+    """Return the metrics of all runs: in the order that their objectives declare, then as they were recorded."""
+    every = [run for runs in arms.values() for run in runs.values()]
+    measured = dict.fromkeys(metric for run in every for metric in run.scores)
+    declared = dict.fromkeys(metric for run in every for metric in run.output.better if metric in measured)
+    return list(declared | measured)
 
 
 def _alike(arms: Arms, metric: str) -> list[Arms]:
@@ -150,7 +156,7 @@ def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -
     for name, values in baselines.items():
         if metric in values:  # else it is a baseline of another objective
             about = (base.study, base.task, metric, name, "baseline", (), values[metric], None, int(values["n"]))
-            yield ArmRow(*about, difference=values[metric] - base.mean)
+            yield ArmRow(*about, difference=values[metric] - base.mean, better=base.better)
 
 
 def _against_first(arms: Arms, metric: str, *, confidence: float) -> Iterator[ArmRow]:
@@ -189,4 +195,5 @@ def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> ArmRow:
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
     first = next(iter(runs.values()))
     about = (first.output.run.study, first.output.run.task, metric, arm, "reference", tuple(runs))
-    return ArmRow(*about, mean=float(np.mean(values)), sd=sd, items=len(first.items))
+    better = first.output.better.get(metric)
+    return ArmRow(*about, mean=float(np.mean(values)), sd=sd, items=len(first.items), better=better)

@@ -45,8 +45,8 @@ def synchronies(runs: Sequence[AllocatedRun], words: dict[str, str]) -> pd.DataF
 
     A series is the allocation to a layer of a stack, per update: over the intervals of the validation set, and over
     all updates of the minibatch estimator if there are any. Columns layers, points, peaks (mean per layer), observed
-    (share of common peaks), null_mean, null_low, null_high, p (see `statistics.synchrony`), word (of `learned`). Runs
-    with a single layer have no row.
+    (share of common peaks), by_chance (see `statistics.synchrony`), word (of `learned`). Runs with a single layer have
+    no row.
     """
     rows = []
     for run in runs:

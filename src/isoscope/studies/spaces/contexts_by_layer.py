@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.statistics.paired import paired_t
+from isoscope.statistics.seed_jackknife import over_pairs
 from isoscope.studies.fusion.by_layer import geometry_by_layer
 from isoscope.studies.view import Table, View
 
@@ -48,16 +49,23 @@ def _rows(table: pd.DataFrame, titles: Mapping[str, str]) -> Table:
 
 
 def over_seeds(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return mean and interval of the value over a model's seeds; of one seed, its own interval. n: the largest."""
+    """Return mean and interval of the value over a model's seeds; of one seed, its own interval. n: the largest.
+
+    Values of two runs (with a column other_seed) share seeds: their interval is a jackknife over seeds.
+    """
     confidence = float(table["confidence"].iloc[0])
+    shown = ["value", "low", "high", "n", *(["seed", "other_seed"] if "other_seed" in table else [])]
 
     def mean(rows: pd.DataFrame) -> pd.Series:
         low, high = rows["low"].iloc[0], rows["high"].iloc[0]
-        if len(rows) > 1:
+        if len(rows) > 1 and "other_seed" in rows:
+            pairs = [*zip(rows["seed"], rows["other_seed"], strict=True)]
+            low, high = over_pairs([*rows["value"]], pairs, confidence=confidence) or (None, None)
+        elif len(rows) > 1:
             low, high = paired_t([*rows["value"]], confidence=confidence).interval or (None, None)
         return pd.Series({"value": rows["value"].mean(), "low": low, "high": high, "n": rows["n"].max()})
 
-    found: pd.DataFrame = table.groupby(keys, sort=False)[["value", "low", "high", "n"]].apply(mean).reset_index()
+    found: pd.DataFrame = table.groupby(keys, sort=False)[shown].apply(mean).reset_index()
     return found.astype({"value": float, "low": float, "high": float, "n": int})
 
 

@@ -53,7 +53,7 @@ def _rows(table: pd.DataFrame) -> Table:
 
 def _caption(table: pd.DataFrame) -> str:
     n, items, model = int(table["seeds"].max()), int(table["n"].max()), table["model"].iloc[0]
-    bands = "jackknife over sentences" if n == 1 else "t intervals over seeds (none for two)"
+    bands = "jackknife over sentences" if n == 1 else "intervals over seeds, by jackknife (none for two)"
     return (
         f"{model} at each kept update, compared with chosen checkpoints, its own too: similarity of layers of equal "
         f"number, as (value − null)/(1 − null). The last point is its chosen checkpoint. Bands: {bands}. "
