@@ -15,7 +15,7 @@ class _Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(args=[*args])
         for option, times in Counter(order).items():
-            if times > 1 and option.param_type_name == "option" and not option.multiple:  # type: ignore[attr-defined]
+            if times > 1 and option.param_type_name == "option" and not option.multiple:
                 raise InputError(
                     f"{'/'.join((*option.opts, *option.secondary_opts))}: given {times} times; give it once "
                     f"(see: {ctx.command_path} --help)"

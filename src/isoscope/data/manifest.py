@@ -14,6 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from isoscope.data.corpus import SPLITS, TREEBANK, Corpus, text_columns, texts
+from isoscope.data.scripts import token_pattern
 from isoscope.metrics.matrix_scores import scores
 from isoscope.sealing import sha256, write_text
 
@@ -28,11 +29,12 @@ def baselines(corpus: Corpus) -> dict[str, dict[str, dict[str, float | int]]]:
     absolute difference.
     """
     train = corpus.splits["train"]
+    known = [text for column in text_columns(train) for text in train[column].to_pylist()]
     found: dict[str, dict[str, dict[str, float | int]]] = {}
     for name, grams in GRAMS.items():
         # Include one-letter words ("I", "a", the "t" of "don't"), which scikit-learn skips by default.
-        vectorizer = TfidfVectorizer(ngram_range=grams, token_pattern=r"(?u)\b\w+\b")
-        vectorizer.fit([text for column in text_columns(train) for text in train[column].to_pylist()])
+        vectorizer = TfidfVectorizer(ngram_range=grams, token_pattern=token_pattern(known))
+        vectorizer.fit(known)
         model = LogisticRegression(C=1.0, max_iter=1000)
         model.fit(_features(vectorizer, train), train["label"].to_numpy())
         found[name] = {}
