@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from isoscope.data.corpus import SPLITS, TREEBANK, Corpus, text_columns, texts
-from isoscope.data.scripts import token_pattern
+from isoscope.data.scripts import language, token_pattern
 from isoscope.metrics.matrix_scores import scores
 from isoscope.sealing import sha256, write_text
 
@@ -95,7 +95,8 @@ def describe(
     Contents: source, licence, revision, class names and `facts`; per split: rows, rows per class, words (and tokens)
     per example, and `duplicates`, the number of rows that repeat a text of the split; per pair of splits: number of
     common distinct texts; sha256 of `files`; metrics of `baselines`. Texts are compared exactly; a pair is one text. A
-    text task has no class names, no rows per class, and the baselines `models`.
+    text task has no class names, no rows per class, and the baselines `models`. `languages`: those of text columns
+    whose script tells it (see `scripts.language`), if any.
     """
     distinct = {split: Counter(texts(corpus.splits[split])) for split in SPLITS}
     splits: dict[str, dict[str, object]] = {}
@@ -110,11 +111,15 @@ def describe(
         }
         if lengths is not None:
             splits[split] |= {"tokens": _distribution(lengths[split])}
+    columns = text_columns(corpus.splits["train"])
+    known = {column: language(corpus.splits["train"][column].to_pylist()) for column in columns}
+    languages = {column: name for column, name in known.items() if name}
     return {
         "source": corpus.source,
         "licence": corpus.licence,
         "revision": corpus.revision,
-        "columns": list(text_columns(corpus.splits["train"])),
+        "columns": list(columns),
+        **({"languages": languages} if languages else {}),
         "labels": list(corpus.labels),
         "facts": corpus.facts,
         "splits": splits,

@@ -26,6 +26,15 @@ LANGUAGES = {
 }
 """First word of a letter's Unicode name → language whose script it is; others are written with spaces."""
 SPACED = "Korean"
+WORDS = {
+    "Chinese": "zh",
+    "Japanese": "ja-mecab",
+    "Korean": "ko-mecab",
+    **dict.fromkeys(("Thai", "Lao", "Khmer", "Burmese"), "char"),
+}
+"""Language → sacrebleu's tokenizer for it. Without one of its own, of text without spaces: characters."""
+OTHER_WORDS = "13a"
+"""Sacrebleu's tokenizer for all other languages."""
 SAMPLE = 1000
 """Texts, evenly spaced, that tell the language of all."""
 KANA = 0.1
@@ -85,6 +94,11 @@ def language(texts: Sequence[str]) -> str | None:
     if kana and kana >= KANA * (kana + letters["Chinese"]):
         letters["Japanese"] += letters.pop("Chinese", 0)
     return next((name for name, count in letters.items() if name and 2 * count > total), None)
+
+
+def words_of_bleu(language: str | None) -> str:
+    """Return sacrebleu's tokenizer for a language; None: any other."""
+    return WORDS.get(language or "", OTHER_WORDS)
 
 
 @cache
