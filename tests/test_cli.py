@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from isoscope import plugins
 from isoscope.cli import app
@@ -214,3 +215,49 @@ def test_the_option_plugin_names_every_kind(kind: str) -> None:
     assert kind in PLUGIN_HELP
     registries = [name for name in vars(plugins) if name.isupper() and isinstance(getattr(plugins, name), dict)]
     assert sorted(registries) == ["DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES", "VIEWS"]
+
+
+def _options() -> list[tuple[str, str, str]]:
+    """Return path of the command, first and last name of each option that takes one value or none."""
+    top = typer.main.get_command(app)
+    search = top.commands["search"]  # type: ignore[attr-defined]
+    found = [(f"search {name}", command) for name, command in search.commands.items()]
+    found += [(name, command) for name, command in top.commands.items() if name != "search"]  # type: ignore[attr-defined]
+    return [
+        (path, option.opts[0], (option.secondary_opts or option.opts)[-1])
+        for path, command in found
+        for option in command.params
+        if option.param_type_name == "option" and not option.multiple
+    ]
+
+
+def test_no_option_of_one_value_keeps_the_last_of_two_in_silence() -> None:
+    assert {("new", "--column", "--column"), ("new", "--label", "--labels")} <= {*_options()}
+    for path, first, second in _options():
+        command = typer.main.get_command(app)
+        for name in path.split():
+            command = command.commands[name]  # type: ignore[attr-defined]
+        flag = next(one for one in command.params if first in one.opts).is_flag  # type: ignore[attr-defined]
+        words = [first, second] if flag else [first, "1", f"{second}=2" if second.startswith("--") else f"{second}2"]
+        with pytest.raises(InputError, match=f"^{first}.*: given 2 times; give it once"):
+            command.make_context(f"isoscope {path}", words)
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["new", "x", "--from", "a.csv", "--column", "premise", "--column", "hypothesis"], "--column: given 2 times"),
+        (["new", "x", "--from", "a.csv", "--label", "a", "--labels", "b"], "--label/--labels: given 2 times"),
+        (["train", "fusion", "additive", "--seed", "0", "--seed=1"], "--seed: given 2 times"),
+        (["search", "run", "--workers", "1", "--workers", "2", "--workers", "3"], "--workers: given 3 times"),
+    ],
+)
+def test_a_repeated_option_is_one_line(words: list[str], expected: str) -> None:
+    done = isoscope(*words)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert expected in done.stderr
+
+
+def test_an_option_for_several_values_may_repeat() -> None:
+    done = isoscope("check", "-S", "training.epochs=2", "-S", "training.batch_size=8")
+    assert done.returncode == 0, done.stderr

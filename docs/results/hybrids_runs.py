@@ -78,7 +78,7 @@ def nearness(output: Output) -> Iterator[dict[str, Any]]:
 def shares(output: Output, references: list[str]) -> pd.Series:
     """Return each test sentence's share of BLEU."""
     run, table = output.run, pd.read_parquet(output.folder / TRANSLATIONS).sort_values("row")
-    found = bleu_shares(table["translation"].tolist(), references)
+    found = bleu_shares(table["translation"].tolist(), references, tokenize="13a")
     return pd.Series(found.astype(np.float32), name=f"{run.study}/{run.arm}/{run.seed}")
 
 
@@ -90,7 +90,7 @@ def of_text(name: str, file: Path, sentences: int | None) -> Iterator[dict[str, 
     for output in outputs([OTHER]):
         (folder,) = (output.folder / "checkpoints").iterdir()
         rows = translate(folder, pairs, beams=1, max_length=None, device="cpu", threads=1)
-        found = translation_scores(rows["translation"].tolist(), pairs.sources, pairs.references)
+        found = translation_scores(rows["translation"].tolist(), pairs.sources, pairs.references, tokenize="13a")
         key = {"text": name, "arm": output.run.arm, "seed": output.run.seed, "digest": output.run.digest[:12]}
         yield {**key, "sentences": len(rows), "bleu": found.bleu, "chrf": found.chrf}
 

@@ -55,10 +55,10 @@ def test_names_of_integer_classes_are_taken_over() -> None:
         ([0, 1, -1, -1], "test.csv, row 3: label '-1' does not occur in train (0, 1)"),
         (["0", "1", "2"], "test.csv, row 3: label '2' does not occur in train (0, 1)"),
         (["yes", "no"], "test.csv, row 2: label 'no' does not occur in train (0, 1)"),
-        ([0.5, 1.0], "test.csv: column 'class' (for label) holds double; expected integers or text"),
+        ([0.5, 1.0], "train.csv: column 'class' holds numbers such as 0.5; classes are integers or text"),
         (["0.5", "1"], "train.csv: column 'class' holds numbers such as 0.5; classes are integers or text"),
         ([0, None, 1], "test.csv, row 2: column 'class' is null (1 in all)"),
-        ([], "test.csv: no rows; add rows, or set the split to null to hold it out from train"),
+        ([], "test.csv: no rows; add rows (or set validation or test to null, to hold it out from train)"),
         ([1, 1], "source: test has only one class ('1'); a classifier needs two or more"),
     ],
 )
@@ -161,8 +161,12 @@ def test_the_draw_depends_on_seed_and_text_and_not_on_the_order_of_rows() -> Non
     [
         ([0, 1] * 20, 0.5, "held_out: 0.5 of train for each of validation, test: must leave rows on both sides"),
         ([0, 1] * 20, 0.0, "held_out: 0.0 of train for each of validation, test: must leave rows on both sides"),
-        ([0] * 20 + [1], 0.1, "source: holding 0.1 of train out leaves test without rows of 1 of 2 classes"),
-        ([0] * 20 + [1] * 2, 0.1, "source: holding 0.1 of train out leaves train without rows of 1 of 2 classes"),
+        (
+            [0] * 20 + [1],
+            0.1,
+            "source: class '1' has only 1 row, but train and each split that is held out need a different text",
+        ),
+        ([0] * 20 + [1] * 2, 0.1, "source: class '1' has only 2 rows, but train and each split"),
     ],
 )
 def test_too_little_to_hold_out_is_refused(labels: list[int], fraction: float, message: str) -> None:

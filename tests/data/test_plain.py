@@ -191,7 +191,7 @@ def test_a_column_of_a_dictionary_is_read_as_its_values(tmp_path: Path) -> None:
         ("all.csv", "text\n" + "".join(f"s{k}\n" for k in range(21)), {"labels": "text"}, "21 values in 21 rows, so"),
         ("all.csv", "text,stars\na,1\n", {"column": "texts"}, "no column 'texts'; there are: text, stars"),
         ("all.jsonl", "", {}, "no column 'sentence' or 'text'; there are: none"),
-        ("all.csv", "", {}, "not valid csv: Empty CSV file"),
+        ("all.csv", "", {}, "is empty (0 bytes); its first line names the columns"),
         ("all.csv", "text,l\na,1\n,\nb,\n", {"labels": "l"}, "row 3: column 'l' is empty; fill it or drop the row"),
         ("all.csv", "text,l\na,1\nb,1\n,2\n", {"labels": "l"}, "column 'l' has only one value"),
         ("all.csv", "text,text\na,b\n", {}, "column 'text' repeats; found text, text"),

@@ -23,7 +23,7 @@ from isoscope.training.ranks import Ranks
 WORDS = ["the", "cat", "saw", "a", "dog", "and", "one", "bird", "flew", "over", "it", "today"]
 MASKED = {"side": "source", "rate": 0.15, "masked": 0.8, "random": 0.1, "tied": True}
 CAUSAL = {"side": "source", "share": 1.0, "tied": True}
-TRANSLATION = {"beams": 1, "sentences": None, "tied": True}
+TRANSLATION = {"beams": 1, "sentences": None, "tied": True, "tokenize": "13a"}
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "masked": (masked, MASKED),
     "causal": (causal, CAUSAL),

@@ -126,8 +126,16 @@ def test_a_run_reads_about_as_many_examples_whatever_the_file(rows: int) -> None
     "text, columns, expected",
     [
         ("gone.csv", ("review", "stars"), "--from gone.csv: no such file"),
-        ("t.csv", ("text", "stars"), "t.csv: column 'text' (for sentence) is missing; found review, stars"),
-        ("t.csv", ("review", "mood"), "t.csv: column 'mood' (for label) is missing; found review, stars"),
+        (
+            "t.csv",
+            ("text", "stars"),
+            "t.csv: no column 'text'; its first line has: review, stars; name it with --column",
+        ),
+        (
+            "t.csv",
+            ("review", "mood"),
+            "t.csv: no column 'mood'; its first line has: review, stars; name it with --label",
+        ),
         ("t.csv", ("review", "review"), "columns: each must name a different column"),
         ("t.md", ("review", "stars"), "t.md: unknown format"),
     ],

@@ -156,8 +156,8 @@ def geometry(
     check_free(out, such_as="geometry")
     texts = read_texts(text, column=column, labels=labels)
     texts.check_enough()
-    if texts.left_out:
-        print(f"isoscope: {texts.left_out}", file=sys.stderr)
+    for note in (*([texts.left_out] if texts.left_out else []), *texts.notes):
+        print(f"isoscope: {note}", file=sys.stderr)
     stage, built_in = load("stages.geometry"), load("inside.measures").BUILT_IN
     load("stages.page_folder").check_out(out, stage.PAGE)
     settings = Settings(

@@ -13,12 +13,13 @@ from typing import Annotated, Any
 
 import typer
 
+from isoscope.cli.once import Commands
 from isoscope.errors import InputError
 from isoscope.guard import die_with, rank, starter, world_size
 from isoscope.inherited import settle
 from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS
 
-app = typer.Typer(
+app = Commands(
     name="isoscope",
     help="Tracked experiments on the geometry of transformer representations.",
     epilog="Start with: isoscope new my-study, then isoscope repro in it",

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from isoscope.cli.once import Commands
 from isoscope.cli.options import (
     AsJson,
     Cpus,
@@ -23,7 +24,7 @@ from isoscope.cli.options import (
 from isoscope.errors import InputError
 from isoscope.paths import SEARCH
 
-search = typer.Typer(
+search = Commands(
     help="Search hyperparameters: the section `search` of params.yaml.",
     no_args_is_help=True,
     rich_markup_mode=None,

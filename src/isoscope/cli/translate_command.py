@@ -16,6 +16,9 @@ def translate(
     column: Annotated[str, typer.Option(help="Column of the sentences.")],
     out: Annotated[Path, typer.Option(help="Folder for the translations and their scores.")],
     references: Annotated[str | None, typer.Option(help="Column of reference translations, for BLEU and chrF.")] = None,
+    tokenize: Annotated[
+        str | None, typer.Option(help="Words of BLEU, as sacrebleu names them [default: by the references' script].")
+    ] = None,
     sentences: Annotated[int | None, typer.Option(help="Only the first sentences [default: all].", min=1)] = None,
     beams: Annotated[int, typer.Option(help="Width of the beam search; 1: greedy.", min=1)] = 1,
     max_length: Annotated[
@@ -40,6 +43,9 @@ def translate(
     stage = load("stages.translate")
     load("stages.page_folder").check_out(out, stage.PAGE)
     pairs = load("data.sentence_pairs").read_pairs(text, column=column, references=references, sentences=sentences)
+    scripts = load("data.scripts")
+    words = tokenize or scripts.words_of_bleu(scripts.language(pairs.references or ()))
+    load("metrics.translation_scores").bleu(words, "--tokenize")  # before all is translated: its packages are installed
     options = {"beams": beams, "max_length": max_length}
     rows = stage.translate(checkpoint, pairs, **options, device=device, threads=threads)
     facts = {
@@ -50,6 +56,6 @@ def translate(
         "device": device,
         **options,
     }
-    scores = stage.write(rows, facts, out)
-    told = f"; BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}" if scores else ""
+    scores = stage.write(rows, facts, out, tokenize=words)
+    told = f"; BLEU {scores['bleu']:.1f} (words: {words}), chrF {scores['chrf']:.1f}" if scores else ""
     say({"out": str(out), "sentences": len(rows), **scores}, as_json, f"translate: {len(rows)} sentences, {out}{told}")

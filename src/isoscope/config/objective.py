@@ -62,6 +62,10 @@ class Translation(Language):
     """Width of the beam search for translations of the test split; 1: greedy."""
     sentences: Count | None
     """Test sentences to translate for BLEU; null: all."""
+    tokenize: Literal["13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] | None = None
+    """Words of BLEU, as sacrebleu names them; null: by the script of the task's target side (zh for Chinese, ja-mecab,
+    ko-mecab, char for Thai, Lao, Khmer and Burmese, else 13a).
+    """
 
 
 class Denoising(Language):

@@ -4,15 +4,15 @@
 """
 
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from isoscope.data.classes import INTEGER, in_order, read_classes
 from isoscope.errors import InputError
 
 SPLITS = ("train", "validation", "test")
@@ -20,8 +20,6 @@ SINGLE = ("sentence",)
 PAIR = ("sentence1", "sentence2")
 TREEBANK = "treebank.parquet"
 """File of a task's own treebank, beside its splits."""
-INTEGER = re.compile(r"0|-?[1-9][0-9]*")
-DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
 
 
 class Corpus(NamedTuple):
@@ -31,7 +29,7 @@ class Corpus(NamedTuple):
     strings and `label` as int64 in 0..C-1. `labels`: names of class 0, 1, …. A text task has no column `label`, and
     `labels` is empty; the columns of a pair are source and target language. `facts`: statements of the source about
     itself (such as a Bayes ceiling), copied to the manifest. `trees`: a treebank of its sentences, if known (see
-    `treebank.read`).
+    `treebank.read`). `notes`: sentences about labels that may be mistakes.
     """
 
     splits: dict[str, pa.Table]
@@ -41,6 +39,7 @@ class Corpus(NamedTuple):
     revision: str | None
     facts: dict[str, object]
     trees: pa.Table | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Raw(NamedTuple):
@@ -60,11 +59,6 @@ def text_columns(table: pa.Table) -> tuple[str, ...]:
 def texts(table: pa.Table) -> list[tuple[str, ...]]:
     """Return the text of each row: `(sentence,)` or `(sentence1, sentence2)`."""
     return list(zip(*(table[column].to_pylist() for column in text_columns(table)), strict=True))
-
-
-def in_order(names: Collection[str]) -> list[str]:
-    """Return class names in numeric order if all read as integers, else in alphabetical order."""
-    return sorted(names, key=int) if all(INTEGER.fullmatch(name) for name in names) else sorted(names)
 
 
 def build(
@@ -93,18 +87,19 @@ def build(
     if len(set(columns.values())) < len(columns):
         raise InputError(f"columns: each must name a different column; got {', '.join(columns.values())}")
     splits = {split: _rename(raw[split], columns) for split in SPLITS if split in raw}
-    labels = _number(splits, raw, columns["label"]) if "label" in columns else ()
+    labels, notes = _number(splits, raw, columns["label"]) if "label" in columns else ((), ())
     names = raw["train"].names
     if names is not None and all(INTEGER.fullmatch(label) and 0 <= int(label) < len(names) for label in labels):
         labels = tuple(names[int(label)] for label in labels)
     if missing := [split for split in SPLITS if split not in splits]:
-        splits |= hold_out(splits, missing, fraction=held_out, seed=seed, source=source)
+        splits |= hold_out(splits, missing, fraction=held_out, seed=seed, source=source, names=labels)
     if labels:
         _check_classes(splits, labels, source)
     facts: dict[str, object] = {"held_out": dict.fromkeys(missing, held_out)}
     if inputs := {Path(one.place).name: one.sha256 for one in raw.values() if one.sha256 is not None}:
         facts["inputs"] = inputs
-    return Corpus({split: splits[split].combine_chunks() for split in SPLITS}, labels, source, licence, revision, facts)
+    tables = {split: splits[split].combine_chunks() for split in SPLITS}
+    return Corpus(tables, labels, source, licence, revision, facts, notes=notes)
 
 
 def _check_classes(splits: Mapping[str, pa.Table], labels: Sequence[str], source: str) -> None:
@@ -123,16 +118,15 @@ def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
     for ours in (one for one in (*SINGLE, *PAIR, "label") if one in columns):
         theirs = columns[ours]
         if raw.table.column_names.count(theirs) != 1:
-            problem = "repeats" if theirs in raw.table.column_names else "is missing"
-            raise InputError(
-                f"{raw.place}: column {theirs!r} (for {ours}) {problem}; found {', '.join(raw.table.column_names)}"
-            )
+            raise InputError(f"{raw.place}: column {theirs!r} (for {ours}) {_lacking(theirs, raw.table.column_names)}")
         values = raw.table[theirs]
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
         kind = values.type
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-        is_class = is_text or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+        is_class = is_text or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind)
+        if pa.types.is_floating(kind):  # pandas writes a missing label as NaN, and then the others as 0.0 and 1.0
+            values = pc.if_else(pc.is_nan(values), None, values)
         if values.null_count:
             row = pc.index(pc.is_null(values), True).as_py() + 1
             raise InputError(
@@ -143,8 +137,19 @@ def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
             raise InputError(f"{raw.place}: column {theirs!r} (for {ours}) holds {kind}; expected {wanted}")
         arrays[ours] = _decoded(values, theirs, raw.place) if is_text else values.cast(pa.string())
     if not raw.table.num_rows:
-        raise InputError(f"{raw.place}: no rows; add rows, or set the split to null to hold it out from train")
+        raise InputError(
+            f"{raw.place}: no rows; add rows (or set validation or test to null, to hold it out from train)"
+        )
     return pa.table(arrays)
+
+
+def _lacking(column: str, found: Sequence[str]) -> str:
+    """Say why a column cannot be read from the columns found."""
+    known = ", ".join(name if name == name.strip() != "" else repr(name) for name in found)
+    if column in found:
+        return f"repeats; found {known}; rename one of them"
+    close = next((name for name in found if name.strip().casefold() == column.strip().casefold()), None)
+    return f"is missing; found {known}" + (f"; did you mean {close!r}?" if close else "")
 
 
 def _decoded(values: pa.ChunkedArray, column: str, place: str) -> pa.ChunkedArray:
@@ -161,29 +166,34 @@ def _decoded(values: pa.ChunkedArray, column: str, place: str) -> pa.ChunkedArra
     return values.cast(pa.string())
 
 
-def _number(splits: dict[str, pa.Table], raw: Mapping[str, Raw], column: str) -> tuple[str, ...]:
-    """Replace the label texts in `splits` by class numbers, in place; return the classes, which come from train."""
+def _number(
+    splits: dict[str, pa.Table], raw: Mapping[str, Raw], column: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Replace the label texts in `splits` by class numbers, in place; return the classes of train, and notes."""
     found = {split: table["label"].unique().to_pylist() for split, table in splits.items()}
-    everywhere = {label for labels in found.values() for label in labels}
-    decimals = sorted(label for label in everywhere if DECIMAL.fullmatch(label))
-    if decimals and all(INTEGER.fullmatch(label) for label in everywhere - set(decimals)):
-        raise InputError(
-            f"{raw['train'].place}: column {column!r} holds numbers such as {decimals[0]}; classes are integers or text"
-        )
-    classes = in_order(found["train"])
+    names, notes = read_classes({label for labels in found.values() for label in labels}, raw["train"].place, column)
+    classes = in_order({names[label] for label in found["train"]})
+    index = {label: classes.index(name) for label, name in names.items() if name in classes}
     for split, table in splits.items():
-        for label in sorted(set(found[split]) - set(classes)):
+        for label in sorted(set(found[split]) - index.keys()):
             row = pc.index(table["label"], label).as_py() + 1
             raise InputError(
                 f"{raw[split].place}, row {row}: label {label!r} does not occur in train ({', '.join(classes[:10])})"
             )
-        numbers = pc.index_in(table["label"], value_set=pa.array(classes, pa.string())).cast(pa.int64())
+        written = pc.index_in(table["label"], value_set=pa.array(index, pa.string()))
+        numbers = pa.chunked_array([pa.array(index.values(), pa.int64())]).take(written)
         splits[split] = table.set_column(table.column_names.index("label"), "label", numbers)
-    return tuple(classes)
+    return tuple(classes), notes
 
 
 def hold_out(
-    splits: Mapping[str, pa.Table], missing: Sequence[str], *, fraction: float, seed: int, source: str
+    splits: Mapping[str, pa.Table],
+    missing: Sequence[str],
+    *,
+    fraction: float,
+    seed: int,
+    source: str,
+    names: Sequence[str] = (),
 ) -> dict[str, pa.Table]:
     """Return tables for `missing` and a smaller `train`: each missing split takes `fraction` of each class of train.
 
@@ -191,7 +201,7 @@ def hold_out(
 
     Rows are drawn by sha256 of (seed, split, text), so the draw depends only on these and the quota. Rows with equal
     text stay together, and a text that also occurs in a given split stays in train, so the draw adds no duplicates
-    across splits. Raises `InputError` if the fraction leaves a class without rows on one side.
+    across splits. Raises `InputError` if the fraction leaves a class without rows on one side; `names`: of the classes.
     """
     train = splits["train"]
     if not 0 < fraction * len(missing) < 1:
@@ -216,15 +226,31 @@ def hold_out(
                 drawn[split] += free.pop(text)
     gone = {row for rows in drawn.values() for row in rows}
     drawn["train"] = [row for row in range(len(labels)) if row not in gone]
-    for split, rows in drawn.items():
-        if short := set(sizes) - {labels[row] for row in rows}:
-            which = f"rows of {len(short)} of {len(sizes)} classes" if "label" in train.column_names else "rows"
-            raise InputError(
-                f"{source}: holding {fraction} of train out leaves {split} without {which}; give the split a file or "
-                "raise held_out"
-            )
+    for rows in drawn.values():
+        if short := sorted(set(sizes) - {labels[row] for row in rows}):
+            raise InputError(f"{source}: {_too_few(short, labels, groups, names)}")
     return {split: train.take(sorted(rows)) for split, rows in drawn.items()}
 
 
 def _digest(*parts: str) -> bytes:
     return hashlib.sha256("\x1f".join(parts).encode()).digest()
+
+
+def _too_few(
+    short: Sequence[int], labels: Sequence[int], groups: Mapping[tuple[str, ...], Sequence[int]], names: Sequence[str]
+) -> str:
+    """Say which classes are too small to be in each split, and what to do."""
+    number = short[0]
+    rows, different = labels.count(number), sum(any(labels[row] == number for row in of) for of in groups.values())
+    count = _count(rows, "row") + (f" of {_count(different, 'different text')}" if different != rows else "")
+    if not names:
+        return f"train has only {count}, but it and each split that is held out need a different text; add rows"
+    more = f", as {_count(len(short) - 1, 'other class', 'es')}" if len(short) > 1 else ""
+    return (
+        f"class {names[number]!r} has only {count}{more}, but train and each split that is held out need a different "
+        "text of it; add rows, merge it into another class, drop it, or give each split a file"
+    )
+
+
+def _count(number: int, what: str, plural: str = "s") -> str:
+    return f"{number} {what}{plural if number != 1 else ''}"

@@ -1,32 +1,39 @@
 """Read tables of text, with labels or without, from parquet, csv, tsv and jsonl files, and JSON, strictly UTF-8."""
 
 import hashlib
-import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from isoscope.data.corpus import Corpus, Raw, build
+from isoscope.data.delimited import CSV, TSV, read_delimited
+from isoscope.data.encoding import check_utf8
 from isoscope.errors import InputError
 
 EXTENSIONS = ("parquet", "csv", "tsv", "jsonl")
+CURES = {
+    **dict.fromkeys(("xlsx", "xls", "ods"), "save the sheet as CSV (UTF-8)"),
+    "json": "write one object per line, and name the file .jsonl",
+    "txt": "add a first line with the column's name, text, and name the file .tsv",
+    **dict.fromkeys(("gz", "zip", "bz2", "xz", "zst"), "decompress it"),
+}
+"""Suffix of another format → what to do."""
 
 
 def read_file(path: Path, *, texts: Sequence[str], label: str | None) -> Raw:
     """Read the columns `texts` and `label` of a file, if present; `label` None: of a text task.
 
-    In csv (RFC 4180) an unquoted empty cell is null. In tsv quotes have no meaning, as in the GLUE files. A parquet
-    file may have class names in the metadata of the library `datasets`. Raises `InputError` with file and row for a
-    file that does not match its suffix or is not UTF-8.
+    For csv and tsv see `read_delimited`. A parquet file may have class names in the metadata of the library `datasets`.
+    Raises `InputError` with file and row or line for a file that does not match its suffix or is not UTF-8.
     """
     extension = path.suffix.removeprefix(".")
     if extension not in EXTENSIONS:
-        raise InputError(f"{path}: unknown format; expected a name ending in {', '.join(EXTENSIONS)}")
+        cure = f"; {CURES[extension]}" if extension in CURES else ""
+        raise InputError(f"{path}: unknown format; expected a name ending in {', '.join(EXTENSIONS)}{cure}")
     try:
         data = path.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
@@ -36,7 +43,7 @@ def read_file(path: Path, *, texts: Sequence[str], label: str | None) -> Raw:
         table = (
             _parse_jsonl(data, path, texts, label)
             if extension == "jsonl"
-            else _parse_csv(data, _wanted(texts, label), tabs=extension == "tsv")
+            else read_delimited(data, path, _wanted(texts, label), TSV if extension == "tsv" else CSV)
         )
         return Raw(str(path), table, None, digest)
     except pa.ArrowInvalid as error:
@@ -65,42 +72,6 @@ def _parse_parquet(data: bytes, texts: Sequence[str], label: str | None) -> tupl
     return table, None if label is None else class_names(schema, label)
 
 
-def check_utf8(data: bytes, path: Path) -> None:
-    """Raise `InputError` with line and byte if `data`, read from `path`, is not UTF-8."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        byte = error.start - data.rfind(b"\n", 0, error.start)
-        raise InputError(
-            f"{path}, line {line}, byte {byte}: 0x{data[error.start]:02x} is not UTF-8 ({error.reason}); "
-            "save the file as UTF-8"
-        ) from None
-
-
-def _parse_csv(data: bytes, wanted: Sequence[str], *, tabs: bool, blank: bool = False) -> pa.Table:
-    """Parse csv or tsv. `blank`: an empty line is a row, as in a file with a single column."""
-    table = pacsv.read_csv(
-        io.BytesIO(data),
-        # One thread, so that errors name the row number; one block, so that a quoted text may have any length.
-        read_options=pacsv.ReadOptions(use_threads=False, block_size=min(max(len(data), 1 << 20), (1 << 31) - 1)),
-        parse_options=pacsv.ParseOptions(
-            delimiter="\t" if tabs else ",",
-            quote_char=False if tabs else '"',
-            newlines_in_values=not tabs,
-            ignore_empty_lines=not blank,
-        ),
-        convert_options=pacsv.ConvertOptions(
-            column_types=dict.fromkeys(wanted, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-    alone = table.num_columns == 1 and not blank and not data.lstrip(b"\xef\xbb\xbf").startswith((b"\n", b"\r"))
-    return _parse_csv(data, wanted, tabs=tabs, blank=True) if alone else table
-
-
 def _parse_jsonl(data: bytes, path: Path, texts: Sequence[str], label: str | None) -> pa.Table:
     """Parse one JSON object per line. Arrow's parser would convert dates to timestamps and name no line."""
     values: dict[str, list[str | None]] = {name: [] for name in _wanted(texts, label)}
@@ -121,7 +92,7 @@ def _parse_jsonl(data: bytes, path: Path, texts: Sequence[str], label: str | Non
 
 
 def _cell(value: object, place: str, *, is_label: bool) -> str | None:
-    if is_label and isinstance(value, int):
+    if is_label and (isinstance(value, int) or (isinstance(value, float) and value.is_integer())):
         return str(value).lower()  # true and false as Arrow spells them
     if value is None:
         return None

@@ -14,6 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from isoscope.data.corpus import SPLITS, TREEBANK, Corpus, text_columns, texts
+from isoscope.data.scripts import language, token_pattern
 from isoscope.metrics.matrix_scores import scores
 from isoscope.sealing import sha256, write_text
 
@@ -28,11 +29,12 @@ def baselines(corpus: Corpus) -> dict[str, dict[str, dict[str, float | int]]]:
     absolute difference.
     """
     train = corpus.splits["train"]
+    known = [text for column in text_columns(train) for text in train[column].to_pylist()]
     found: dict[str, dict[str, dict[str, float | int]]] = {}
     for name, grams in GRAMS.items():
         # Include one-letter words ("I", "a", the "t" of "don't"), which scikit-learn skips by default.
-        vectorizer = TfidfVectorizer(ngram_range=grams, token_pattern=r"(?u)\b\w+\b")
-        vectorizer.fit([text for column in text_columns(train) for text in train[column].to_pylist()])
+        vectorizer = TfidfVectorizer(ngram_range=grams, token_pattern=token_pattern(known))
+        vectorizer.fit(known)
         model = LogisticRegression(C=1.0, max_iter=1000)
         model.fit(_features(vectorizer, train), train["label"].to_numpy())
         found[name] = {}
@@ -93,7 +95,8 @@ def describe(
     Contents: source, licence, revision, class names and `facts`; per split: rows, rows per class, words (and tokens)
     per example, and `duplicates`, the number of rows that repeat a text of the split; per pair of splits: number of
     common distinct texts; sha256 of `files`; metrics of `baselines`. Texts are compared exactly; a pair is one text. A
-    text task has no class names, no rows per class, and the baselines `models`.
+    text task has no class names, no rows per class, and the baselines `models`. `languages`: those of text columns
+    whose script tells it (see `scripts.language`), if any.
     """
     distinct = {split: Counter(texts(corpus.splits[split])) for split in SPLITS}
     splits: dict[str, dict[str, object]] = {}
@@ -108,11 +111,15 @@ def describe(
         }
         if lengths is not None:
             splits[split] |= {"tokens": _distribution(lengths[split])}
+    columns = text_columns(corpus.splits["train"])
+    known = {column: language(corpus.splits["train"][column].to_pylist()) for column in columns}
+    languages = {column: name for column, name in known.items() if name}
     return {
         "source": corpus.source,
         "licence": corpus.licence,
         "revision": corpus.revision,
-        "columns": list(text_columns(corpus.splits["train"])),
+        "columns": list(columns),
+        **({"languages": languages} if languages else {}),
         "labels": list(corpus.labels),
         "facts": corpus.facts,
         "splits": splits,

@@ -1,6 +1,5 @@
 """Read a user's sentences, with or without classes, as a table."""
 
-import ast
 import hashlib
 import io
 import json
@@ -10,8 +9,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from isoscope.data import treebank
-from isoscope.data.corpus import Raw, in_order
-from isoscope.data.files import EXTENSIONS, check_utf8, read_file
+from isoscope.data.classes import ONE_CLASS, in_order, read_classes
+from isoscope.data.corpus import Raw
+from isoscope.data.encoding import check_utf8
+from isoscope.data.files import EXTENSIONS, read_file
 from isoscope.errors import InputError
 from isoscope.sealing import sha256
 
@@ -20,8 +21,6 @@ FEWEST = 4
 """Minimum number of distinct sentences in a file."""
 MANY, LEAST = 20, 2
 """More classes than the first, with fewer rows per class than the second on average: the column is text or numbers."""
-
-ONE_CLASS = "each row needs one text and one class: name another column, or split the lists"
 
 
 class Texts(NamedTuple):
@@ -37,6 +36,8 @@ class Texts(NamedTuple):
     sha256: str
     origin: str
     rows: int
+    notes: tuple[str, ...] = ()
+    """Sentences about labels that may be mistakes."""
 
     @property
     def left_out(self) -> str | None:
@@ -110,14 +111,13 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
     kept = [row for row, text in enumerate(sentences) if text]
     table: dict[str, list[Any]] = {"sentence": [sentences[row] for row in kept]}
     classes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if labels is not None:
         values = _strings(raw, labels)
         if lacking := [row for row in kept if values[row] is None]:
             raise InputError(f"{path}, row {lacking[0] + 1}: column {labels!r} is empty; fill it or drop the row")
-        names = {str(values[row]) for row in kept}  # none of them is None
-        if lists := sorted(filter(_is_list, names)):
-            raise InputError(f"{path}: column {labels!r} holds lists, such as {lists[0][:40]}; {ONE_CLASS}")
-        classes = tuple(in_order(names))
+        read = read_classes({str(values[row]) for row in kept}, str(path), labels)  # none of them is None
+        classes, notes = tuple(in_order({*read.names.values()})), read.notes
         if len(classes) < 2:
             raise InputError(f"{path}: column {labels!r} has only one value; two or more classes are needed")
         if len(classes) > MANY and len(kept) < LEAST * len(classes):
@@ -126,9 +126,9 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
                 f"at least {LEAST} rows per class are needed, on average"
             )
         index = {name: number for number, name in enumerate(classes)}
-        table["label"] = [index[str(values[row])] for row in kept]
+        table["label"] = [index[read.names[str(values[row])]] for row in kept]
     origin = f"{path.name}, column {found!r}" + (f", classes by {labels!r}" if labels else "")
-    return Texts(pa.table(table), classes, raw.sha256 or "", origin, len(sentences))
+    return Texts(pa.table(table), classes, raw.sha256 or "", origin, len(sentences), notes)
 
 
 def read_tagged_texts(path: Path, *, column: str | None) -> Texts:
@@ -144,14 +144,6 @@ def read_tagged_texts(path: Path, *, column: str | None) -> Texts:
     columns = {name: [row[place] for row in kept] for place, name in enumerate(("sentence", "tokens", "tags"))}
     origin = f"{path.name}, columns 'tokens' and 'upos'"
     return Texts(pa.table(columns), (), sha256(path), origin, len(rows))
-
-
-def _is_list(text: str) -> bool:
-    """Return whether a class name is a written list or mapping, as in tables with several labels per row."""
-    try:
-        return text[:1] in ("[", "(", "{") and isinstance(ast.literal_eval(text), list | tuple | dict | set)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return False
 
 
 def _strings(raw: Raw, column: str) -> list[str | None]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from isoscope.data import tokens
 from isoscope.data.batches import Indices, shuffled
 from isoscope.data.corpus import texts
+from isoscope.data.scripts import continues
 from isoscope.data.tokens import Encoded, WordPieces
 from isoscope.errors import InputError
 
@@ -122,7 +123,7 @@ def _spans(encoding: object, text: tuple[str, ...]) -> list[tuple[int, tuple[int
     """Return (part of the pair, tokens, characters) of each word of `text`'s `Encoding`.
 
     A tokenizer without pre-tokenization (Llama, Gemma) treats a sentence as one word, so words also end at spaces. A
-    token of spaces belongs to the following word.
+    token of spaces belongs to the following word, and a mark to the word before it (GPT-2 splits there).
     """
     words, parts, places = encoding.word_ids, encoding.sequence_ids, encoding.offsets  # type: ignore[attr-defined]
     between = [[match.span() for match in re.finditer(r"\S+", part)] for part in text]
@@ -138,13 +139,20 @@ def _spans(encoding: object, text: tuple[str, ...]) -> list[tuple[int, tuple[int
             before = None
             continue
         start = between[part][here][0]
-        if before in ((part, word, here), (part, None, here)):
+        marked = before is not None and before[::2] == (part, here) and _joined(text[part], first)
+        if marked or before in ((part, word, here), (part, None, here)):
             _, (begin, _), (first, _) = found[-1]
             found[-1] = (part, (begin, token + 1), (first, max(first, last)))
         else:
             found.append((part, (token, token + 1), (max(first, start), max(last, start))))
         before = (part, None if last <= start else word, here)  # a token of spaces belongs to no word yet
     return found
+
+
+def _joined(text: str, place: int) -> bool:
+    """Return whether a mark joins the characters before and at a place into one word."""
+    before, here = text[place - 1 : place], text[place : place + 1]
+    return continues(here) or (continues(before) and here.isalnum())
 
 
 def _whole_sentences(spans: list[Any], sentences: int, words: int, seed: int) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isoscope.data.files import check_utf8
+from isoscope.data.encoding import check_utf8
 from isoscope.errors import InputError
 
 Ints = npt.NDArray[np.int64]

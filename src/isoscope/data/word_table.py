@@ -3,7 +3,7 @@
 The table names each occurrence by sentence and position. States of two models are joined on it, row by row.
 """
 
-import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from isoscope.data import tokens
 from isoscope.data.batches import Indices, shuffled
+from isoscope.data.scripts import check_spaced, without_marks, word_pattern
 from isoscope.data.tokens import Encoded, WordPieces
 from isoscope.errors import InputError
 
-WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-"""A word: letters and digits, with apostrophes and hyphens inside. Punctuation is no part of any word."""
 KEY = ["sentence", "position", "form"]
 UNKNOWN = -1
 """Frequency of a form where no text is given to count it in."""
@@ -31,7 +30,7 @@ class WordTable(NamedTuple):
     """Sampled word occurrences of some sentences.
 
     `rows`, a row per occurrence: sentence (its number in `texts`), position (of the word in its sentence, from 0), form
-    (lower case), frequency (of the form in the training data), tag (part of speech), begin and end (characters).
+    (lower case, NFC), frequency (of the form in the training data), tag (part of speech), begin and end (characters).
     `drawn`: numbers of the sentences in the text they were drawn from.
     """
 
@@ -48,7 +47,8 @@ class WordTable(NamedTuple):
 
 def words(text: str) -> list[tuple[str, int, int]]:
     """Return form, first character and end of each word of a text."""
-    return [(match.group().lower(), *match.span()) for match in WORD.finditer(text)]
+    found = word_pattern().finditer(text)
+    return [(unicodedata.normalize("NFC", match.group().lower()), *match.span()) for match in found]
 
 
 def tags_at(begins: Sequence[int], parts: Sequence[str], tags: Sequence[str]) -> list[str]:
@@ -68,13 +68,15 @@ def word_table(
     seed: int,
     counted: Iterable[str] | None = None,
     tagged: Sequence[tuple[Sequence[str], Sequence[str]]] | None = None,
+    origin: str = "text",
 ) -> WordTable:
     """Return a seeded sample of `occurrences` words or a few more, at most `per_sentence` from a sentence.
 
     Sentences are distinct and have two or more words. `counted`: the training sentences, for the forms' frequencies.
-    `tagged`: of each text, the tokens that it joins by spaces, and their tags. Raises `InputError` if there is no such
-    sentence.
+    `tagged`: of each text, the tokens that it joins by spaces, and their tags. Raises `InputError`, naming the `origin`
+    of the texts, if there is no such sentence, or if their words are not separated by spaces.
     """
+    check_spaced(texts, origin)
     first: dict[str, int] = {}
     for number, text in enumerate(texts):
         first.setdefault(text, number)
@@ -94,7 +96,7 @@ def word_table(
         if len(found) >= occurrences:
             break
     if not drawn:
-        raise InputError("text: no sentence has two words or more")
+        raise InputError(f"{origin}: no sentence has two words or more")
     rows = pd.DataFrame(found, columns=[*KEY, "begin", "end"])
     counts = None if counted is None else Counter(form for text in counted for form, _, _ in words(text))
     rows["frequency"] = UNKNOWN if counts is None else [counts[form] for form in rows["form"]]
@@ -144,7 +146,8 @@ def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Loca
         for row in _rows_of(sentences, number):
             first, last = places[row]
             own = np.flatnonzero(text & (offsets[:, 0] < last) & (offsets[:, 1] > first))
-            if len(own) and offsets[own[-1], 1] >= last:
+            # A tokenizer that removes accents has no token for marks at the end.
+            if len(own) and offsets[own[-1], 1] >= without_marks(table.texts[number], last, first):
                 start = own[0]
                 while start and blank[start - 1] and encoding.word_ids[start - 1] == encoding.word_ids[start]:
                     start -= 1

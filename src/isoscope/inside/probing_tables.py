@@ -12,6 +12,7 @@ import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
+from isoscope.data.scripts import token_pattern
 from isoscope.errors import InputError
 from isoscope.geometry import probes
 from isoscope.geometry.moments import Floats, distinct
@@ -22,7 +23,6 @@ FIGURES = ("score", "chance", "permuted", "control", "selectivity", "compression
 CONTROL = "control of "
 PERMUTATIONS = 3  # label permutations per task; their mean score is chance on these folds
 FEATURES = 5000  # number of most frequent TF-IDF terms in the probe's own folds
-GRAMS: dict[str, Any] = {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b"}  # keeps one-letter words
 Rows = Iterator[dict[str, Any]]
 
 
@@ -103,7 +103,8 @@ def baselines_table(
             continue
         if "label" in cloud.tasks and train_texts is not None:
             rows += _trained_on_train(cloud.tasks["label"], judged, train_texts, np.asarray(train_labels))
-        tfidf = TfidfVectorizer(max_features=FEATURES, **GRAMS).fit(judged if train_texts is None else train_texts)
+        known = judged if train_texts is None else train_texts
+        tfidf = _bigrams(known, max_features=FEATURES).fit(known)
         rows += _baseline("TF-IDF, same folds", cloud, [tfidf.transform(judged).toarray()], unscaled)
         ends = {"first snapshot": run.trained[0], "chosen epoch": run.best}
         for name, snapshot in (ends if len(run.trained) > 1 else {"checkpoint": run.best}).items():
@@ -191,12 +192,16 @@ def _baseline(name: str, cloud: Cloud, draws: Sequence[npt.ArrayLike], settings:
 
 
 def _trained_on_train(labels: Labels, judged: list[str], texts: Sequence[str], known: Labels) -> Rows:
-    tfidf = TfidfVectorizer(**GRAMS)
+    tfidf = _bigrams(texts)
     model = LogisticRegression(max_iter=1000).fit(tfidf.fit_transform(texts), known)
     names, counts = np.unique(known, return_counts=True)
     found = {"TF-IDF, all of train": model.predict(tfidf.transform(judged)), "majority class": names[counts.argmax()]}
     for (name, told), d in zip(found.items(), (len(tfidf.vocabulary_), 0), strict=True):
         yield _row(name, "label", labels, [float((told == labels).mean())], d, len(known))
+
+
+def _bigrams(texts: Sequence[str], **options: Any) -> TfidfVectorizer:
+    return TfidfVectorizer(ngram_range=(1, 2), token_pattern=token_pattern(texts), **options)
 
 
 def _row(name: str, task: str, labels: Labels, scores: list[float], d: int, trained: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from isoscope.data.scripts import check_spaced
 from isoscope.data.word_links import learned_links, read_links
 from isoscope.data.word_table import WordTable, every_word, words
 from isoscope.errors import InputError
@@ -44,12 +45,14 @@ class Translation(NamedTuple):
     def linked(self, texts: Sequence[str], table: WordTable) -> Linked:
         """Return the words that are linked to those of a table, whose sentences were drawn from `texts`.
 
-        Raises `InputError` if a text lacks its translation, and if no word is linked.
+        Raises `InputError` if a text lacks its translation, if no word is linked, and if words of the translation are
+        not separated by spaces.
         """
         if len(texts) != len(self.sentences):
             raise InputError(
                 f"{self.origin}: {len(self.sentences)} sentences for {len(texts)}; fill or drop empty cells"
             )
+        check_spaced(self.sentences, self.origin)
         one, other = ([[form for form, _, _ in words(text)] for text in side] for side in (texts, self.sentences))
         links = read_links(self.links, one, other) if self.links else learned_links(one, other)
         starts = np.cumsum([0, *(len(other[number]) for number in table.drawn)])

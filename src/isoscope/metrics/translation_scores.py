@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from isoscope.errors import InputError
+
 
 class TranslationScores(NamedTuple):
     """Scores of translations, and what their comparison with other scores needs."""
@@ -21,14 +23,36 @@ class TranslationScores(NamedTuple):
     """Tokens of the translations divided by tokens of the references."""
     sentences: int
     signature: str
-    """Sacrebleu's description of BLEU's settings: one reference, cased, tokenised by 13a."""
+    """Sacrebleu's description of BLEU's settings: one reference, cased, and its words (`tok:13a`)."""
     chrf_signature: str
     """The same of chrF."""
 
 
-def translation_scores(translations: list[str], sources: list[str], references: list[str]) -> TranslationScores:
-    """Score translations of a corpus against one reference each; the lists have a text per sentence."""
-    metric, characters = BLEU(), CHRF()
+def bleu(tokenize: str, key: str = "objective.tokenize") -> BLEU:
+    """Return sacrebleu's BLEU with its tokenizer `tokenize`.
+
+    Raises `InputError`, naming `key`, for an unknown name, and if the tokenizer's packages are not installed.
+    """
+    if tokenize not in BLEU.TOKENIZERS:
+        raise InputError(f"{key}: expected one of {', '.join(BLEU.TOKENIZERS)}, got {tokenize!r}")
+    try:
+        return BLEU(tokenize=tokenize)
+    except RuntimeError:
+        extra = tokenize.partition("-")[0]
+        raise InputError(
+            f"{key}: BLEU by {tokenize!r} needs more packages; install them (pip install 'sacrebleu[{extra}]'), or set "
+            "it to 'char'"
+        ) from None
+
+
+def translation_scores(
+    translations: list[str], sources: list[str], references: list[str], *, tokenize: str
+) -> TranslationScores:
+    """Score translations of a corpus against one reference each; the lists have a text per sentence.
+
+    `tokenize`: sacrebleu's name for the words of BLEU.
+    """
+    metric, characters = bleu(tokenize), CHRF()
     found = metric.corpus_score(translations, [references])
     chrf = characters.corpus_score(translations, [references]).score
     copied = sum(map(str.__eq__, translations, sources)) / len(sources)
@@ -41,13 +65,13 @@ FEWEST_MATCHES = 10
 """Matched n-grams of each order that the jackknife needs: with few, sacrebleu's smoothing makes BLEU jump."""
 
 
-def bleu_shares(translations: list[str], references: list[str]) -> NDArray[np.float64]:
+def bleu_shares(translations: list[str], references: list[str], *, tokenize: str) -> NDArray[np.float64]:
     """Return each sentence's share of corpus BLEU `[n]`: its jackknife pseudo-value; NaN with too few matches.
 
     −(n − 1)·BLEU of the corpus without the sentence, shifted so that the shares average to BLEU. Their spread is the
     first-order spread of BLEU over sentences (Efron and Stein 1981).
     """
-    metric, n = BLEU(), len(translations)
+    metric, n = bleu(tokenize), len(translations)
     pairs = zip(translations, references, strict=True)
     each = [metric.corpus_score([one], [[reference]]) for one, reference in pairs]
     counts = np.array([[*one.counts, *one.totals, one.sys_len, one.ref_len] for one in each], np.int64)

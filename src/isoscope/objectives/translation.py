@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from isoscope.data.corpus import PAIR
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
-from isoscope.metrics.translation_scores import bleu_shares, translation_scores
+from isoscope.metrics.translation_scores import bleu, bleu_shares, translation_scores
 from isoscope.models.translation import written
 from isoscope.objectives import Indices, Scored, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
@@ -23,12 +23,16 @@ class Translation(EncoderDecoder):
     """Predict the target's tokens and its end, from the source and the target's tokens before them.
 
     The test split is translated by a beam search of width `beams` (1: greedy), all of it or its first `sentences`.
+    `tokenize`: sacrebleu's name for the words of BLEU.
     """
 
-    def __init__(self, texts: Sides, task: Task, *, beams: int, sentences: int | None, tied: bool) -> None:
+    def __init__(
+        self, texts: Sides, task: Task, *, beams: int, sentences: int | None, tied: bool, tokenize: str
+    ) -> None:
         if tuple(task.manifest["columns"]) != PAIR:
             raise InputError("objective.kind: 'translation' needs a task of pairs; set 'denoising' or 'prefix'")
-        self.beams, self.sentences = beams, sentences
+        bleu(tokenize)  # before training: its packages are installed
+        self.beams, self.sentences, self.tokenize = beams, sentences, tokenize
         truncated = {split: texts.source[split].truncated + one.truncated for split, one in texts.target.items()}
         read = {split: one.lengths for split, one in texts.source.items()}
         super().__init__(texts, task, read=read, truncated=truncated, tied=tied)
@@ -48,9 +52,10 @@ class Translation(EncoderDecoder):
         translated = self.translated(model, scored.split, rows)
         sources = [self._text(self.texts.source[scored.split].ids[row].tolist()) for row in rows]
         references = self.references(scored.split, rows)
-        found = translation_scores(translated, sources, references)
+        found = translation_scores(translated, sources, references, tokenize=self.tokenize)
         write_text(folder / "bleu.json", json.dumps(found._asdict(), indent=1) + "\n", "table")
-        columns = {"row": rows, "translation": translated, "bleu_share": bleu_shares(translated, references)}
+        shares = bleu_shares(translated, references, tokenize=self.tokenize)
+        columns = {"row": rows, "translation": translated, "bleu_share": shares}
         write_parquet(pd.DataFrame(columns), folder / "translations.parquet")
         return {"bleu": found.bleu, "chrf": found.chrf, "copied": found.copied}
 

@@ -46,7 +46,7 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
         raise InputError(f"{folder}: holds {', '.join(held[:3])}{' …' * (len(held) > 3)}; give a new or empty folder")
     if shutil.which("git") is None:
         raise InputError("git: not found; install it, because DVC needs it")
-    task = _generated() if text is None else _local(text, column, label)
+    task, notes = (_generated(), []) if text is None else _local(text, column, label)
     content = project_files(name, task, profile)
     new_parent = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,6 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
         (building / "params.schema.json").write_text(
             json.dumps(json_schema(), indent=1, sort_keys=True) + "\n", "utf-8"
         )
-        notes = []
         if text is not None:
             shutil.copyfile(text, building / "texts" / text.name)
             notes += _leave_out(building, text)
@@ -83,20 +82,31 @@ def _generated() -> OwnTask:
     return OwnTask("sentiment", {"source": source}, rows, labelled=True, trees=True)
 
 
-def _local(text: Path, column: str, label: str | None) -> OwnTask:
-    """Return the task of a file, after reading it as the stage `prepare` does."""
+def _local(text: Path, column: str, label: str | None) -> tuple[OwnTask, list[str]]:
+    """Return the task of a file, after reading it as the stage `prepare` does, and notes about its labels."""
     if not text.is_file():
         raise InputError(f"--from {text}: no such file")
     columns = {"sentence": column} | ({"label": label} if label is not None else {})
     splits = {"train": "train", "validation": None, "test": None}
     raw = files.read_splits(text, columns=columns, splits=splits)
+    _check_columns(text, raw["train"].table.column_names, {"--column": column, "--label": label})
     rows = max(raw["train"].table.num_rows, 1)
     held_out = HELD_OUT if rows * HELD_OUT <= MOST_HELD_OUT else float(f"{MOST_HELD_OUT / rows:.2g}")
     source: Tree = {"kind": "local", "path": f"texts/{text.name}", "columns": columns, "splits": splits}
     source |= {"held_out": held_out, "seed": 0, "licence": "unknown"}
     corpus = build(raw, columns=columns, held_out=held_out, seed=0, source=str(text), licence="unknown")
     name = re.sub(r"[^A-Za-z0-9_.]+", "_", text.stem).strip("_.") or "text"
-    return OwnTask(name, {"source": source}, corpus.splits["train"].num_rows, labelled=label is not None)
+    task = OwnTask(name, {"source": source}, corpus.splits["train"].num_rows, labelled=label is not None)
+    return task, [*corpus.notes]
+
+
+def _check_columns(text: Path, found: list[str], asked: dict[str, str | None]) -> None:
+    """Raise `InputError`, naming the option, for a column that a file lacks."""
+    for option, name in asked.items():
+        if name is not None and name not in found:
+            there = ", ".join(one if one == one.strip() != "" else repr(one) for one in found) or "none"
+            where = "its first line has" if text.suffix in (".csv", ".tsv") else "there are"
+            raise InputError(f"{text}: no column {name!r}; {where}: {there}; name it with {option}")
 
 
 def _leave_out(project: Path, text: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """Stage `prepare@<task>`: turn text from its source into parquet files, a manifest and a tokenizer."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ def prepare(data: Data, *, task: str, project: paths.Project, output: Path | Non
     Raises `InputError` for bad data.
     """
     corpus = _read(data.source, project.folder)
+    for note in corpus.notes:
+        print(f"isoscope: {note}", file=sys.stderr)
     read = [corpus]
     if isinstance(data.tokenizer, JointTokenizer):
         read = [_read(source, project.folder) for source in data.tokenizer.sources]

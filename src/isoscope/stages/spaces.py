@@ -104,6 +104,7 @@ def prepared(
         per_sentence=settings.per_sentence,
         seed=settings.seed,
         tagged=texts.tagged,
+        origin=texts.origin,
     )
     compared_items(table, np.ones(len(table.rows), bool), probe=settings.probe, seed=settings.seed)  # is it enough?
     there = translated.linked(texts.table["sentence"].to_pylist(), table) if translated else None

@@ -10,6 +10,8 @@ from isoscope.config.model import CheckpointTokenizer, Model, Pretrained, Scratc
 from isoscope.config.project import Cell
 from isoscope.config.start_cells import start_cells
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
+from isoscope.data.corpus import PAIR
+from isoscope.data.scripts import words_of_bleu
 from isoscope.errors import InputError
 from isoscope.guard import StopSignal
 from isoscope.runs.prepared import content_md5, read_manifest
@@ -63,6 +65,7 @@ def job(
         for name, one in start_cells(configuration, study, found.cell.model, seed).items()
     }
     manifest = read_manifest(project, task)
+    found = _with_words(found, manifest)
     if found.cell.objective.kind == "classification" and manifest.get("labels") == []:
         raise InputError(
             f"study {study!r}: objective.kind 'classification' needs classes, but task {task!r} has none; name their "
@@ -105,6 +108,16 @@ def job(
         inputs=read,
     )
     return Job(run, found.cell, task, seed, manifest, data, tokenizer, checkpoint, starts)
+
+
+def _with_words(found: ResolvedCell, manifest: Mapping[str, Any]) -> ResolvedCell:
+    """Return a cell with the words of BLEU of the task's target language, unless its objective names them."""
+    objective = found.cell.objective
+    if objective.kind != "translation" or objective.tokenize is not None:
+        return found
+    words = {"tokenize": words_of_bleu(manifest.get("languages", {}).get(PAIR[1]))}
+    cell = found.cell.model_copy(update={"objective": objective.model_copy(update=words)})
+    return found._replace(cell=cell, tree=found.tree | {"objective": found.tree["objective"] | words})
 
 
 def carry(work: Job, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:

@@ -30,7 +30,7 @@ BATCH = 64
 def translate(
     folder: Path, pairs: Pairs, *, beams: int, max_length: int | None, device: str, threads: int
 ) -> pd.DataFrame:
-    """Return a row per sentence: source, translation, and with references reference and `bleu_share`.
+    """Return a row per sentence: source, translation, and with references reference.
 
     Search as in training: width `beams` (1: greedy), texts of at most `max_length` tokens (None: as many as the model
     has positions). Raises `InputError` if `folder` holds no translation model of a run.
@@ -53,21 +53,22 @@ def translate(
                 found[row] = str(tokenizer.backend.decode(one, skip_special_tokens=True)).strip()
             bar.update(len(part))
     columns: dict[str, Any] = {"source": pairs.sources, "translation": [found[row] for row in range(len(ids))]}
-    if pairs.references is not None:
-        shares = bleu_shares(columns["translation"], pairs.references)
-        columns |= {"reference": pairs.references, "bleu_share": shares}
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns | ({} if pairs.references is None else {"reference": pairs.references}))
 
 
-def write(translations: pd.DataFrame, facts: dict[str, Any], out: Path) -> dict[str, Any]:
-    """Write manifest.json, translations.parquet and with references bleu.json; return the scores."""
+def write(translations: pd.DataFrame, facts: dict[str, Any], out: Path, *, tokenize: str) -> dict[str, Any]:
+    """Write manifest.json, translations.parquet and with references bleu.json; return the scores.
+
+    `tokenize`: sacrebleu's name for the words of BLEU.
+    """
     scores: dict[str, Any] = {}
     out.mkdir(parents=True, exist_ok=True)
     (out / "bleu.json").unlink(missing_ok=True)  # of an earlier call with references
     write_text(out / "manifest.json", json.dumps(PAGE | facts, indent=1) + "\n", "table")
-    write_parquet(translations, out / "translations.parquet")
     if "reference" in translations:
-        columns = (translations[name].tolist() for name in ("translation", "source", "reference"))
-        scores = translation_scores(*columns)._asdict()
+        written, sources, references = (translations[name].tolist() for name in ("translation", "source", "reference"))
+        scores = translation_scores(written, sources, references, tokenize=tokenize)._asdict()
+        translations = translations.assign(bleu_share=bleu_shares(written, references, tokenize=tokenize))
         write_text(out / "bleu.json", json.dumps(scores, indent=1) + "\n", "table")
+    write_parquet(translations, out / "translations.parquet")
     return scores

@@ -49,6 +49,7 @@ def tables(
         per_sentence=per_sentence,
         seed=seed,
         counted=_sentences(data / "train.parquet", text["column"]),
+        origin=f"task {text['task']}, column {text['column']!r}",
     )
     runs = {name: _chosen(studies[model["study"]].arms[model["arm"]]) for name, model in models.items()}
     return of_runs(runs, table, seed=seed, **options)

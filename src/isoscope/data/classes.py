@@ -1,0 +1,100 @@
+"""Read labels as class names: without spaces around them; what is probably a mistake is noted, not changed."""
+
+import ast
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from decimal import Decimal
+from itertools import groupby
+from typing import NamedTuple
+
+from isoscope.errors import InputError
+
+INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
+LONGEST = 18
+"""Most digits of a whole number that is read as an integer."""
+_PARTS = re.compile(r"\s*[|;,]\s*")
+ONE_CLASS = "each row needs one text and one class: name another column, or split the lists"
+
+
+class Classes(NamedTuple):
+    """`names`: label as written → class name. `notes`: sentences about labels that may be mistakes."""
+
+    names: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def in_order(names: Collection[str]) -> list[str]:
+    """Return class names in numeric order if all read as integers, else in alphabetical order."""
+    return sorted(names, key=int) if all(INTEGER.fullmatch(name) for name in names) else sorted(names)
+
+
+def read_classes(labels: Iterable[str], place: str, column: str) -> Classes:
+    """Return the class name of each label: without spaces around it; 1.0 is 1 if all labels are whole numbers.
+
+    Notes name what was left out, names that differ only in case or form, and names that look like several labels.
+    Raises `InputError`, naming `place` and `column`, for empty labels, lists, and numbers that are not whole.
+    """
+    where = f"{place}: column {column!r}"
+    names = {label: label.strip() for label in sorted(labels)}
+    if "" in names.values():
+        raise InputError(f"{where} has labels of spaces only, or empty; fill them or drop the rows")
+    if lists := [name for name in names.values() if _is_list(name)]:
+        raise InputError(f"{where} holds lists, such as {lists[0][:40]}; {ONE_CLASS}")
+    notes = []
+    if spaced := [label for label, name in names.items() if label != name]:
+        notes.append(f"{where}: spaces around labels are left out, such as those of {spaced[0]!r}")
+    decimals = sorted(name for name in names.values() if DECIMAL.fullmatch(name))
+    if decimals and all(map(INTEGER.fullmatch, {*names.values()} - {*decimals})):
+        if broken := [name for name in decimals if _whole(name) is None]:
+            raise InputError(
+                f"{where} holds numbers such as {broken[0]}; classes are integers or text: name another column, or "
+                "write ranges as text"
+            )
+        names = {label: _whole(name) or name for label, name in names.items()}
+        notes.append(f"{where}: labels such as {decimals[0]} are read as {_whole(decimals[0])}")
+    found = in_order({*names.values()})
+    return Classes(names, (*notes, *_alike(found, where), *_several(found, where)))
+
+
+def _whole(number: str) -> str | None:
+    value = Decimal(number)
+    return str(int(value)) if value.adjusted() < LONGEST and value == value.to_integral_value() else None
+
+
+def _alike(names: list[str], where: str) -> Iterable[str]:
+    """Yield a note about class names that differ only in case, spaces, or form of their letters."""
+    same = [[*group] for _, group in groupby(sorted(names, key=_plain), key=_plain)]
+    if pairs := [" and ".join(map(repr, sorted(group))) for group in same if len(group) > 1]:
+        yield (
+            f"{where}: {', '.join(pairs)} differ only in case or form, but are classes of their own; write them alike "
+            "if they are the same"
+        )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_.-]+", " ", unicodedata.normalize("NFKC", name).casefold()).strip()
+
+
+def _several(names: list[str], where: str) -> Iterable[str]:
+    """Yield a note about class names whose parts, between bars, semicolons or commas, are in other names too."""
+    of_part = defaultdict(set)
+    for name in names:
+        for part in _PARTS.split(name):
+            of_part[part].add(name)
+    joined = [name for name in names if any(len(of_part[part]) > 1 for part in _PARTS.split(name) if part != name)]
+    if joined:
+        yield (
+            f"{where}: {joined[0]!r} looks like several labels; each text has one class, so {len(joined)} such "
+            "combinations are classes of their own"
+        )
+
+
+def _is_list(text: str) -> bool:
+    """Return whether a class name is a written list or mapping, as in tables with several labels per row."""
+    try:
+        return text[:1] in ("[", "(", "{") and isinstance(ast.literal_eval(text), list | tuple | dict | set)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False

@@ -1,0 +1,78 @@
+"""A file in another encoding or form is named with the command that cures it, and the command does."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from isoscope.data.encoding import check_utf8
+from isoscope.data.files import read_file
+from isoscope.errors import InputError
+
+ROWS = "text,label\n" + "".join(f"a café number {number}, naïve “quoted”,pos\n" for number in range(9)).replace(
+    ", naïve", " naïve"
+)
+CYRILLIC = "text,label\n" + "хороший фильм,pos\nплохой фильм,neg\n" * 9
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        read_file(path, texts=["text"], label="label")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "encoding, name",
+    [("utf-16", "UTF-16"), ("utf-32", "UTF-32"), ("utf-16-le", "UTF-16LE"), ("cp1252", "WINDOWS-1252")],
+)
+def test_the_command_converts_the_encoding_that_is_found(tmp_path: Path, encoding: str, name: str) -> None:
+    path = tmp_path / "my reviews.csv"
+    path.write_bytes(ROWS.encode(encoding))
+    line = refused(path)
+    assert name in line
+    subprocess.run(line.partition("convert it: ")[2], shell=True, check=True)
+    table = read_file(tmp_path / "my reviews.utf8.csv", texts=["text"], label="label").table
+    assert table["text"][3].as_py() == "a café number 3 naïve “quoted”"
+
+
+def test_another_encoding_is_not_guessed(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for encoding in ("cp1251", "koi8-r"):
+        path.write_bytes(CYRILLIC.encode(encoding))
+        assert "line 2, byte 1" in refused(path)
+        assert "the file's encoding is not known; convert it: iconv -f ENCODING" in refused(path)
+
+
+@pytest.mark.parametrize(
+    "name, separator, cure", [("a.csv", ";", "convert it"), ("a.csv", "|", "convert it"), ("b.csv", "\t", "rename it"),
+                              ("a.tsv", ",", "rename it"), ("it's $x.csv", ";", "convert it")]
+)  # fmt: skip
+@pytest.mark.parametrize("text", ["good", "good, really", '"good; or ""bad"""'])
+def test_the_command_cures_the_delimiter(tmp_path: Path, name: str, separator: str, cure: str, text: str) -> None:
+    if separator == "," and text == "good, really":
+        text = '"good, really"'
+    path = tmp_path / name
+    path.write_text(f"text{separator}label\n" + f"{text}{separator}01\n{text}{separator}NA\n" * 5, "utf-8")
+    line = refused(path)
+    assert re.search(r"line 1: (semicolons|bars|tabs|commas) separate the columns, where \.", line)
+    command = line.partition("it: ")[2]
+    python = str(Path(__import__("sys").executable))
+    subprocess.run(command.replace("python -c", f"{python} -c", 1), shell=True, check=True)
+    if '"' not in text:
+        assert cure in line
+    (made,) = (one for one in tmp_path.iterdir() if one != path)
+    table = read_file(made, texts=["text"], label="label").table
+    expected = {'"good; or ""bad"""': 'good; or "bad"'}.get(text, text.strip('"'))
+    assert table.to_pydict() == {"text": [expected] * 10, "label": ["01", "NA"] * 5}
+
+
+@pytest.mark.parametrize("data", [b"PK\x03\x04\0\0", b"\x1f\x8b\x08", b"PAR1abc", b"%PDF-1.7", b"\xd0\xcf\x11\xe0"])
+def test_what_is_no_text_at_all_is_named(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(data)
+    assert re.search(r"a\.csv: is (a|an|compressed) .*; (save|decompress|give)", refused(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize("text", ["", "a", "naïve", "\ufeffa", "日本語", "a\r\nb"])
+def test_utf_8_passes(text: str) -> None:
+    check_utf8(text.encode(), Path("a.txt"))
