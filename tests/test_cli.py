@@ -34,6 +34,30 @@ def test_help_and_version() -> None:
     assert isoscope("--version").stdout.count(".") == 2
 
 
+def test_help_imports_no_library_but_the_parser() -> None:
+    """What one command imports at the top of its module, every command waits for: pydantic takes longer than help."""
+    libraries = {
+        "mlflow",
+        "dvc",
+        "matplotlib",
+        "numpy",
+        "optuna",
+        "pandas",
+        "pydantic",
+        "rich",
+        "ruamel",
+        "scipy",
+        "torch",
+    }
+    code = f"""import sys; sys.argv = ["isoscope", "--help"]
+from isoscope.cli import main
+try: main()
+finally: print(*sorted({libraries!r} & sys.modules.keys()), file=sys.stderr)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.split() == []
+    assert done.stdout
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     for name in ("params.yaml", "dvc.yaml"):

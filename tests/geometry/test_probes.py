@@ -139,13 +139,17 @@ def test_groups_are_whole_and_strata_even() -> None:
 
 
 def test_no_fit_sees_a_held_out_label(monkeypatch: pytest.MonkeyPatch) -> None:
-    points, seen, solve = cloud(100, 10), [], probes.logistic_regressions
+    points, seen = cloud(100, 10), []
 
-    def spy(design: Any, energy: Any, labels: Any, *rest: Any, **options: Any) -> Any:
-        seen.append((len(design), np.bincount(labels[0])))
-        return solve(design, energy, labels, *rest, **options)
+    def spied(solve: Any) -> Any:
+        def spy(design: Any, energy: Any, labels: Any, *rest: Any, **options: Any) -> Any:
+            seen.append((len(design), np.bincount(labels[0])))
+            return solve(design, energy, labels, *rest, **options)
 
-    monkeypatch.setattr(probes, "logistic_regressions", spy)
+        return spy
+
+    for name in ("logistic_regressions", "regression_path"):
+        monkeypatch.setattr(probes, name, spied(getattr(probes, name)))
     labels, folds = np.random.default_rng(0).integers(0, 2, 100), outer(np.arange(100), 0)
     linear_probe(points, labels, np.arange(100), seed=0)
     assert len(seen) == 20  # for each fold, all penalties on each two of three inner folds, then the chosen penalty

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from isoscope.errors import InputError
 from isoscope.geometry import regressions
-from isoscope.geometry.regressions import chances, logistic_regressions
+from isoscope.geometry.regressions import chances, logistic_regressions, regression_path
 
 
 def points(n: int, d: int, seed: int = 0) -> Any:
@@ -82,6 +82,31 @@ def test_a_fit_misses_its_minimum_by_no_more_than_it_may(n: int, d: int) -> None
         missed = (loss(tolerance) - least) / n
         assert (missed > -1e-12).all()
         assert (missed < tolerance).all()
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_path_has_the_minima_of_each_penalty_task_by_task(k: int) -> None:
+    design, energy = points(150, 30)
+    labels, strengths = np.stack([classes(design, k, seed) for seed in (1, 2)]), [1.0, 1e-3, 10.0]
+    path = regression_path(design, energy, labels, k, strengths, tolerance=1e-12)
+    copies, each = np.repeat(labels, 3, 0), np.tile(strengths, 2)
+    alone = logistic_regressions(design, energy, copies, k, each, tolerance=1e-12)
+    np.testing.assert_allclose(chances(design, path), chances(design, alone), atol=1e-6)
+
+
+def test_a_path_begins_at_the_penalty_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    design, energy = points(60, 90)
+    begun: list[Any] = []
+    solve = regressions.logistic_regressions
+
+    def spy(*given: Any, start: Any = None, **options: Any) -> Any:
+        begun.append((start, solve(*given, start=start, **options)))
+        return begun[-1][1]
+
+    monkeypatch.setattr(regressions, "logistic_regressions", spy)
+    regression_path(design, energy, classes(design, 3)[None], 3, [10.0, 1e-2, 1.0], tolerance=1e-6)
+    assert begun[0][0] is None
+    assert [start for start, _ in begun[1:]] == [fits for _, fits in begun[:-1]]
 
 
 def test_fits_do_not_touch_each_other() -> None:

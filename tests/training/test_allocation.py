@@ -1,6 +1,7 @@
 """Allocation on losses with a closed form, in float64: closure, order of the error, invariants, the null."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -94,6 +95,32 @@ def test_parts_are_halved_until_the_sum_closes_and_no_node_is_evaluated_twice() 
     assert abs(found.values[0].sum() - true) <= 1e-4
     assert abs(parts(gradient, "simpson", found.splits // 2) - true) > 1e-4
     assert sorted(nodes) == sorted(set(nodes)) == [k / found.splits for k in range(found.splits + 1)]
+
+
+def test_small_gaps_of_equal_sign_do_not_add_up() -> None:
+    """Forty lines down a convex loss: each closes alone, their sum only if each has its share of a bound."""
+    loss, gradient = EXPONENTIAL
+    ends, tolerance = np.linspace(4 * START, 4 * END, 41), 1e-3
+
+    def missed(bound: float) -> float:
+        total = 0.0
+        for number, (start, end) in enumerate(pairwise(ends), 1):
+            change = partial(lambda start, end: float(loss(end) - loss(start)), start, end)
+            options = {"tolerance": tolerance, "carried": total, "allowed": bound * number / 40, "most_splits": 2**12}
+            found = allocate(gradient, start, end, "trapezoid", change=change, **options)
+            gap = float(found.values[0].sum()) - change()
+            assert abs(gap) <= tolerance
+            total += gap
+        return total
+
+    assert abs(missed(tolerance)) <= tolerance
+    assert abs(missed(np.inf)) > 5 * tolerance  # the control
+
+
+def test_a_sum_that_misses_already_asks_a_line_for_no_more_than_its_own_gap() -> None:
+    loss, gradient = QUARTIC
+    options = {"change": lambda: float(loss(END) - loss(START)), "tolerance": 1e-6, "allowed": 1e-3}
+    assert allocate(gradient, START, END, "simpson", carried=1.0, **options).splits == 2
 
 
 def test_invariants() -> None:

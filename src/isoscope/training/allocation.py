@@ -63,13 +63,14 @@ def integrate(
     change: Callable[[], float] | None = None,
     tolerance: float | None = None,
     carried: float = 0.0,
+    allowed: float = np.inf,
     most_splits: int = 16,
 ) -> Integral:
     """Integrate `at(s)` over s from 0 to 1 by `first_order`, `trapezoid` or `simpson`.
 
     `at` returns arrays or tensors, which are integrated separately. With `tolerance`, the parts are halved until the
-    first array's sum misses `change()` by at most `tolerance`, and the sum of all lines so far too, which missed by
-    `carried` before this one. So small gaps of equal sign do not add up. Up to `most_splits` parts; no node is
+    first array's sum misses `change()` by at most `tolerance`, and all lines so far together, which missed by `carried`
+    before it, by at most `allowed`: small gaps of equal sign would add up. Up to `most_splits` parts; no node is
     evaluated twice. 0 and 1 are always evaluated, 0 first; `change` is called after them.
     """
     start, splits = at(0.0), FIRST_SPLITS[rule]
@@ -83,7 +84,7 @@ def integrate(
         if change is None or tolerance is None:
             return Integral(values, splits)
         gap = float(values[0].sum()) - change()
-        closed = abs(gap) <= tolerance and abs(carried + gap) <= max(tolerance, abs(carried))
+        closed = abs(gap) <= tolerance and (abs(carried + gap) <= allowed or abs(carried) > allowed)
         if closed or rule == "first_order" or 2 * splits > most_splits:
             return Integral(values, splits)
         splits *= 2

@@ -9,7 +9,7 @@ from torch import Tensor
 from isoscope.errors import InputError
 from isoscope.models.components import members
 from isoscope.objectives import Place
-from isoscope.training.allocation import Integral, integrate, interval_ends
+from isoscope.training.allocation import NATS, Integral, integrate, interval_ends
 from isoscope.training.observers import Context, Observer
 from isoscope.training.packed import Packed
 from isoscope.training.set_path import SetPath
@@ -103,6 +103,7 @@ class IntervalObserver(Observer):
             change=lambda: path.after - path.before,
             tolerance=self.tolerance,
             carried=path.gap,
+            allowed=NATS * (len(self.rows) + 1) / len(self.ends),  # its share of the bound on all intervals together
             most_splits=self.most_splits,
         )
         path.gap += float(found.values[0].sum()) - (path.after - path.before)
