@@ -29,6 +29,7 @@ from isoscope.runs.prepared import check_trained_on, content_md5, read_manifest
 from isoscope.runs.provenance import dvc_md5, file_md5s, tree_md5
 from isoscope.runs.restored import read_metrics
 from isoscope.runs.run import Identity, Run, carry_out
+from isoscope.runs.stored import check_published
 from isoscope.sealing import sha256
 
 OWN = "task"
@@ -62,6 +63,7 @@ def extract(
     read_manifest(project, study.task)
     of_training = read_output(trained).run
     check_trained_on(of_training.inputs, project, study.task, paths.trained(name, arm, seed), again)
+    check_published(project, trained)
     bank = trees_of(extraction, data, project)
 
     def read() -> dict[str, str]:
