@@ -118,9 +118,7 @@ def test_damage_to_any_file_of_a_pulled_output_is_named(clone: Project, tmp_path
     check_published(project, output)
     if kind == "flipped":
         KINDS[kind](output / "predictions.parquet")
-        line = (
-            "models/fusion/additive/seed-0: predictions.parquet has changed since it was written; run: isoscope train"
-        )
+        line = "seed-0: predictions.parquet has changed since it was written; run: isoscope train fusion additive"
         assert line in other.isoscope("analyse", "fusion", code=2).err
         other.isoscope("train", "fusion", "additive", "--seed", "0")
         other.isoscope("analyse", "fusion")

@@ -58,6 +58,15 @@ def test_only_the_files_that_are_read_are_checked(run: Run) -> None:
     check_published(run.project, target, {"metrics.jsonl", "config.yaml"})
 
 
+def test_a_file_that_the_run_wrote_must_be_there(run: Run) -> None:
+    """A stage takes optional files where they are: a lost file must not pass as a run without it."""
+    target = published(run)
+    KINDS["missing"](target / "states/step-2.safetensors")
+    check_published(run.project, target, ("table.parquet", "other/*"))
+    with pytest.raises(InputError, match=r"states/step-2.safetensors is missing; run: isoscope"):
+        check_published(run.project, target, ("states/*", "table.parquet"))
+
+
 def test_what_nothing_vouches_for_passes(tmp_path: Path) -> None:
     folder = tmp_path / trained("fusion", "additive", 0)
     folder.mkdir(parents=True)

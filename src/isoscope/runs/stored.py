@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -128,8 +129,9 @@ def _named(project: Project, of_lock: int) -> dict[str, dict[str, Path]]:
 
 
 def check_published(project: Project, folder: Path, files: Collection[str] | None = None) -> None:
-    """Check `files` [default: all] of a published output against what vouches for it: the stored output's manifest,
-    else dvc.lock.
+    """Check a published output against what vouches for it: the stored output's manifest, else dvc.lock.
+
+    `files`: names or patterns of the files to check [default: all]; a file that the run wrote must be there.
 
     Raises `InputError` with the file that has changed, and the command that restores it. An output that nothing
     vouches for passes.
@@ -140,7 +142,7 @@ def check_published(project: Project, folder: Path, files: Collection[str] | Non
     if (digest := named_digest(folder / CONFIG)) is None:
         raise InputError(f"{where}: {CONFIG} does not name its run; {again}")
     hashed, known = _expected(project, digest)
-    for name in sorted(known.keys() if files is None else known.keys() & set(files)):
+    for name in sorted(name for name in known if files is None or any(fnmatchcase(name, one) for one in files)):
         path = folder / name
         if not path.is_file():
             raise InputError(f"{where}: {name} is missing; {again}")

@@ -8,6 +8,7 @@ from isoscope.config.project import Study
 from isoscope.outputs import PREDICTIONS, TRANSLATIONS, read_output
 from isoscope.runs.prepared import check_trained_on
 from isoscope.runs.restored import CONFIG, METRICS
+from isoscope.runs.stored import check_published
 from isoscope.stages.study_run import check_present
 
 
@@ -16,12 +17,14 @@ def checked_runs(
 ) -> dict[Path, list[Path]]:
     """Return the folder of each run of a study, reference arm first, with its `run_files`.
 
-    Raises `InputError` if a run is missing, or was not trained on the prepared data.
+    Raises `InputError` if a run or a file that it wrote is missing or damaged, or if it was not trained on the prepared
+    data.
     """
     outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
     found = {output: run_files(output, files) for output in outputs}
     check_present(name, found, project)
     for output in outputs:  # baselines and runs must use the same test split
+        check_published(project, output, (PREDICTIONS.name, TRANSLATIONS.name, *files))
         run = read_output(output).run
         again = f"isoscope train {name} {run.arm} --seed {run.seed}"
         check_trained_on(run.inputs, project, study.task, output.relative_to(project.folder), again)
