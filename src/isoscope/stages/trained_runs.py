@@ -1,5 +1,7 @@
 """The finished training runs of a study, checked, for the stages that compare them."""
 
+import sys
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -7,9 +9,14 @@ from isoscope import paths
 from isoscope.config.project import Study
 from isoscope.outputs import PREDICTIONS, TRANSLATIONS, read_output
 from isoscope.runs.prepared import check_trained_on
+from isoscope.runs.provenance import LIBRARIES
+from isoscope.runs.record import read
 from isoscope.runs.restored import CONFIG, METRICS
 from isoscope.runs.stored import check_published
 from isoscope.stages.study_run import check_present
+
+VERSIONS = ("python", *(name for name in LIBRARIES if name not in ("isoscope", "dvc", "mlflow")))
+"""What can change numbers under an equal digest; isoscope's own code is part of it."""
 
 
 def checked_runs(
@@ -28,7 +35,29 @@ def checked_runs(
         run = read_output(output).run
         again = f"isoscope train {name} {run.arm} --seed {run.seed}"
         check_trained_on(run.inputs, project, study.task, output.relative_to(project.folder), again)
+    if different := differing_versions(outputs, project):
+        print(f"warning: study {name!r}: its runs were trained with different versions: {different}", file=sys.stderr)
     return found
+
+
+def differing_versions(outputs: Iterable[Path], project: paths.Project) -> str | None:
+    """Name the library whose version differs between runs, with a run of each version; None if there is none.
+
+    Runs without a record, as in a clone, are not known.
+    """
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for output in outputs:
+        record = project.records / f"{read_output(output).run.digest}.jsonl"
+        author = read(record).author if record.is_file() else None
+        for name in VERSIONS if author else ():
+            version = str(author.environment.get(name))
+            found[name].setdefault(version, output.relative_to(project.folder).as_posix())
+    different = {name: versions for name, versions in found.items() if len(versions) > 1}
+    if not different:
+        return None
+    name, versions = next(iter(different.items()))
+    more = f" (and {len(different) - 1} more libraries)" if len(different) > 1 else ""
+    return f"{name} " + ", ".join(f"{version} in {output}" for version, output in versions.items()) + more
 
 
 def run_files(output: Path, files: Collection[str]) -> list[Path]:
