@@ -49,8 +49,8 @@ def differing_versions(outputs: Iterable[Path], project: paths.Project) -> str |
     for output in outputs:
         record = project.records / f"{read_output(output).run.digest}.jsonl"
         author = read(record).author if record.is_file() else None
-        for name in VERSIONS if author else ():
-            version = str(author.environment.get(name))
+        made = {name: str(author.environment.get(name)) for name in VERSIONS} if author else {}
+        for name, version in made.items():
             found[name].setdefault(version, output.relative_to(project.folder).as_posix())
     different = {name: versions for name, versions in found.items() if len(versions) > 1}
     if not different:
