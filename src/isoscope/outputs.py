@@ -13,11 +13,9 @@ from isoscope.config.base import Direction
 from isoscope.config.objective import GENERATED, METRICS
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
-from isoscope.runs.restored import read_metrics
+from isoscope.runs.restored import OBJECTIVE, read_metrics
 
 CONFIG, PREDICTIONS, TRANSLATIONS = Path("config.yaml"), Path("predictions.parquet"), Path("translations.parquet")
-OBJECTIVE = Path("objective.json")
-"""The metrics that the objective of a plugin declares, each with its better direction, the most important first."""
 
 
 class Trained(NamedTuple):

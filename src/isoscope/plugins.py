@@ -145,16 +145,35 @@ def load(path: Path) -> None:
         raise InputError(f"plugin {path}: no such file; correct `plugins` in params.yaml, or --plugin")
     if path.suffix != ".py":
         raise InputError(f"plugin {path}: expected a Python file ending in .py")
-    if any(plugin.file == path for registry in REGISTRIES for plugin in registry.values()):
+    if _loaded(path):
         return
+    before = path.read_bytes()
     try:  # writes no __pycache__ beside the file, which would change a DVC dependency
         run_path(str(path), run_name=f"{PLUGIN_MODULE}{path.stem}")
     except InputError:
         raise
     except (Exception, SystemExit) as error:
         raise InputError(f"plugin {plugin_line(error) or path}: {said(error)}") from error
+    if path.read_bytes() != before:
+        raise InputError(f"plugin {path}: has changed while it was loaded; run the same command again")
+    _CODE[path] = _code(before.decode("utf-8"))
+
+
+def _loaded(path: Path) -> bool:
+    return any(plugin.file == path for registry in REGISTRIES for plugin in registry.values())
 
 
 def digest(path: Path) -> str:
-    """Return the sha256 of a plugin's code without comments and docstrings."""
-    return hashlib.sha256(stripped(path.read_text("utf-8")).encode()).hexdigest()
+    """Return the sha256 of a plugin's code without comments and docstrings.
+
+    Of a loaded file it is that of the code that runs: the file may have been edited since.
+    """
+    return (_CODE.get(path) if _loaded(path) else None) or _code(path.read_text("utf-8"))
+
+
+_CODE: dict[Path, str] = {}
+"""Digest of the code of each loaded file."""
+
+
+def _code(source: str) -> str:
+    return hashlib.sha256(stripped(source).encode()).hexdigest()

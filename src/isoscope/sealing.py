@@ -128,12 +128,21 @@ def fault(folder: Path, now: Mapping[str, Entry] | None = None, *, of: str | Non
     return f"it is the output of run {owner[:12]}" if of is not None and owner != of else None
 
 
+def listed(folder: Path) -> dict[str, str]:
+    """Return the sha256 of each file in a sealed folder's manifest; empty if it is missing or damaged."""
+    try:
+        files = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
+        return {str(name): str(entry["sha256"]) for name, entry in files.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
 def unlisted(folder: Path, below: Path) -> list[str]:
     """Return the files of `below`, a part of the sealed `folder`, that its manifest does not list; no hidden files."""
-    listed = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
+    known = listed(folder)
     files = (path for path in sorted(below.rglob("*")) if path.is_file() and path.name != MANIFEST)
     names = (path.relative_to(folder).as_posix() for path in files if not path.name.startswith("."))
-    return [name for name in names if name not in listed]
+    return [name for name in names if name not in known]
 
 
 def sync(path: Path) -> None:

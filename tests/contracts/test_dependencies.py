@@ -14,8 +14,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-# Used without being imported: dvc is run as a command.
-COMMANDS = {"dvc"}
+# Used without being imported: dvc is run as a command; ruamel.yaml and DVC parse with libyaml where it is installed.
+COMMANDS = {"dvc", "ruamel-yaml-clib"}
 OPTIONAL = ("postgresql", "cluster")
 # Of the extra `cluster`: big, and nothing that is computed depends on it, so requirements.lock leaves it out;
 # `make cluster` names the version that the tests ran with.

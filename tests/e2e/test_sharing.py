@@ -1,13 +1,20 @@
 """Shared results: after push, clone and pull nothing runs again, and an empty MLflow can be filled."""
 
 import json
+import shutil
+from itertools import product
 from pathlib import Path
 
 import pytest
 
+from isoscope import paths
+from isoscope.errors import InputError
 from isoscope.mirror.fields import LACKS, RESTORED, TIMESTAMPS
 from isoscope.runs.machine_load import PREFIX
+from isoscope.runs.provenance import file_md5
+from isoscope.runs.stored import check_published
 from pipeline_project import ARMS, Finished, Project
+from struck import KINDS
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +103,28 @@ def test_what_was_pulled_is_not_trained_again_if_dvc_vouches_for_it(clone: Proje
     assert path.read_text("utf-8") == text
 
 
+def test_damage_to_any_file_of_a_pulled_output_is_named(clone: Project, tmp_path: Path) -> None:
+    """dvc.lock vouches for them; the command that is named restores them from DVC's cache."""
+    other = clone.copy(tmp_path / "other", without=(".isoscope",))
+    other.dvc("checkout", "--force")
+    project, output = paths.Project(other.folder, other.folder), other.output("additive")
+    files = [path for path in sorted(output.rglob("*")) if path.is_file() and path.name != "config.yaml"]
+    for file, strike in product(files, KINDS.values()):
+        kept = {path: path.read_bytes() for path in file.parent.iterdir() if path.is_file()}
+        strike(file)
+        with pytest.raises(InputError, match=r"seed-0: .*; run: isoscope train fusion additive --seed 0$"):
+            check_published(project, output)
+        for path, content in kept.items():
+            path.unlink(missing_ok=True)
+            path.write_bytes(content)
+    check_published(project, output)
+    KINDS["flipped"](output / "predictions.parquet")
+    line = "seed-0: predictions.parquet has changed since it was written; run: isoscope train fusion additive"
+    assert line in other.isoscope("analyse", "fusion", code=2).err
+    other.isoscope("train", "fusion", "additive", "--seed", "0")
+    other.isoscope("analyse", "fusion")
+
+
 def test_in_a_clone_a_changed_overlay_trains_only_its_cells(clone: Project, tmp_path: Path) -> None:
     other = clone.copy(tmp_path / "other", without=(".isoscope",))
     other.dvc("checkout", "--force")
@@ -107,3 +136,29 @@ def test_in_a_clone_a_changed_overlay_trains_only_its_cells(clone: Project, tmp_
     assert trained == ["conv2d"]
     assert {path.name: path.read_bytes() for path in other.output("additive").glob("*.*")} == before
     assert other.digest("conv2d") != clone.digest("conv2d")
+
+
+def test_two_clones_on_one_cache(origin: Project, tmp_path: Path) -> None:
+    """What another clone does to the shared cache costs this clone time, and no byte."""
+    cache = origin.dvc("cache", "dir").out.strip()
+    shared, clones = tmp_path / "cache", []
+    shutil.copytree(cache, shared)
+    for name in ("one", "other"):
+        origin.git("clone", "--quiet", str(origin.folder), str(tmp_path / name))
+        clones.append(origin.at(tmp_path / name))
+        clones[-1].dvc("cache", "dir", "--local", str(shared))
+        clones[-1].dvc("checkout")
+    one, other = clones
+    weights = next(one.output("additive").glob("checkpoints/*/model.safetensors")).relative_to(one.folder)
+    whole = file_md5(one.folder / weights)
+    command = ("train", "fusion", "additive", "--seed", "0")
+    assert "found finished" in one.isoscope(*command).err
+    stored = shared / "files/md5" / whole[:2] / whole[2:]
+    stored.chmod(0o644)
+    KINDS["flipped"](stored)  # by a process of the other clone
+    (other.folder / weights).unlink()
+    assert "epoch 1" in other.isoscope(*command).err, "DVC's copy is damaged: it is trained again"
+    assert file_md5(other.folder / weights) == whole
+    one.isoscope("gc")
+    assert "found finished" in one.isoscope(*command).err, "the published copy is whole"
+    assert file_md5(one.folder / weights) == whole

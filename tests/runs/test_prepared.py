@@ -340,7 +340,7 @@ def test_stages_called_without_the_command_line_check_the_data(project: Project,
     write_run(project.folder / "models", "additive", 0, task="tiny")
     states = project.folder / paths.extracted("fusion", "additive", 0)
     states.mkdir(parents=True)
-    (states / "config.yaml").write_text("digest: x\n")
+    (states / "config.yaml").write_text(f"digest: {'a' * 64}\n")
     invert_labels(project.folder / DATA)
     configuration = Configuration(project.folder)
     setup = Setup(configuration, project, stage)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import isoscope.stages
-from isoscope import paths
+from isoscope import paths, plugins
 from isoscope.config.load import Configuration
 from isoscope.errors import InputError, RunError
 from isoscope.guard import StopSignal
@@ -149,6 +149,24 @@ def test_a_search_of_data_that_have_changed_stops(made: Made) -> None:
     runs = plan(made.setup.configuration, search, made.setup.project, data="other")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^data/processed/reordered: has changed since this search began"):
         runs({})
+
+
+def test_a_plugin_edited_after_it_was_loaded_counts_as_the_code_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later cells of a study are forked from a process that has loaded it."""
+    monkeypatch.setattr(plugins, "MEASURES", {})
+    monkeypatch.setattr(plugins, "REGISTRIES", (plugins.MEASURES,))
+    file = tmp_path / "own.py"
+    text = 'from isoscope.plugins import measure\n\n@measure("own")\ndef own(cell):\n    return {"own": 1.0}\n'
+    file.write_text(text)
+    plugins.load(file)
+    before = plugins.digest(file)
+    file.write_text(text.replace("1.0", "2.0"))
+    assert plugins.digest(file) == before
+    plugins.MEASURES.clear()
+    plugins.load(file)
+    assert plugins.digest(file) != before
 
 
 def test_every_stage_hashes_its_inputs_again() -> None:

@@ -19,6 +19,7 @@ from isoscope.cli.options import (
     Workers,
     app,
     begin,
+    check_device,
     check_free,
     cluster_of,
     configure,
@@ -179,6 +180,7 @@ def geometry(
         precision=precision,
         threads=threads,
     )
+    check_device(device)
     found = stage.find(checkpoints)
     grids = None
     if SPACES_COMPARED in settings.analyses:
@@ -237,6 +239,7 @@ def _over_cells(
             project=project,
             threads=section.threads,
             device=getattr(section, "device", "cpu"),
+            key="extraction.device",
             workers=workers,
             cluster=nodes,
         )

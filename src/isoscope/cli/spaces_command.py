@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from isoscope.cli.options import AsJson, app, check_free, load, say
+from isoscope.cli.options import AsJson, app, check_device, check_free, load, say
 from isoscope.errors import InputError
 from isoscope.inside.choices import POOLINGS, PROBES, SPACES, SpaceSettings
 
@@ -101,6 +101,7 @@ def spaces(
         precision=precision,
         threads=threads,
     )
+    check_device(device)
     found = load("stages.geometry").find(checkpoints)
     stage.spaces(found, texts, settings, out, translated=_translation(text, column, other_column, links))
     shown = load("report.spaces_page").page(out)

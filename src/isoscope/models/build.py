@@ -242,6 +242,12 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def check_device(device: str, *, key: str, cure: str | None = None) -> None:
+    """Raise `InputError`, naming `key`, if the device is absent. `cure`: what to do [default: set `key` by -S]."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"{key}: 'cuda' is not available on this machine; use {cure or f'-S {key}=cpu'}")
+
+
 def warn_of_emulation(precision: str, *, device: str, key: str) -> None:
     """Warn on stderr, naming `key`, if bf16 is requested on a CPU without bf16 instructions.
 

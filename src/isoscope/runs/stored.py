@@ -7,20 +7,22 @@ import re
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from isoscope.config.tree import read_yaml
+from isoscope.errors import InputError
 from isoscope.links import dvc_cache
 from isoscope.paths import Project
 from isoscope.runs.card import CARD
 from isoscope.runs.lines import FINISHED, End
-from isoscope.runs.provenance import dvc_md5, file_md5, tree_md5
+from isoscope.runs.provenance import dvc_md5, file_md5, remembered, tree_md5
 from isoscope.runs.record import read
 from isoscope.runs.restored import CONFIG, named_digest
-from isoscope.sealing import fault, replacing, seal, write_text
+from isoscope.sealing import fault, listed, replacing, seal, sha256, write_text
 
 LOCK = Path("dvc.lock")
 
@@ -124,6 +126,41 @@ def _named(project: Project, of_lock: int) -> dict[str, dict[str, Path]]:
     runs = _cached_runs(project).values()
     named = ((named_digest(files[CONFIG]), files) for files in runs if CONFIG in files)
     return {digest: files for digest, files in named if digest is not None}
+
+
+def check_published(project: Project, folder: Path, files: Collection[str] | None = None) -> None:
+    """Check a published output against what vouches for it: the stored output's manifest, else dvc.lock.
+
+    `files`: names or patterns of the files to check [default: all]; a file that the run wrote must be there.
+
+    Raises `InputError` with the file that has changed, and the command that restores it. An output that nothing
+    vouches for passes.
+    """
+    where = folder.relative_to(project.folder)
+    *place, study, arm, seed = where.parts
+    again = f"run: isoscope {_MAKERS[place[-1]]} {study} {arm} --seed {seed.removeprefix('seed-')}"
+    if (digest := named_digest(folder / CONFIG)) is None:
+        raise InputError(f"{where}: {CONFIG} does not name its run; {again}")
+    hashed, known = _expected(project, digest)
+    for name in sorted(name for name in known if files is None or any(fnmatchcase(name, one) for one in files)):
+        path = folder / name
+        if not path.is_file():
+            raise InputError(f"{where}: {name} is missing; {again}")
+        if hashed(path) != known[name]:
+            raise InputError(f"{where}: {name} has changed since it was written; {again}")
+
+
+_MAKERS = {"models": "train", "hidden_states": "extract", "measures": "measure"}
+_sha256 = remembered(sha256)
+
+
+def _expected(project: Project, digest: str) -> tuple[Callable[[Path], str], dict[str, str]]:
+    """Return a hash function, and the hash of each file of a run's output; no files if nothing vouches for it."""
+    if stored := listed(project.runs / digest / "output"):
+        return _sha256, stored
+    lock = project.folder / LOCK
+    cached = _named(project, lock.stat().st_mtime_ns).get(digest, {}) if lock.is_file() else {}
+    return file_md5, {name: path.parent.name + path.name for name, path in cached.items()}
 
 
 def _cached_runs(project: Project) -> dict[str, dict[str, Path]]:

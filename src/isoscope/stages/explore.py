@@ -33,6 +33,7 @@ from isoscope.inside.side_by_side import (
 from isoscope.inside.trajectory import Trajectory
 from isoscope.runs.prepared import read_manifest
 from isoscope.runs.restored import METRICS
+from isoscope.runs.stored import check_published
 from isoscope.sealing import replacing, write_text
 from isoscope.stages.study_run import check_present, finish, md5s_of, study_run
 from isoscope.statistics.differences import chosen_figures, differences
@@ -61,6 +62,10 @@ def explore(
     trained = {key: project.folder / paths.trained(name, *key) for key in cells}
     outputs = (*trained.values(), *states.values(), *folders.values())
     check_present(name, {output: [output / "config.yaml"] for output in outputs}, project)
+    for output in (*states.values(), *folders.values()):
+        check_published(project, output)
+    for output in trained.values():
+        check_published(project, output, {METRICS})
     read = (*folders.values(), *states.values(), *(folder / METRICS for folder in trained.values()))
     inputs = md5s_of(read, project)
     digests = {

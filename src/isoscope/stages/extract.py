@@ -21,7 +21,7 @@ from isoscope.inside import hidden_states as passes
 from isoscope.inside.gradient_steadiness import block_gradients
 from isoscope.inside.trajectory import RANDOM, Snapshot, extract_snapshots, write_treebank
 from isoscope.inside.word_states import word_states
-from isoscope.models.build import warn_of_emulation
+from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.outputs import epochs_by_update, read_output, weights_by_update
 from isoscope.runs.card import CARD
@@ -29,6 +29,7 @@ from isoscope.runs.prepared import check_trained_on, content_md5, read_manifest
 from isoscope.runs.provenance import dvc_md5, file_md5s, tree_md5
 from isoscope.runs.restored import read_metrics
 from isoscope.runs.run import Identity, Run, carry_out
+from isoscope.runs.stored import check_published
 from isoscope.sealing import sha256
 
 OWN = "task"
@@ -52,6 +53,8 @@ def extract(
     `find`: only find it; return None if it is not done. `output`: where to publish; None publishes nothing. Raises
     `InputError` if the run or its task is missing, `StoppedError` after a signal.
     """
+    if not find:
+        check_device(extraction.device, key="extraction.device")
     trained = project.folder / paths.trained(name, arm, seed)
     data = project.folder / paths.processed(study.task)
     again = f"isoscope train {name} {arm} --seed {seed}"
@@ -60,6 +63,7 @@ def extract(
     read_manifest(project, study.task)
     of_training = read_output(trained).run
     check_trained_on(of_training.inputs, project, study.task, paths.trained(name, arm, seed), again)
+    check_published(project, trained)
     bank = trees_of(extraction, data, project)
 
     def read() -> dict[str, str]:
@@ -107,8 +111,6 @@ def extract(
 
 
 def _extract(run: Run, extraction: Extraction, trained: Path, data: Path, trees: Path | None, stop: StopSignal) -> None:
-    if extraction.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("extraction.device: 'cuda' is not available on this machine; use -S extraction.device=cpu")
     if extraction.threads is not None:
         torch.set_num_threads(extraction.threads)
     warn_of_emulation(extraction.precision, device=extraction.device, key="extraction.precision")

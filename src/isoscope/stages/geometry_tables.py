@@ -72,11 +72,10 @@ def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path
 def _extract(one: Checkpoint, texts: Texts, settings: Settings, attended: bool, folder: Path) -> None:
     import torch  # takes seconds to import; not needed if everything is cached
 
-    from isoscope.models.build import warn_of_emulation
+    from isoscope.models.build import check_device, warn_of_emulation
     from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
 
-    if settings.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: not available on this machine; use cpu")
+    check_device(settings.device, key="--device", cure="cpu")
     torch.set_num_threads(settings.threads)
     warn_of_emulation(settings.precision, device=settings.device, key="--precision")
     extract_model(

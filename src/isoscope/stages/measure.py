@@ -24,6 +24,7 @@ from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory
 from isoscope.runs.prepared import content_md5, read_manifest
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.run import Identity, Run, carry_out
+from isoscope.runs.stored import check_published
 from isoscope.workers import Spread, workers
 
 PARTS = ("baselines", "embedding", "planes", "topology", "learning", "attention", "spectrum", "fusion")
@@ -109,6 +110,7 @@ def measure(
     states = project.folder / paths.extracted(name, arm, seed)
     if not (states / "config.yaml").is_file():
         raise InputError(f"{states}: has no hidden states yet; run: isoscope extract {name} {arm} --seed {seed}")
+    check_published(project, states)
     read_manifest(project, study.task)
     data = project.folder / paths.processed(study.task)
 

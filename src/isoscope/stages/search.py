@@ -22,6 +22,7 @@ from isoscope.errors import InputError, RunError
 from isoscope.executor.cluster import Cluster, connected
 from isoscope.executor.execute import Requests, work
 from isoscope.guard import StoppedError
+from isoscope.models.build import check_device
 from isoscope.runs.lease import HeldError, Lease
 from isoscope.runs.locks import file_lock
 from isoscope.runs.provenance import Git, environment, git_state
@@ -62,6 +63,8 @@ def search(
     known = identified(configuration, search, project)
     default = plan(configuration, search, project)({})
     steps, training = sum(run.steps for run in default), default[0].work.parts.training
+    if cluster is None:
+        check_device(training.device, key="training.device")
     name = create(
         search, known, where, fork=fork, steps=steps, join=join, kept=None if target is None else kept(target)
     )

@@ -11,7 +11,6 @@ from pathlib import Path
 from isoscope.code import code_version
 from isoscope.data import tokens
 from isoscope.data.word_table import KEY, WordTable
-from isoscope.errors import InputError
 from isoscope.inside.choices import SpaceSettings
 from isoscope.inside.translated_words import Linked
 from isoscope.inside.word_space import Space, relinked, write_space
@@ -45,11 +44,10 @@ def linked_states(space: Space, table: WordTable, linked: Linked, cache: Path) -
 def _extract(one: Checkpoint, twin: int | None, table: WordTable, settings: SpaceSettings, folder: Path) -> None:
     import torch  # takes seconds to import; not needed if everything is cached
 
-    from isoscope.models.build import warn_of_emulation
+    from isoscope.models.build import check_device, warn_of_emulation
     from isoscope.models.encoder import TWIN_SEED, load_encoder, positions, random_encoder
 
-    if settings.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: not available on this machine; use cpu")
+    check_device(settings.device, key="--device", cure="cpu")
     torch.set_num_threads(settings.threads)
     warn_of_emulation(settings.precision, device=settings.device, key="--precision")
     if not sys.stderr.isatty():

@@ -80,13 +80,19 @@ def carry_out_all(
     device: str,
     workers: int | None,
     cluster: Cluster | None,
+    key: str = "training.device",
     prepare: Callable[[], object] = lambda: None,
 ) -> list[Path]:
     """Publish finished cells and carry out the others. Return the folder of each cell.
 
-    `threads` and `device`: of a run. `workers`: runs at a time; None: as many as fit. `prepare` imports what local
-    processes share. Raises `RunError` that names failed cells, and `StoppedError` after a signal.
+    `threads` and `device`: of a run. `workers`: runs at a time; None: as many as fit. `key`: name of the setting
+    `device`. `prepare` imports what local processes share. Raises `RunError` that names failed cells, `InputError` for
+    a device that this machine lacks, and `StoppedError` after a signal.
     """
+    if device == "cuda" and cluster is None:  # also if all cells are finished
+        from isoscope.models.build import check_device
+
+        check_device(device, key=key)
     with following(project), StopSignal() as stop, ExitStack() as stack:
         folders: dict[str, Path] = {}
         rest = []

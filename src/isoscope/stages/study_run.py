@@ -14,6 +14,7 @@ from isoscope.guard import StopSignal
 from isoscope.runs.prepared import content_md5
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.run import Identity, Run, tracked
+from isoscope.runs.stored import check_published
 from isoscope.sealing import replacing, write_text
 from isoscope.studies.view import View, added_digests, pictures, with_added
 
@@ -39,7 +40,10 @@ def write_nothing(stage: str, name: str, project: paths.Project) -> None:
 
 
 def check_present(name: str, outputs: Mapping[Path, Collection[Path]], project: paths.Project) -> None:
-    """Raise `InputError` that names the outputs of runs of the study `name` that lack one of their files."""
+    """Check that the outputs of runs of the study `name` have these files, unchanged since they were published.
+
+    Raises `InputError` that names what is missing or has changed.
+    """
     missing = [output for output, files in outputs.items() if not all(file.is_file() for file in files)]
     if missing:
         shown = [output.relative_to(project.folder).as_posix() for output in missing[:SHOWN]]
@@ -47,6 +51,8 @@ def check_present(name: str, outputs: Mapping[Path, Collection[Path]], project: 
         raise InputError(
             f"study {name!r}: {len(missing)} of {len(outputs)} runs are missing ({lacking}); run: isoscope train {name}"
         )
+    for output, files in outputs.items():
+        check_published(project, output, {file.relative_to(output).as_posix() for file in files})
 
 
 def input_md5(path: str, project: paths.Project) -> str:

@@ -18,11 +18,11 @@ from isoscope.data.corpus import SPLITS
 from isoscope.errors import InputError, plugins_named
 from isoscope.executor.live_table import Progress
 from isoscope.guard import StoppedError, StopSignal
-from isoscope.models.build import warn_of_emulation
+from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.objectives import Objective, Task
-from isoscope.outputs import OBJECTIVE
+from isoscope.runs.earlier import earlier_run
 from isoscope.runs.provenance import dvc_md5
-from isoscope.runs.restored import METRICS, read_metrics
+from isoscope.runs.restored import METRICS, OBJECTIVE, read_metrics
 from isoscope.sealing import write_text
 from isoscope.stages.training_job import Job, carry
 from isoscope.training.display import Display, Log, Mute, Progressbar
@@ -32,6 +32,7 @@ from isoscope.training.observers import FusionMoved, Observer
 from isoscope.training.penalised import penalised
 from isoscope.training.progress import InterruptedRunError, Trace
 from isoscope.training.ranks import Ranks, in_one_line, make_accelerator
+from isoscope.training.without_effect import without_effect
 
 
 def train(work: Job, *, output: Path | None, display: Progress | None = None) -> Path:
@@ -43,6 +44,7 @@ def train(work: Job, *, output: Path | None, display: Progress | None = None) ->
     Of several processes, the first owns the run and the others only compute. Raises `InputError` on bad input,
     `StoppedError` after a signal, `DivergedError` if the loss is not finite.
     """
+    check_device(work.parts.training.device, key="training.device")  # a finished run asks for it, too
     with StopSignal() as stop:
         if guard.rank() > 0:
             with in_one_line():
@@ -66,6 +68,7 @@ def train(work: Job, *, output: Path | None, display: Progress | None = None) ->
 
 def rehearse(work: Job, updates: int) -> Trace:
     """Return the golden trace of a run under the current code: its first updates; nothing is kept."""
+    check_device(work.parts.training.device, key="training.device")
     with tempfile.TemporaryDirectory() as folder, in_one_line():
         loop = _loop(work, _accelerator(work), Mute(), Mute(), lambda: False, folder=Path(folder))
         return loop.rehearse(updates)
@@ -76,6 +79,8 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
     run, training = work.run, work.parts.training
     accelerator = _accelerator(work)
     warn_of_emulation(training.precision, device=accelerator.device.type, key="training.precision")
+    if not run.states.is_dir() and (line := earlier_run(run)):
+        display.note(line)
     run.begin(
         device=str(accelerator.device),
         threads=torch.get_num_threads(),
@@ -92,7 +97,8 @@ def _train(work: Job, output: Path | None, stop: StopSignal, display: Progressba
             rows=pq.read_metadata(work.data / file).num_rows,
         )
     loop = _loop(work, accelerator, run.record, display, lambda: stop.received is not None, folder=run.folder)
-    for line in loop.objective.notes:
+    sizes = {"rows": loop.objective.size("train"), "per_epoch": loop.per_epoch, "total": loop.total}
+    for line in (*loop.objective.notes, *without_effect(training, **sizes)):
         display.note(line)
     run.mend(read_metrics(run.work), source=METRICS)
     display.begin(loop.progress.step, loop.total)

@@ -1,14 +1,22 @@
 """The finished training runs of a study, checked, for the stages that compare them."""
 
+import sys
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from isoscope import paths
 from isoscope.config.project import Study
-from isoscope.outputs import OBJECTIVE, PREDICTIONS, TRANSLATIONS, read_output
+from isoscope.outputs import PREDICTIONS, TRANSLATIONS, read_output
 from isoscope.runs.prepared import check_trained_on
-from isoscope.runs.restored import CONFIG, METRICS
+from isoscope.runs.provenance import LIBRARIES
+from isoscope.runs.record import read
+from isoscope.runs.restored import CONFIG, METRICS, OBJECTIVE
+from isoscope.runs.stored import check_published
 from isoscope.stages.study_run import check_present
+
+VERSIONS = ("python", *(name for name in LIBRARIES if name not in ("isoscope", "dvc", "mlflow")))
+"""What can change numbers under an equal digest; isoscope's own code is part of it."""
 
 
 def checked_runs(
@@ -16,16 +24,40 @@ def checked_runs(
 ) -> dict[Path, list[Path]]:
     """Return the folder of each run of a study, reference arm first, with its `run_files`.
 
-    Raises `InputError` if a run is missing, or was not trained on the prepared data.
+    Raises `InputError` if a run or a file that it wrote is missing or damaged, or if it was not trained on the prepared
+    data.
     """
     outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
     found = {output: run_files(output, files) for output in outputs}
     check_present(name, found, project)
     for output in outputs:  # baselines and runs must use the same test split
+        check_published(project, output, (PREDICTIONS.name, TRANSLATIONS.name, *files))
         run = read_output(output).run
         again = f"isoscope train {name} {run.arm} --seed {run.seed}"
         check_trained_on(run.inputs, project, study.task, output.relative_to(project.folder), again)
+    if different := differing_versions(outputs, project):
+        print(f"warning: study {name!r}: its runs were trained with different versions: {different}", file=sys.stderr)
     return found
+
+
+def differing_versions(outputs: Iterable[Path], project: paths.Project) -> str | None:
+    """Name the library whose version differs between runs, with a run of each version; None if there is none.
+
+    Runs without a record, as in a clone, are not known.
+    """
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for output in outputs:
+        record = project.records / f"{read_output(output).run.digest}.jsonl"
+        author = read(record).author if record.is_file() else None
+        made = {name: str(author.environment.get(name)) for name in VERSIONS} if author else {}
+        for name, version in made.items():
+            found[name].setdefault(version, output.relative_to(project.folder).as_posix())
+    different = {name: versions for name, versions in found.items() if len(versions) > 1}
+    if not different:
+        return None
+    name, versions = next(iter(different.items()))
+    more = f" (and {len(different) - 1} more libraries)" if len(different) > 1 else ""
+    return f"{name} " + ", ".join(f"{version} in {output}" for version, output in versions.items()) + more
 
 
 def run_files(output: Path, files: Collection[str]) -> list[Path]:

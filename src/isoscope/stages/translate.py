@@ -14,8 +14,8 @@ from isoscope.data import tokens
 from isoscope.data.checkpoints import loadable_config
 from isoscope.data.parquet import write_parquet
 from isoscope.data.sentence_pairs import Pairs
-from isoscope.errors import InputError
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
+from isoscope.models.build import check_device
 from isoscope.models.encoder import positions
 from isoscope.models.language import from_run
 from isoscope.models.translation import written
@@ -35,8 +35,7 @@ def translate(
     Search as in training: width `beams` (1: greedy), texts of at most `max_length` tokens (None: as many as the model
     has positions). Raises `InputError` if `folder` holds no translation model of a run.
     """
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: not available on this machine; use cpu")
+    check_device(device, key="--device", cure="cpu")
     torch.set_num_threads(threads)
     loadable_config(folder)
     model = from_run("translation", folder).to(device).eval()

@@ -26,11 +26,9 @@ def make_accelerator(training: Training, *, unused: bool) -> Accelerator:
     """Return Accelerate's object for this process; `unused`: an update may leave parameters without gradients.
 
     The settings alone decide: variables of Accelerate are ignored or refused (`isoscope.inherited`). Raises
-    `InputError` for a device that is not there, and if the launcher's variables contradict each other.
+    `InputError` if the launcher's variables contradict each other.
     """
     settle()
-    if training.device == "cuda" and not torch.cuda.is_available():
-        raise InputError("training.device: 'cuda' is not available on this machine; use -S training.device=cpu")
     if training.threads is not None:
         torch.set_num_threads(training.threads)
     choose_kernels(training.determinism)

@@ -1,0 +1,74 @@
+"""A published output that its run did not write is named, with the command that restores it."""
+
+from pathlib import Path
+
+import pytest
+
+from isoscope.errors import InputError
+from isoscope.guard import StopSignal
+from isoscope.paths import Project, extracted, measured, trained
+from isoscope.runs.follower import FOLLOWED
+from isoscope.runs.run import Identity, Run, tracked
+from isoscope.runs.stored import check_published
+from struck import KINDS
+
+PLACES = {"train": trained, "extract": extracted, "measure": measured}
+
+
+@pytest.fixture(params=PLACES)
+def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A finished run of each stage that publishes a cell; `published` publishes it."""
+    monkeypatch.setenv(FOLLOWED, "1")
+    names = {"study": "fusion", "arm": "additive", "seed": 0, "task": "words", "axes": {"fusion": "additive"}}
+    identity = Identity(request.param, **names, params={}, inputs={}, input_paths={}, plugins={})
+    one = Run(Project(tmp_path, tmp_path), identity)
+    with StopSignal() as stop, tracked(one, stop):
+        one.begin(device="cpu", threads=1, precision="fp32")
+        for name in ("metrics.jsonl", "table.parquet", "states/step-1.safetensors", "states/step-2.safetensors"):
+            (one.work / name).parent.mkdir(parents=True, exist_ok=True)
+            (one.work / name).write_text(f"bytes of {name}")
+        one.complete()
+    return one
+
+
+def published(run: Run) -> Path:
+    target = run.project.folder / PLACES[run.identity.stage]("fusion", "additive", 0)
+    run.publish(target)
+    return target
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage_to_any_file_is_named_with_its_cure(run: Run, kind: str) -> None:
+    target = published(run)
+    check_published(run.project, target)
+    for name in sorted(path.relative_to(run.output).as_posix() for path in run.output.rglob("*.*[lst]")):
+        KINDS[kind](target / name)
+        again = f"run: isoscope {run.identity.stage} fusion additive --seed 0"
+        with pytest.raises(
+            InputError, match=rf"seed-0: \S+ (has changed|is missing|does not name its run).*; {again}$"
+        ):
+            check_published(run.project, target)
+        published(run)
+        check_published(run.project, target)
+
+
+def test_only_the_files_that_are_read_are_checked(run: Run) -> None:
+    target = published(run)
+    KINDS["flipped"](target / "table.parquet")
+    check_published(run.project, target, {"metrics.jsonl", "config.yaml"})
+
+
+def test_a_file_that_the_run_wrote_must_be_there(run: Run) -> None:
+    """A stage takes optional files where they are: a lost file must not pass as a run without it."""
+    target = published(run)
+    KINDS["missing"](target / "states/step-2.safetensors")
+    check_published(run.project, target, ("table.parquet", "other/*"))
+    with pytest.raises(InputError, match=r"states/step-2.safetensors is missing; run: isoscope"):
+        check_published(run.project, target, ("states/*", "table.parquet"))
+
+
+def test_what_nothing_vouches_for_passes(tmp_path: Path) -> None:
+    folder = tmp_path / trained("fusion", "additive", 0)
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(f"digest: {'a' * 64}\n")
+    check_published(Project(tmp_path, tmp_path), folder)
