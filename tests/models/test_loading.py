@@ -176,13 +176,15 @@ def test_a_fusion_that_the_configuration_lost_is_named(model: str, reader: str, 
 def test_a_head_that_is_not_used_is_named_in_one_line(
     make_it: Any, reader: Any, unused: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_it().save_pretrained(tmp_path)
+    folders = [tmp_path / name for name in ("step-1", "step-2")]
+    for folder in folders:
+        make_it().save_pretrained(folder)
     capsys.readouterr()
-    for _ in range(2):
-        reader(tmp_path)
+    for folder in folders * 2:
+        reader(folder)
     (line,) = capsys.readouterr().err.splitlines()
     assert unused in line
-    assert str(tmp_path) in line
+    assert str(folders[0]) in line
 
 
 def test_an_encoder_alone_may_lack_the_decoder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

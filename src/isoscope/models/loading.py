@@ -7,7 +7,6 @@ configuration does not name, and draws weights that the folder lacks.
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,8 @@ from isoscope.errors import InputError, RunError, plugins_named, said
 
 _BUFFERS = 10**8
 """Most numbers in the buffers of a model: tables of positions that are computed, not stored."""
+_TOLD: set[tuple[str, tuple[str, ...], Path]] = set()
+"""What has been said about unused parts."""
 
 
 def pretrained(
@@ -109,7 +110,7 @@ def _check_names(
             "restore the config.json that was saved with them"
         )
     if heads := sorted({path[0] for path in extra.values()} - parts):
-        _note_unused(type(model).__name__, tuple(heads), str(folder))
+        _note_unused(type(model).__name__, tuple(heads), folder)
 
 
 def _plain(name: str, model: Any) -> str:
@@ -117,10 +118,11 @@ def _plain(name: str, model: Any) -> str:
     return name.removeprefix(f"{model.base_model_prefix}.")
 
 
-@cache
-def _note_unused(kind: str, heads: tuple[str, ...], folder: str) -> None:
-    """Say once which parts of a checkpoint a model does not use."""
-    print(f"checkpoint {folder}: {kind} does not use its {', '.join(heads)}", file=sys.stderr)
+def _note_unused(kind: str, heads: tuple[str, ...], folder: Path) -> None:
+    """Say which parts of a checkpoint a model does not use; once for all snapshots of a run, which lie side by side."""
+    if (told := (kind, heads, folder.parent)) not in _TOLD:
+        _TOLD.add(told)
+        print(f"checkpoint {folder}: {kind} does not use its {', '.join(heads)}", file=sys.stderr)
 
 
 def _forget_folder(model: Any) -> None:
