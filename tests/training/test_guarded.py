@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ import pytest
 import torch
 from torch import nn
 
-from isoscope.errors import RunError
+from isoscope import plugins
+from isoscope.config.training import Training
+from isoscope.errors import InputError, RunError
 from isoscope.objectives import Place
+from isoscope.stages.train import observers_of
 from isoscope.training.observers import Context, Observer
-from training_runs import files, make_loop
+from training_runs import SETTINGS, files, make_loop
 
 CALLS = ("begin", "places", "before_update", "after_update", "evaluated", "finish", "state")
 
@@ -242,6 +246,14 @@ def test_a_call_that_returns_nothing_is_one_line(tmp_path: Path) -> None:
     observer.after_update = lambda step, points: None  # type: ignore[method-assign, return-value, assignment]
     with pytest.raises(RunError, match=r"^observer 'meddler': after_update\(1\) returns None, expected metrics"):
         run(tmp_path, observer)
+
+
+@pytest.mark.parametrize("junk", [None, 3, "norms", Meddler, {"after_update": print}])
+def test_a_plugin_that_makes_no_observer_is_one_line(monkeypatch: pytest.MonkeyPatch, junk: Any) -> None:
+    monkeypatch.setitem(plugins.OBSERVERS, "norms", SimpleNamespace(factory=lambda: junk))
+    settings = SimpleNamespace(kind="norms", model_dump=lambda exclude: {})
+    with pytest.raises(InputError, match=r"^observers\.mine: its plugin returns .*, expected an Observer$"):
+        observers_of(Training.model_validate(SETTINGS), {"mine": settings})
 
 
 def test_state_may_be_a_weight_of_the_model(tmp_path: Path, plain: dict[str, bytes]) -> None:

@@ -124,7 +124,7 @@ class Guarded(Observer):
         for name, value in found.items():
             if not isinstance(name, str) or not isinstance(value, Real):
                 raise self._error(f"returns {brief(name)}: {brief(value)}, expected a name and a number")
-            if name in self._taken:
+            if name in self._taken or name.startswith("step/penalty"):
                 raise self._error(f"returns {name!r}, which is a metric of the run; give it another name")
         return {name: float(value) for name, value in found.items()}
 
