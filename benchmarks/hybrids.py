@@ -33,8 +33,8 @@ from isoscope.config.load import Configuration
 from isoscope.data import tokens
 from isoscope.geometry.alignment import identity
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
-from isoscope.models.build import quiet
 from isoscope.models.hybrid import TARGET, hybrid
+from isoscope.models.loading import quiet
 from isoscope.objectives import alignment
 from isoscope.objectives.language import padded
 from training import fitted

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -172,6 +173,43 @@ def test_folders_without_a_tokenizer_are_refused(tmp_path: Path, files: dict[str
         (tmp_path / name).write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(InputError, match=message):
         tokens.load(tmp_path)
+
+
+VOCABULARY = "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film"])
+
+
+@pytest.mark.parametrize(
+    "file, options, named",
+    [
+        ("tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
+        ("config.json", {"tokenizer_class": "BertJapaneseTokenizer"}, "BertJapaneseTokenizer"),
+        ("tokenizer_config.json", {"word_tokenizer_type": "mecab"}, "word_tokenizer_type 'mecab'"),
+        ("tokenizer_config.json", {"subword_tokenizer_type": "character"}, "subword_tokenizer_type"),
+        ("tokenizer_config.json", {"mecab_kwargs": {"mecab_dic": "unidic_lite"}}, "mecab_kwargs"),
+        ("tokenizer_config.json", {"tokenizer_class": "EsmTokenizer"}, "EsmTokenizer"),
+        ("tokenizer_config.json", {"tokenizer_class": "BertweetTokenizer"}, "BertweetTokenizer"),
+        ("tokenizer_config.json", {"tokenizer_class": ["BertTokenizer", None]}, "BertTokenizer"),
+        ("tokenizer_config.json", {"do_basic_tokenize": False}, "do_basic_tokenize False"),
+        ("tokenizer_config.json", {"never_split": ["the film"]}, "never_split"),
+    ],
+)
+def test_a_vocabulary_of_words_found_in_another_way_is_refused(
+    tmp_path: Path, file: str, options: dict[str, object], named: str
+) -> None:
+    (tmp_path / "vocab.txt").write_text(VOCABULARY, "utf-8")
+    (tmp_path / file).write_text(json.dumps(options), "utf-8")
+    with pytest.raises(InputError, match=re.escape(named)) as found:
+        tokens.load(tmp_path)
+    assert str(tmp_path) in str(found.value)
+    assert "tokenizer.json" in str(found.value)
+
+
+@pytest.mark.parametrize("name", ["BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "ElectraTokenizerFast"])
+def test_a_vocabulary_of_berts_words_is_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / "vocab.txt").write_text(VOCABULARY, "utf-8")
+    options = {"tokenizer_class": name, "do_basic_tokenize": True, "never_split": None, "do_lower_case": True}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(options), "utf-8")
+    assert tokens.load(tmp_path).backend.encode("The film").tokens == ["[CLS]", "the", "film", "[SEP]"]
 
 
 def test_no_padding_token_is_refused(folder: Path, tmp_path: Path) -> None:

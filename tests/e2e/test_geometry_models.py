@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
     AutoModel,
@@ -28,7 +29,8 @@ from transformers import (
 
 from isoscope.cli import app
 from isoscope.errors import InputError
-from probe_material import sentences
+from isoscope.stages.geometry import find
+from probe_material import bert, sentences
 
 FEW = ("--sentences", "40", "--words", "40", "--subsample", "16", "--draws", "3", "--attended", "4", "--folds", "3")
 QUICK = ("--analysis", "measures", "--measure", "anisotropy", "--measure", "isoscore", "--measure", "similarity",
@@ -239,3 +241,21 @@ def test_checkpoints_of_one_study_are_told_apart_and_left_out_rows_said(
     assert all(f">seed-{seed}</text>" in drawing for seed in (0, 1))
     with pytest.raises(InputError, match="are the same folder; give it once"):
         app(["geometry", str(models[0]), f"{models[0]}/", *text], standalone_mode=False)
+
+
+def test_checkpoints_with_equal_weights_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy that was meant to be another step, also with another configuration or other metadata."""
+    monkeypatch.chdir(tmp_path)
+    for name, seed in (("step-1", 0), ("step-2", 0), ("step-3", 1)):
+        bert(seed).save_pretrained(name)
+    settings = json.loads(Path("step-2/config.json").read_text("utf-8"))
+    Path("step-2/config.json").write_text(json.dumps(settings | {"note": "another step"}), "utf-8")
+    weights = load_file("step-2/model.safetensors")
+    save_file(dict(reversed(weights.items())), "step-2/model.safetensors", {"format": "pt", "step": "2"})
+    capsys.readouterr()
+    find(["step-1", "step-2", "step-3"])
+    assert capsys.readouterr().err == "warning: step-1 and step-2 have equal weights; is one of them a copy?\n"
+    find(["step-1", "step-3"])
+    assert capsys.readouterr().err == ""

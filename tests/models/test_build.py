@@ -219,9 +219,9 @@ def test_bad_checkpoints_are_refused_in_one_line(plain: Path, tmp_path: Path) ->
     weights, file = load_file(plain / "model.safetensors"), plain / "model.safetensors"
     lacking = {key: value for key, value in weights.items() if "layer.1.output.dense" not in key}
     save_file(lacking, file, {"format": "pt"})
-    refused(r"lacks bert\.encoder\.layer.1.output.dense.bias, bert.encoder.layer.1.output.dense.weight")
+    refused(r"weights are missing: bert\.encoder\.layer.1.output.dense.bias, bert.encoder.layer.1.output.dense.weight")
     save_file(weights | {"encoder.layer.2.output.dense.bias": torch.zeros(16)}, file, {"format": "pt"})
-    refused(r"has weights that bert lacks: .*encoder.layer.2.output.dense.bias")
+    refused(r"has weights that its config.json does not name: .*encoder.layer.2.output.dense.bias")
     save_file(weights | {"embeddings.word_embeddings.weight": torch.zeros(49, 16)}, file, {"format": "pt"})
     refused("has another shape of bert.embeddings.word_embeddings.weight")
     file.unlink()

@@ -6,7 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import BartConfig, BartModel, T5Config, T5EncoderModel, T5Model, Wav2Vec2Config, Wav2Vec2Model
+from transformers import (
+    BartConfig,
+    BartModel,
+    MPNetConfig,
+    MPNetModel,
+    T5Config,
+    T5EncoderModel,
+    T5Model,
+    UMT5Config,
+    UMT5Model,
+    Wav2Vec2Config,
+    Wav2Vec2Model,
+)
 
 from isoscope.errors import InputError
 from isoscope.inside.hidden_states import attention, hidden_states
@@ -14,6 +26,7 @@ from isoscope.models.encoder import bare, causal, load_encoder, positions, rando
 from probe_material import bert, chosen, gpt2, pieces
 
 HEADS = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+BERT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 IDS = np.arange(5, 15, dtype=np.int32)
 
 
@@ -50,6 +63,13 @@ def test_of_an_encoder_decoder_the_encoder_is_read(make: Any, tmp_path: Path) ->
 def test_positions_are_those_of_the_part_that_reads() -> None:
     assert positions(bare(bart())) == 40
     assert positions(bare(t5())) > 1000, "relative positions have no end"
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+    for kind, config in ((T5Model, T5Config), (T5EncoderModel, T5Config), (UMT5Model, UMT5Config)):
+        published = kind(config(vocab_size=200, n_positions=512, **sizes))
+        assert positions(bare(published)) > 1000, "the length of T5's training texts is no limit"
+    assert positions(gpt2()) == 40, "a table has an end"
+    model = MPNetModel(MPNetConfig(vocab_size=200, max_position_embeddings=40, **BERT))
+    assert positions(model) == 40, "relative positions and a table"
 
 
 def test_what_takes_no_text_is_refused(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_bert_with_a_robertas_config_is_refused(plain: Path, tmp_path: Path) -
     build_bert = build.from_scratch(**SCRATCH | {"family": "bert", "fusion": FUSIONS["additive"]})
     build_bert.save_pretrained(tmp_path / "bert")
     (tmp_path / "model.safetensors").write_bytes((tmp_path / "bert" / "model.safetensors").read_bytes())
-    with pytest.raises(InputError, match=r"lacks roberta\.embeddings") as caught:
+    with pytest.raises(InputError, match=r"weights are missing: roberta\.embeddings") as caught:
         build.from_checkpoint(tmp_path, fusion=CONV2D, labels=LABELS, seed=0)
     assert "\n" not in str(caught.value)
 

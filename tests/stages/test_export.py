@@ -21,8 +21,8 @@ from isoscope.data import tokens
 from isoscope.errors import InputError, RunError
 from isoscope.geometry.alignment import rotation
 from isoscope.models import language
-from isoscope.models.build import quiet
 from isoscope.models.hybrid import hybrid
+from isoscope.models.loading import quiet
 from isoscope.plugins import FUSIONS as OF_PLUGINS
 from isoscope.plugins import Plugin
 from isoscope.stages import loaded_alone

@@ -30,6 +30,7 @@ from isoscope.stages.train import rehearse, train
 from isoscope.stages.translate import translate, write
 from isoscope.training.progress import TRACE_FILE
 from start_material import ROOT, Made, made_in, tree
+from training_runs import files
 
 LAST = "checkpoints/epoch-1/model.safetensors"
 
@@ -335,3 +336,21 @@ def test_frozen_parts_do_not_learn(made: Made, tuned: str, still: str) -> None:
             assert np.array_equal(weights, start[name]), name
     for name in ("encoder.map.weight", "decoder.bert.encoder.layer.0.attention.self.value.weight"):
         assert not np.array_equal(found[name], start[name])
+
+
+def test_a_hybrid_of_another_folder_is_the_same_bytes(made: Made, tmp_path: Path) -> None:
+    """The configurations of its parts have forgotten where they were read."""
+    folder = tmp_path / "an entirely different place"
+    folder.mkdir()
+    project = Project(folder, folder)
+    (folder / paths.PARAMS).write_text("# read by no test\n")
+    prepare(Configuration(ROOT, DATA).data("reordered"), task="reordered", project=project)
+    other = Made(Setup(Configuration(ROOT, raw=tree()), project, "train"))
+    for each in (made, other):
+        each.trained("hybrid", "translation-identity-all")
+    for study, arm in (("aligned", "alignment-identity"), ("hybrid", "translation-identity-all")):
+        found, expected = (files(each.job(study, arm).run.output) for each in (other, made))
+        assert found == expected
+        assert not [name for name, data in found.items() if str(folder).encode() in data]
+    start = other.job("aligned", "alignment-identity").run.start
+    assert not start.exists() or not [name for name, data in files(start).items() if str(folder).encode() in data]

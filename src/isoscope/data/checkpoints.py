@@ -1,9 +1,15 @@
 """Fetch a published checkpoint to a local folder, hash it, and check it before loading."""
 
 import hashlib
+import math
+import re
+import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError, deserialize, safe_open
 
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import CHECKPOINT_FILES, PART, VARIABLE, resolve_checkpoint
@@ -22,6 +28,18 @@ _UNLOADABLE = _CODE | {
     "quantization_config": "quantised weights",
     "compression_config": "quantised weights",
 }
+_REPEATED = re.compile(r"(layers?|blocks|experts)$")
+"""Ends of the names of settings that say how often a part is repeated; each part has a tensor of its own."""
+_SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "num_labels")
+_POSITIONS = 2**24
+"""Most positions; models with computed positions have up to ten million."""
+_CONVERT = (
+    "import sys, torch; from pathlib import Path; from safetensors.torch import save_file; place = Path(sys.argv[1]); "
+    "found = [torch.load(one, weights_only=True) for one in sorted(place.glob('pytorch_model*.bin'))]; "
+    "save_file({key: one[key].clone().contiguous() for one in found for key in one}, place / 'model.safetensors', "
+    "{'format': 'pt'})"
+)
+"""Converts weights that are pickles; `weights_only` runs no code of the file."""
 _ATTENTION = ("attn_implementation", "_attn_implementation")
 _LABELS = ("id2label", "label2id")
 _BUILT_IN = (None, "eager", "sdpa")
@@ -68,6 +86,9 @@ def loadable_config(folder: Path) -> dict[str, Any]:
     settings = read_mapping(file)
     _refuse(file, settings, _UNLOADABLE)
     for part in _parts(settings):
+        for key, value in part.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(f"{file}: {key}: {value} is not a number that a model can use; correct it")
         for key in _ATTENTION:
             asked = part.get(key)
             if not all(one in _BUILT_IN for one in (asked.values() if isinstance(asked, dict) else [asked])):
@@ -81,6 +102,71 @@ def loadable_config(folder: Path) -> dict[str, Any]:
         )
     _check_index(folder)
     return settings
+
+
+def check_sizes(folder: Path, settings: dict[str, Any]) -> None:
+    """Check that the sizes of a configuration are positive and not far above those of the folder's weights.
+
+    Building a model of ten million layers takes minutes and all memory. Raises `InputError` for such a number.
+    """
+    shapes = weight_shapes(folder)
+    numbers = sum(math.prod(shape) for shape in shapes.values())
+    sizes = dict.fromkeys(_SIZES, numbers) | {"max_position_embeddings": max(numbers, _POSITIONS)}
+    for part in _parts(settings):
+        for key, value in part.items():
+            most = len(shapes) if _REPEATED.search(key) else sizes.get(key)
+            if most is None or not isinstance(value, int) or (0 < value <= most) or (value <= 0 and key not in sizes):
+                continue
+            held = f"expected 1 to {most:,}: its weights hold {len(shapes)} tensors of {numbers:,} numbers"
+            raise InputError(f"checkpoint {folder}: config.json: {key}: {value}, {held}; correct it")
+
+
+def weights_digest(folder: Path) -> str:
+    """Return the sha256 of all tensors of a checkpoint, whatever metadata they are saved with."""
+    digest = hashlib.sha256()
+    for file in weight_files(folder):
+        with _readable(file):
+            found = sorted(deserialize(file.read_bytes()))
+        for name, value in found:
+            digest.update(f"{name} {value['dtype']} {value['shape']}\n".encode())
+            digest.update(value["data"])
+    return digest.hexdigest()
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files that hold a checkpoint's weights. Raises `InputError` if it has none in safetensors."""
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if not (folder / INDEX).is_file():
+        raise InputError(f"checkpoint {folder}: {_no_weights(folder)}")
+    return [folder / name for name in sorted({*read_mapping(folder / INDEX)["weight_map"].values()})]
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of every tensor of a checkpoint, by name, without reading the tensors.
+
+    Raises `InputError` if the folder has no safetensors weights, or if they cannot be read.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in weight_files(folder):
+        with _readable(file), safe_open(file, "numpy") as tensors:
+            shapes |= {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
+    return shapes
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{file}: not readable safetensors ({' '.join(str(error).split())[:100]})") from None
+
+
+def _no_weights(folder: Path) -> str:
+    if any(folder.glob("pytorch_model*.bin")):
+        command = f'python -c "{_CONVERT}" {shlex.quote(str(folder))}'
+        return f"its weights are pickles (pytorch_model.bin), which are not read; convert them: {command}"
+    return f"no weights: expected {WEIGHTS}, or {INDEX} and its files"
 
 
 def _parts(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ Uses the library `tokenizers`, not transformers, which is slow to import.
 """
 
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -30,6 +31,15 @@ SPECIAL = {
     "mask_token": "[MASK]",
 }
 CONFIG = "tokenizer_config.json"
+_BY_WORDPIECE = re.compile(
+    r"(Bert|DistilBert|Electra|MobileBert|ConvBert|Funnel|LayoutLM|LayoutLMv2|Lxmert|MarkupLM|RetriBert|SqueezeBert|"
+    r"DPR(QuestionEncoder|ContextEncoder|Reader)|Tapas|PreTrained)Tokenizer(Fast)?"
+)
+"""Classes of transformers that read vocab.txt as BERT does: words at spaces and punctuation, then WordPiece."""
+_OTHER_WORDS = (
+    "word_tokenizer_type", "subword_tokenizer_type", "mecab_kwargs", "sudachi_kwargs", "jumanpp_kwargs", "never_split",
+)  # fmt: skip
+"""Options that make a tokenizer find words in another way."""
 NO_CLASS = -1
 """Class number of an example without a class."""
 
@@ -230,6 +240,7 @@ def with_frame(tokenizer: Tokenizer) -> Tokenizer:
 
 def _from_vocabulary(folder: Path) -> Tokenizer:
     options = _options(folder)
+    _check_words(folder, options)
     if not isinstance(stripping := options.get("strip_accents"), bool | None):
         raise InputError(f"{folder / CONFIG}: strip_accents: expected true, false or null, got {stripping!r:.40}")
     try:
@@ -245,6 +256,21 @@ def _from_vocabulary(folder: Path) -> Tokenizer:
         chinese=bool(options.get("tokenize_chinese_chars", True)),
         strip_accents=stripping,
     )
+
+
+def _check_words(folder: Path, options: dict[str, Any]) -> None:
+    """Raise `InputError` if the tokenizer of a vocab.txt finds words in another way than BERT's."""
+    model = read_mapping(folder / "config.json") if (folder / "config.json").is_file() else {}
+    named = options.get("tokenizer_class") or model.get("tokenizer_class")
+    asked = [f"{key} {options[key]!r:.40}" for key in _OTHER_WORDS if options.get(key)]
+    asked += ["do_basic_tokenize False"] if options.get("do_basic_tokenize") is False else []
+    if named is not None and not (isinstance(named, str) and _BY_WORDPIECE.fullmatch(named)):
+        asked.append(f"the class {named!r:.60}")
+    if asked:
+        raise InputError(
+            f"{folder}: its tokenizer finds words in its own way ({', '.join(asked)}), which vocab.txt does not hold; "
+            "give a checkpoint with tokenizer.json"
+        )
 
 
 def _options(folder: Path) -> dict[str, Any]:

@@ -10,38 +10,35 @@ import torch
 from torch import Tensor, nn
 from transformers.models.bert.configuration_bert import BertConfig
 from transformers.models.roberta.configuration_roberta import RobertaConfig
-from transformers.utils import logging
 
-from isoscope.data.checkpoints import loadable_config
-from isoscope.errors import InputError, RunError, plugins_named, said
+from isoscope.data.checkpoints import check_sizes, loadable_config
+from isoscope.errors import InputError, said
 from isoscope.models.bert import FusionBertConfig, FusionBertForSequenceClassification
+from isoscope.models.loading import pretrained
 from isoscope.models.roberta import FusionRobertaConfig, FusionRobertaForSequenceClassification
 
 Classifier = FusionBertForSequenceClassification | FusionRobertaForSequenceClassification
 
 
 class Family(NamedTuple):
-    """A family of encoders: its plain configuration, its fusion configuration and classifier, and dropped weights.
+    """A family of encoders: its plain configuration, its fusion configuration and its classifier.
 
-    `dropped` are prefixes of checkpoint weights that the classifier does not use. `first_position` maps the padding id
-    to the row of the position table of a text's first token.
+    `first_position` maps the padding id to the row of the position table of a text's first token.
     """
 
     plain: type[BertConfig | RobertaConfig]
     config: type[FusionBertConfig | FusionRobertaConfig]
     classifier: Any
     """The fusion classifier's class; it takes `config`."""
-    dropped: tuple[str, ...]
     first_position: Callable[[int], int]
 
 
 FAMILIES = {
-    "bert": Family(BertConfig, FusionBertConfig, FusionBertForSequenceClassification, ("cls.",), lambda pad_id: 0),
+    "bert": Family(BertConfig, FusionBertConfig, FusionBertForSequenceClassification, lambda pad_id: 0),
     "roberta": Family(
         RobertaConfig,
         FusionRobertaConfig,
         FusionRobertaForSequenceClassification,
-        ("lm_head.", "roberta.pooler.", "pooler."),  # RoBERTa's classifier has its own dense layer
         lambda pad_id: pad_id + 1,
     ),
 }
@@ -116,6 +113,7 @@ def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence
     found = loadable_config(folder)
     if (kind := found.get("model_type")) not in list(FAMILIES):
         raise InputError(f"checkpoint {folder}: model type {kind!r}, expected {' or '.join(map(repr, FAMILIES))}")
+    check_sizes(folder, found)
     family = FAMILIES[kind]
     try:
         plain = family.plain(**found)
@@ -125,8 +123,9 @@ def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence
     settings |= {"architectures": None, "dtype": None, "init_std": plain.initializer_range, "fusion": dict(fusion)}
     config = family.config(**settings | _head(labels))
     with seeded(seed):
-        model, info = pretrained(family.classifier, folder, config, ignore_mismatched_sizes=True)
-        _check_loaded(folder, info, family, prefix=f"{model.base_model_prefix}.")
+        model: Classifier = pretrained(
+            family.classifier, folder, config, new=_NEW, replaced=("classifier.",), unused=(_TABLE,)
+        )
         with torch.no_grad():  # the checkpoint's own classifier was trained for other labels
             for part in model.classifier.modules():
                 if isinstance(part, nn.Linear):
@@ -182,64 +181,12 @@ def _head(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def pretrained(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Mapping[str, Any]]:
-    """Load a model of the class `kind` in fp32 from safetensors; return it and the library's report on its weights.
-
-    Raises `InputError` if the weights cannot be loaded.
-    """
-    options |= {"dtype": torch.float32, "use_safetensors": True, "local_files_only": True}
-    try:
-        with quiet(), plugins_named():  # plugins of a fusion
-            model, info = kind.from_pretrained(folder, config=config, output_loading_info=True, **options)
-    except (InputError, RunError):
-        raise
-    except Exception as error:  # a file or a value that does not fit: each architecture raises its own error
-        raise InputError(f"checkpoint {folder}: {said(error)}") from error
-    return model, info
-
-
-def first_few(names: Sequence[str]) -> str:
-    """Return at most five names as text, with the number of the others."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _check_loaded(folder: Path, info: Mapping[str, Any], family: Family, *, prefix: str) -> None:
-    lacking = sorted(key for key in info["missing_keys"] if not key.removeprefix(prefix).startswith(_NEW))
-    extra = sorted(
-        key
-        for key in info["unexpected_keys"]
-        if not (key.startswith((*family.dropped, "classifier.")) or key.endswith(_TABLE))
-    )
-    other = sorted(key for key, *_ in info["mismatched_keys"] if not key.startswith("classifier."))
-    for what, keys in (
-        ("lacks", lacking),
-        (f"has weights that {family.plain.model_type} lacks:", extra),
-        ("has another shape of", other),
-    ):
-        if keys:
-            raise InputError(f"checkpoint {folder}: {what} {first_few(keys)}")
-
-
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Draw weights from `seed` and leave the global generator unchanged; parameters are created on the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Hide the progress bar and the table of new weights; `_check_loaded` checks the new weights."""
-    verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bar:
-            logging.enable_progress_bar()
 
 
 def check_device(device: str, *, key: str, cure: str | None = None) -> None:

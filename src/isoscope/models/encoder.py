@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
 import isoscope.models.hybrid  # noqa: F401 - registers the fusion architectures
-from isoscope.data.checkpoints import loadable_config
+from isoscope.data.checkpoints import check_sizes, loadable_config
 from isoscope.errors import InputError, said
-from isoscope.models.build import first_few, pretrained, quiet, seeded
+from isoscope.models.build import seeded
+from isoscope.models.loading import check_shapes, in_one_line, pretrained, quiet, reads_and_writes
 
 TWIN_SEED = 10_000
 """Added to a twin's seed, so that the random twin never repeats the model's own initialisation."""
@@ -23,8 +23,7 @@ WITHIN = ("pooler.",)  # may be missing: no hidden state passes through it
 def load_encoder(folder: Path) -> Any:
     """Load the model without a head, in fp32 and evaluation mode; for an encoder-decoder, load its encoder.
 
-    Raises `InputError` if the folder holds no checkpoint of a text transformer, or if weights are missing, are not
-    safetensors, or hold NaN or infinity.
+    Raises `InputError` if the folder holds no checkpoint of a text transformer, and as `loading.pretrained` does.
     """
     return bare(_load(AutoModel, folder))
 
@@ -38,20 +37,15 @@ def load_classifier(folder: Path) -> Any:
 
 
 def _load(kind: Any, folder: Path) -> Any:
-    model, info = pretrained(kind, folder, checkpoint_config(folder))
-    unused = (*WITHIN, "decoder.") if _reads_and_writes(model) else WITHIN
-    if lacking := sorted(key for key in info["missing_keys"] if not key.startswith(unused)):
-        raise InputError(f"checkpoint {folder}: weights are missing: {first_few(lacking)}")
-    for name, value in model.named_parameters():
-        if not torch.isfinite(value).all():
-            raise InputError(f"checkpoint {folder}: {name} holds NaN or infinity")
-    return model.eval()
+    return pretrained(kind, folder, checkpoint_config(folder), new=WITHIN, only_reads=True).eval()
 
 
 def random_encoder(folder: Path, *, seed: int) -> Any:
     """Build a model of the checkpoint's architecture with random weights, initialised as from scratch."""
-    with seeded(seed), quiet():
-        return bare(AutoModel.from_config(checkpoint_config(folder), dtype=torch.float32)).eval()
+    config = checkpoint_config(folder)
+    check_shapes(AutoModel, folder, config)
+    with seeded(seed), quiet(), in_one_line(folder):
+        return bare(AutoModel.from_config(config, dtype=torch.float32)).eval()
 
 
 def twin(model: Any, *, seed: int) -> Any:
@@ -62,15 +56,10 @@ def twin(model: Any, *, seed: int) -> Any:
 
 def bare(model: Any) -> Any:
     """Return the part that reads text: an encoder-decoder's encoder, or the model. Raises `InputError` if none does."""
-    reads = model.get_encoder() if _reads_and_writes(model) else model
+    reads = model.get_encoder() if reads_and_writes(model) else model
     if (takes := getattr(reads, "main_input_name", "input_ids")) != "input_ids":
         raise InputError(f"{type(model).__name__}: takes {takes}, so it is not a text transformer")
     return reads
-
-
-def _reads_and_writes(model: Any) -> bool:
-    within = getattr(model, "base_model", model)
-    return all(isinstance(getattr(within, name, None), nn.Module) for name in ("encoder", "decoder"))
 
 
 @torch.no_grad()
@@ -88,7 +77,7 @@ def causal(model: Any, ids: npt.NDArray[np.int32]) -> bool:
 
 def checkpoint_config(folder: Path) -> Any:
     """Return the configuration of a checkpoint. Raises `InputError` if it is no text transformer."""
-    loadable_config(folder)
+    check_sizes(folder, loadable_config(folder))
     try:
         with quiet():
             config = AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -101,7 +90,9 @@ def checkpoint_config(folder: Path) -> Any:
 
 def positions(model: Any) -> int:
     """Return the maximum number of tokens that a model takes."""
-    for name in ("max_position_embeddings", "n_positions"):
+    relative = any("relative_attention_bias" in name for name, _ in model.named_parameters())
+    # T5's `n_positions` is the length of its training texts: its relative positions have no end.
+    for name in ("max_position_embeddings", *(() if relative else ("n_positions",))):
         if found := getattr(model.config, name, None):
             # RoBERTa and related models reserve the rows up to the padding id.
             kept = (model.config.pad_token_id or 0) + 1 if "roberta" in model.config.model_type else 0

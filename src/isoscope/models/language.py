@@ -5,9 +5,10 @@ from typing import Any, Literal, NamedTuple
 
 from isoscope.errors import InputError
 from isoscope.models.bert import FusionBertForCausalLM, FusionBertForMaskedLM
-from isoscope.models.build import configuration, first_few, pretrained, seeded
+from isoscope.models.build import configuration, seeded
 from isoscope.models.encoder import checkpoint_config
 from isoscope.models.hybrid import FusionBertHybrid
+from isoscope.models.loading import pretrained
 from isoscope.models.roberta import FusionRobertaForCausalLM, FusionRobertaForMaskedLM
 from isoscope.models.translation import FusionBertForTranslation, FusionTranslationConfig
 
@@ -75,7 +76,7 @@ def from_scratch(
 def from_run(wiring: Wiring, folder: Path) -> Any:
     """Load a language model, with its head, from a checkpoint of a training run.
 
-    Raises `InputError` if its wiring is another, or if weights are missing.
+    Raises `InputError` if its wiring is another, and as `loading.pretrained` does.
     """
     config = checkpoint_config(folder)
     heads = ENCODER_DECODERS if wiring == "translation" else [kind for (own, _), kind in HEADS.items() if own == wiring]
@@ -83,7 +84,4 @@ def from_run(wiring: Wiring, folder: Path) -> Any:
     kind = {one.__name__: one for one in heads}.get(name)
     if kind is None:
         raise InputError(f"checkpoint {folder}: {name} is no model of the objective {wiring!r}")
-    model, info = pretrained(kind, folder, config)
-    if lacking := sorted(info["missing_keys"]):
-        raise InputError(f"checkpoint {folder}: weights are missing: {first_few(lacking)}")
-    return model
+    return pretrained(kind, folder, config)

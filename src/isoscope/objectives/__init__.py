@@ -139,7 +139,7 @@ def points_at(hidden_states: Sequence[Tensor], mask: Tensor, places: Collection[
 
 
 def _points(hidden_states: Sequence[Tensor], mask: Tensor, place: Place) -> Tensor:
-    if place.layer >= len(hidden_states):
+    if not -len(hidden_states) <= place.layer < len(hidden_states):
         raise InputError(f"layer {place.layer}: the encoder has layers 0 to {len(hidden_states) - 1} (-1 for the last)")
     states = hidden_states[place.layer]
     states = states.float() if states.dtype.itemsize < 4 else states

@@ -14,9 +14,9 @@ from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.errors import InputError
 from isoscope.models import bert, hybrid, roberta, translation
-from isoscope.models.build import first_few, pretrained, quiet
 from isoscope.models.encoder import checkpoint_config
 from isoscope.models.fusion import MODULES
+from isoscope.models.loading import pretrained, quiet
 from isoscope.models.plain import as_plain, plain_reasons
 from isoscope.models.remote_code import write_code
 from isoscope.runs.card import CARD, TRAINING, auto_class, front_matter
@@ -74,10 +74,7 @@ def read_model(folder: Path) -> Any:
     if not found or config.model_type in ("bert", "roberta", "encoder-decoder"):
         what = name or f"model type {config.model_type!r}"
         raise InputError(f"checkpoint {folder}: {what} is no architecture of isoscope; it needs no export")
-    model, info = pretrained(found[0], folder, config)
-    if lacking := sorted(info["missing_keys"]):
-        raise InputError(f"checkpoint {folder}: weights are missing: {first_few(lacking)}")
-    return model.eval()
+    return pretrained(found[0], folder, config).eval()
 
 
 def _check_fusion(folder: Path) -> None:

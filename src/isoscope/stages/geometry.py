@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
+from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config, weights_digest
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Texts
 from isoscope.data.short_names import short_names
@@ -34,7 +34,8 @@ PAGE = {"made_by": "isoscope geometry"}
 def find(given: Sequence[str]) -> list[Checkpoint]:
     """Find checkpoints by folder or by hub name (`name@revision`); each gets a unique short name.
 
-    Raises `InputError` if a checkpoint cannot be found or is given twice.
+    Checkpoints with equal weights are named on stderr. Raises `InputError` if a checkpoint cannot be found or is given
+    twice.
     """
     folders: list[Path] = []
     for name in given:
@@ -54,6 +55,7 @@ def find(given: Sequence[str]) -> list[Checkpoint]:
                 f"checkpoints: {given[folders.index(folder)]} and {name} are the same folder; give it once"
             )
         folders.append(folder)
+    _name_equal(given, folders)
     plain = [os.path.normpath(name) for name in given]
     plain = [os.path.realpath(name) if name.endswith(".") and Path(name).is_dir() else name for name in plain]
     if len(set(plain)) < len(plain):
@@ -62,6 +64,14 @@ def find(given: Sequence[str]) -> list[Checkpoint]:
         Checkpoint(name, folder, checkpoint_digest(folder), asked)
         for name, folder, asked in zip(short_names(plain), folders, given, strict=True)
     ]
+
+
+def _name_equal(given: Sequence[str], folders: Sequence[Path]) -> None:
+    """Warn of checkpoints with the same weights, such as a copy that was meant to be another step."""
+    seen: dict[str, str] = {}
+    for name, folder in zip(given, folders, strict=True):
+        if (other := seen.setdefault(weights_digest(folder), name)) != name:
+            print(f"warning: {other} and {name} have equal weights; is one of them a copy?", file=sys.stderr)
 
 
 def geometry(

@@ -17,9 +17,9 @@ from isoscope.errors import InputError
 from isoscope.geometry.alignment import LinearMap, best_ridge, identity, procrustes, rotation
 from isoscope.geometry.moments import Floats
 from isoscope.models import language
-from isoscope.models.build import quiet
 from isoscope.models.encoder import TWIN_SEED, load_encoder, positions, random_encoder
 from isoscope.models.hybrid import TARGET, hybrid, shorten
+from isoscope.models.loading import quiet
 from isoscope.objectives.language import padded
 from isoscope.runs.restored import read_metrics
 from isoscope.runs.stored import output_fault

@@ -15,7 +15,7 @@ from accelerate import Accelerator
 from isoscope import code, guard, paths, plugins
 from isoscope.config.training import Training
 from isoscope.data.corpus import SPLITS
-from isoscope.errors import InputError, plugins_named
+from isoscope.errors import InputError, brief, plugins_named
 from isoscope.executor.live_table import Progress
 from isoscope.guard import StoppedError, StopSignal
 from isoscope.models.build import check_device, warn_of_emulation
@@ -198,8 +198,11 @@ def observers_of(training: Training, own: Mapping[str, Any]) -> list[Observer]:
     found.append(FusionMoved())
     for name, settings in own.items():
         with plugins_named():
-            found.append(plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"})))
-        found[-1].name = name
+            made = plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"}))
+        if not isinstance(made, Observer):
+            raise InputError(f"observers.{name}: its plugin returns {brief(made)}, expected an Observer")
+        made.name = name
+        found.append(made)
     return found
 
 

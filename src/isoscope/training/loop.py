@@ -23,6 +23,7 @@ from isoscope.training.display import Display, Log
 from isoscope.training.evaluation import evaluate, joined
 from isoscope.training.keeping import Keeper
 from isoscope.training.observers import Context, Observer, Observers
+from isoscope.training.observers.guarded import guarded
 from isoscope.training.optim import parameter_groups, schedule_factor
 from isoscope.training.penalised import WeightedPenalty
 from isoscope.training.progress import (
@@ -97,7 +98,7 @@ class Loop:
         self.epochs = math.ceil(self.total / self.per_epoch)
         self.device = accelerator.device
         self.penalised = penalised
-        self.observers = Observers(observers)
+        self.observers = Observers(guarded(observers))
         self.observers.begin(Context(model, optimizer, objective, seed, self.total, settings.log_every, self.ranks))
         self.backward = Backward(
             self.model,

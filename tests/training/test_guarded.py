@@ -1,0 +1,261 @@
+"""An observer reads a run: whatever else it does leaves the same bytes, or ends the run with the observer's name."""
+
+import os
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from isoscope import plugins
+from isoscope.config.training import Training
+from isoscope.errors import InputError, RunError
+from isoscope.objectives import Place
+from isoscope.stages.train import observers_of
+from isoscope.training.observers import Context, Observer
+from training_runs import SETTINGS, files, make_loop
+
+CALLS = ("begin", "places", "before_update", "after_update", "evaluated", "finish", "state")
+
+
+class Meddler(Observer):
+    """Does `what` in the call `when`, at the second update; sees the points of the last layer."""
+
+    name = "meddler"
+
+    def __init__(self, when: str, what: Callable[["Meddler"], Any], at: int = 2) -> None:
+        self.when, self.what, self.at = when, what, at
+        self.points: Mapping[Place, Any] = {}
+        self.scored: Any = None
+        self.folder = Path()
+
+    def _do(self, call: str, step: int | None, otherwise: Any) -> Any:
+        if call != self.when or (step is not None and step != self.at):
+            return otherwise
+        found = self.what(self)
+        return otherwise if found is None else found
+
+    def begin(self, context: Context) -> None:
+        self.model, self.optimizer, self.objective = context.model, context.optimizer, context.objective
+        self._do("begin", None, None)
+
+    def places(self, step: int | None) -> Any:
+        return self._do("places", step, [Place(-1, "first")])
+
+    def before_update(self, step: int) -> Any:
+        return self._do("before_update", step, {})
+
+    def after_update(self, step: int, points: Any) -> Any:
+        self.points = points
+        return self._do("after_update", step, {})
+
+    def evaluated(self, scored: Any, epoch: int | None) -> Any:
+        self.scored = scored
+        return self._do("evaluated", None, {})
+
+    def finish(self, folder: Path) -> None:
+        self.folder = folder
+        self._do("finish", None, None)
+
+    def state(self) -> Any:
+        return self._do("state", None, {})
+
+    @property
+    def weight(self) -> nn.Parameter:
+        parameter: nn.Parameter = self.model.base_model.embeddings.word_embeddings.weight
+        return parameter
+
+    @property
+    def dropout(self) -> Any:
+        return next(one for one in self.model.modules() if isinstance(one, nn.Dropout))
+
+
+@pytest.fixture(autouse=True)
+def _settings() -> Any:
+    """What an observer may change for all later tests."""
+    before = torch.get_num_threads(), torch.get_default_dtype(), Path.cwd(), torch.backends.mkldnn.enabled
+    yield
+    torch.set_num_threads(before[0])
+    torch.set_default_dtype(before[1])
+    os.chdir(before[2])
+    torch.backends.mkldnn.enabled = before[3]
+    torch.set_default_device(None)
+    torch.set_grad_enabled(True)
+    torch.use_deterministic_algorithms(False)
+    torch.set_float32_matmul_precision("highest")
+    torch.set_flush_denormal(False)
+
+
+def run(folder: Path, observer: Observer | None) -> dict[str, bytes]:
+    """The bytes of a run of ten updates; an observer's points need another forward pass, so all runs take them."""
+    kept = observer or Meddler("never", lambda _: None)
+    loop = make_loop(folder, rows=40, epochs=2, observers=[kept], threads=None)
+    epoch = loop.fit()
+    loop.test(epoch)
+    return files(folder / "work")
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return run(tmp_path_factory.mktemp("plain"), None)
+
+
+def quietly(*does: Callable[[Meddler], Any]) -> Callable[[Meddler], None]:
+    """Do it and return nothing."""
+
+    def do(one: Meddler) -> None:
+        for each in does:
+            each(one)
+
+    return do
+
+
+def clear(arrays: Mapping[Any, Any]) -> None:
+    for one in arrays.values():
+        one[...] = 0
+
+
+DRAWS: dict[str, Callable[[Meddler], None]] = {
+    "torch": quietly(lambda _: torch.rand(5)),
+    "torch seeded": quietly(lambda _: torch.manual_seed(7)),
+    "numpy": quietly(lambda _: np.random.rand(5), lambda _: np.random.seed(3)),  # noqa: NPY002
+    "python": quietly(lambda _: random.random(), lambda _: random.seed(3)),
+    "dropout": quietly(lambda one: nn.functional.dropout(one.weight, 0.5)),
+    "a forward pass": quietly(lambda one: one.model(input_ids=torch.tensor([[2, 5, 3]]))),
+    "weights put back": quietly(lambda one: one.weight.data.add_(0.0), lambda one: one.weight.data.neg_().neg_()),
+    "the points it is given": quietly(lambda one: clear(one.points)),
+    "the scores it is given": quietly(
+        lambda one: one.scored and (clear(one.scored.points), clear(one.scored.columns), vars(one).pop("scored"))
+    ),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_it_draws_is_given_back_in_every_call(plain: dict[str, bytes], tmp_path: Path, call: str) -> None:
+    assert run(tmp_path, Meddler(call, quietly(*(DRAWS[name] for name in ("torch", "numpy", "python"))))) == plain
+
+
+@pytest.mark.parametrize("draws", DRAWS)
+def test_what_it_draws_is_given_back(plain: dict[str, bytes], tmp_path: Path, draws: str) -> None:
+    call = "evaluated" if "scores" in draws else "after_update"
+    assert run(tmp_path, Meddler(call, DRAWS[draws])) == plain
+
+
+def exchange(one: Meddler) -> None:
+    one.weight.data[[5, 6]] = one.weight.data[[6, 5]]
+
+
+def replace(one: Meddler) -> None:
+    one.weight.data = one.weight.data * 1.5
+
+
+def zero(one: Meddler) -> None:
+    with torch.no_grad():
+        one.weight[5, 0] += 1e-7
+
+
+def last_moment(one: Meddler) -> None:
+    next(iter(one.optimizer.state.values()))["exp_avg"].zero_()
+
+
+def backward(one: Meddler) -> None:
+    one.model(input_ids=torch.tensor([[2, 5, 3]])).logits.sum().backward()
+
+
+def data(one: Meddler) -> None:
+    """Change the first text of the train split."""
+    one.objective.splits["train"].ids[0][...] = 5
+
+
+BEFORE, AFTER, SCORED = "before_update", "after_update", "evaluated"
+CHANGES: dict[str, tuple[str, Callable[[Meddler], Any], str]] = {
+    "one weight a little": (AFTER, zero, "weights"),
+    "weights by data": (AFTER, lambda one: one.weight.data.mul_(2.0), "weights"),
+    "signs by data": (AFTER, lambda one: one.weight.data.neg_(), "weights"),
+    "two words exchanged": (AFTER, exchange, "weights"),
+    "another tensor as weights": (AFTER, replace, "weights"),
+    "a gradient": (BEFORE, lambda one: one.weight.grad.zero_(), "gradients"),
+    "a gradient by data": (BEFORE, lambda one: one.weight.grad.data.mul_(0.5), "gradients"),
+    "a gradient taken away": (BEFORE, lambda one: setattr(one.weight, "grad", None), "gradients"),
+    "all gradients": (BEFORE, lambda one: one.model.zero_grad(), "gradients"),
+    "a backward pass": (BEFORE, backward, "gradients"),
+    "a step": (BEFORE, lambda one: one.optimizer.step(), "weights"),
+    "the optimiser's moments": (BEFORE, last_moment, "state of the optimiser"),
+    "the peak rate": (AFTER, lambda one: one.optimizer.param_groups[0].update(peak=1.0), "settings of the optimiser"),
+    "the decay": (AFTER, lambda one: one.optimizer.param_groups[0].update(weight_decay=1.0), "settings of the optimi"),
+    "a hook of the optimiser": (AFTER, lambda one: one.optimizer.register_step_post_hook(print), "the optimiser"),
+    "frozen weights": (AFTER, lambda one: one.weight.requires_grad_(False), "requires_grad"),
+    "eval mode": (AFTER, lambda one: one.model.eval(), "train or eval mode"),
+    "eval mode of a module": (AFTER, lambda one: one.dropout.eval(), "train or eval mode"),
+    "a dropout rate": (AFTER, lambda one: setattr(one.dropout, "p", 0.9), "modules or hooks"),
+    "a forward hook": (AFTER, lambda one: one.dropout.register_forward_hook(lambda *_: None), "modules or hooks"),
+    "a hook of a weight": (AFTER, lambda one: one.weight.register_hook(lambda g: 0 * g), "modules or hooks"),
+    "another forward": (AFTER, lambda one: setattr(one.dropout, "forward", lambda x: x), "modules or hooks"),
+    "another module": (AFTER, lambda one: setattr(one.model, "dropout", nn.Identity()), "modules or hooks"),
+    "the configuration": (AFTER, lambda one: setattr(one.model.config, "layer_norm_eps", 1.0), "configuration"),
+    "the data": (SCORED, data, "the objective's data"),
+    "the objective": (SCORED, lambda one: setattr(one.objective, "classes", 7), "the objective"),
+    "default dtype": (AFTER, lambda _: torch.set_default_dtype(torch.float64), "torch's settings"),
+    "default device": (AFTER, lambda _: torch.set_default_device("meta"), "torch's settings"),
+    "threads": (AFTER, lambda _: torch.set_num_threads(torch.get_num_threads() + 1), "torch's settings"),
+    "determinism": (AFTER, lambda _: torch.use_deterministic_algorithms(True), "torch's settings"),
+    "gradients switched off": (SCORED, lambda _: torch.set_grad_enabled(False), "torch's settings"),
+    "precision of products": (AFTER, lambda _: torch.set_float32_matmul_precision("medium"), "torch's settings"),
+    "tiny numbers": (AFTER, lambda _: torch.set_flush_denormal(True), "torch's settings"),
+    "kernels": (AFTER, lambda _: setattr(torch.backends.mkldnn, "enabled", False), "torch's settings"),
+    "the folder": ("places", lambda _: os.chdir("/"), "torch's settings"),
+    "the points of the run": ("finish", lambda one: (one.folder / "metrics.jsonl").write_text(""), "metrics.jsonl"),
+    "its predictions": ("finish", lambda one: (one.folder / "predictions.parquet").unlink(), "predictions.parquet"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_it_changes_ends_the_run_with_its_name(tmp_path: Path, what: str) -> None:
+    call, does, said = CHANGES[what]
+    with pytest.raises(RunError, match=rf"^observer 'meddler': {call}.* changes.*{said}") as found:
+        run(tmp_path, Meddler(call, quietly(does)))
+    assert "\n" not in str(found.value)
+
+
+JUNK: list[tuple[str, Any]] = [
+    *((call, junk) for call in (AFTER,) for junk in (3, "loss", [1.0], {"a": "x"}, {1: 2.0}, {"a": None}, {"a": 1j})),
+    (BEFORE, {"a": torch.ones(3)}),
+    (SCORED, {"a": [1.0]}),
+    (AFTER, {"step/loss": 0.0}),
+    (SCORED, {"validation/loss": 0.0}),
+    *(("places", junk) for junk in (3, "first", ["x"], [(1,)], [(-1, "last")], [("x", "first")], [(99, "first")],
+                                    [(-99, "first")], {"a": 1})),
+    *(("state", junk) for junk in (3, "x", {"a": 1.0}, {1: torch.ones(2)}, [torch.ones(2)])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, junk", JUNK, ids=repr)
+def test_junk_that_it_returns_is_one_line(tmp_path: Path, call: str, junk: Any) -> None:
+    with pytest.raises(RunError, match=r"^observer 'meddler': ") as found:
+        run(tmp_path, Meddler(call, lambda _: junk))
+    assert "\n" not in str(found.value)
+
+
+def test_a_call_that_returns_nothing_is_one_line(tmp_path: Path) -> None:
+    observer = Meddler("never", lambda _: None)
+    observer.after_update = lambda step, points: None  # type: ignore[method-assign, return-value, assignment]
+    with pytest.raises(RunError, match=r"^observer 'meddler': after_update\(1\) returns None, expected metrics"):
+        run(tmp_path, observer)
+
+
+@pytest.mark.parametrize("junk", [None, 3, "norms", Meddler, {"after_update": print}])
+def test_a_plugin_that_makes_no_observer_is_one_line(monkeypatch: pytest.MonkeyPatch, junk: Any) -> None:
+    monkeypatch.setitem(plugins.OBSERVERS, "norms", SimpleNamespace(factory=lambda: junk))
+    settings = SimpleNamespace(kind="norms", model_dump=lambda exclude: {})
+    with pytest.raises(InputError, match=r"^observers\.mine: its plugin returns .*, expected an Observer$"):
+        observers_of(Training.model_validate(SETTINGS), {"mine": settings})
+
+
+def test_state_may_be_a_weight_of_the_model(tmp_path: Path, plain: dict[str, bytes]) -> None:
+    """Tensors of the state may share memory with the model: each is saved as a copy."""
+    assert run(tmp_path, Meddler("state", lambda one: {"words": one.weight, "turned": one.weight.T})) == plain
