@@ -205,7 +205,7 @@ class Racing:
         return call
 
 
-@pytest.mark.parametrize("before", (0, 6, 12, 18, 21))
+@pytest.mark.parametrize("before", [0, 6, 12, 18, 21])
 def test_a_project_that_comes_between_two_requests_changes_nothing(project: Path, tmp_path: Path, before: int) -> None:
     path = write_record(project)
     one = connect(None, project)

@@ -65,11 +65,10 @@ def restore(folder: Path) -> str:
 
 
 class _InParams(RoundTripRepresenter):
-    """New values as params.yaml has them: a list in one line `[a, b]`, and None as `null`."""
+    """New values as params.yaml has them: a list in one line `[a, b]`."""
 
 
 _InParams.add_representer(list, lambda to, value: to.represent_sequence(f"{_YAML}:seq", value, flow_style=True))
-_InParams.add_representer(type(None), lambda to, _: to.represent_scalar(f"{_YAML}:null", "null"))
 
 
 def laid_over(text: str, overlay: Tree) -> str:
@@ -85,18 +84,35 @@ def laid_over(text: str, overlay: Tree) -> str:
     return edited(text, lay)
 
 
-def edited(text: str, change: Callable[[Any], None], *, width: int = 120) -> str:
-    """Return YAML text after `change` of its tree, which has ruamel's types; comments and order stay."""
+def edited(text: str, change: Callable[[Any], None]) -> str:
+    """Return YAML text after `change` of its tree, which has ruamel's types; comments and order stay.
+
+    The text has the form that DVC writes: `dvc exp run -S` then changes nothing but the value that it sets.
+    """
     yaml = YAML()
     yaml.Representer = _InParams
-    yaml.preserve_quotes = True
-    yaml.width = width
-    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.default_flow_style = False
+    return as_dvc_writes(changed_by(yaml, text, change))
+
+
+def changed_by(yaml: YAML, text: str, change: Callable[[Any], None]) -> str:
+    """Return YAML text after `change` of its tree, in the layout of `yaml`."""
     tree = yaml.load(text)
     change(tree)
     stream = io.StringIO()
     yaml.dump(tree, stream)
     return stream.getvalue()
+
+
+def as_dvc_writes(text: str) -> str:
+    """Return YAML text as DVC writes it after reading it; a value that moves to another line may move once more."""
+    yaml = YAML()
+    yaml.default_flow_style = False
+    for _ in range(4):
+        before, text = text, changed_by(yaml, text, lambda _: None)
+        if text == before:
+            break
+    return text
 
 
 def _lay(base: Any, overlay: Mapping[str, Any]) -> None:
