@@ -68,6 +68,12 @@ def check_identity(fields: Mapping[str, Any]) -> None:
         raise ValueError(f"tag {SEARCH}: expected {_NAME.expected}, got {brief(tags[SEARCH])}")
 
 
+def is_inside(path: str) -> bool:
+    """Return whether a path that a file names stays in the folder that it is relative to."""
+    parts = re.split(r"[/\\]", path)
+    return not {"", "..", "."} & set(parts) and "\0" not in path
+
+
 def check_point(fields: Mapping[str, Any]) -> None:
     """Raise `ValueError`, `TypeError` or `KeyError` unless `fields` are a point of a metric."""
     name, step, epoch = fields["name"], fields["step"], fields.get("epoch")
