@@ -9,7 +9,7 @@ import pytest
 from isoscope.mirror import browsing
 from isoscope.mirror.mlflow import connect
 from isoscope.mirror.replay import Mirror
-from isoscope.mirror.settings import changed, written
+from isoscope.mirror.settings import _committed, changed, written
 from isoscope.runs.lines import Run
 from isoscope.runs.record import read
 from tracked_runs import DIGEST, RUN, shown, start, write_record
@@ -109,11 +109,10 @@ def test_name_group_columns_and_order_follow_and_stay(study: Path) -> None:
         # A later commit renames nothing.
         (study / "variants/settings/small.yaml").write_text("training: {learning_rate: 3e-4}\n")
         subprocess.run(("git", "commit", "--quiet", "-a", "-m", "faster", "--allow-empty"), cwd=study, check=True)
+        _committed.cache_clear()
         runs = {digest: shown(server, "fusion", digest)[0] for digest in ends}
-        assert [run["name"] for run in runs.values()] == [
-            "additive seed 0",
-            *2 * ["additive seed 0 learning_rate=0.0003"],
-        ]
+        names = [run["name"] for run in runs.values()]
+        assert names == ["additive seed 0", *2 * ["additive seed 0 learning_rate=0.0003"]]
         tags = [runs[digest]["tags"] for digest in ends]
         assert [one[browsing.CHANGED] for one in tags] == ["nothing", *2 * ["learning_rate=0.0003"]]
         assert [one[browsing.ORDER] for one in tags] == ["1 finished", "3 killed", "3 failed"]

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from isoscope.errors import brief
+from isoscope.paths import LONGEST
 
-LONGEST = 200
-"""Characters of a name; a file system allows 255 bytes, and temporary files have longer names."""
 _HEX = re.compile(r"[0-9a-f]{64}")
 _NO_PART = re.compile(r"[/\\\x00-\x1f\x7f]|^\.{0,2}$")
 
