@@ -32,7 +32,7 @@ def test_a_profile_changes_its_numbers_and_keeps_every_comment_beside_others(pro
     before = (project / "params.yaml").read_text()
     difference = apply(project, "minilm")
     after = (project / "params.yaml").read_text()
-    assert "+tasks: [sst2]" in difference
+    assert "+- sst2" in difference
     assert Configuration(project).cell("fusion", "fft_residual").cell.model.encoder.kind == "pretrained"
     kept = [line for line in before.splitlines() if line.lstrip().startswith("#")]
     assert all(line in after for line in kept)
@@ -41,9 +41,9 @@ def test_a_profile_changes_its_numbers_and_keeps_every_comment_beside_others(pro
 
 def test_a_profile_fits_lists_as_dvc_writes_them(project: Path) -> None:
     """`dvc exp run -S` puts lists into lines of their own, and comments between a key and its list."""
-    text = (project / "params.yaml").read_text("utf-8")
-    as_dvc = re.sub(
-        r"^tasks: \[sentiment, reordered\]( +#.*\n)", r"tasks: \1\n- sentiment\n- reordered\n", text, flags=re.M
+    as_dvc = (project / "params.yaml").read_text("utf-8")
+    text = re.sub(
+        r"^tasks:( +#.*\n)- sentiment\n- reordered\n", r"tasks: [sentiment, reordered] \1", as_dvc, flags=re.M
     )
     assert as_dvc != text
     overlay = {"tasks": ["sst2"]}

@@ -131,7 +131,9 @@ def _copied(origin: Path, written: Iterable[str | Path]) -> Iterable[tuple[str, 
 def _settings(text: str) -> Iterator[str]:
     """Yield the names of settings in a params.yaml or profile: in lists, and of files in comments."""
     yield from re.findall(rf"{VARIANTS}/settings/(\w+)\.yaml", text)
-    for names in re.findall(r"^\s+settings: \[([^\]]*)\]", text, flags=re.MULTILINE):
+    for names in re.findall(r"^ +settings: \[([^\]]*)\]", text, flags=re.MULTILINE):
+        yield from re.findall(r"\w+", names)
+    for names in re.findall(r"^ +settings:(?: +#.*)?\n((?: *- \w+\n)+)", text, flags=re.MULTILINE):
         yield from re.findall(r"\w+", names)
 
 
