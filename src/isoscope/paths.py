@@ -28,6 +28,8 @@ CHART, CHARTS = "chart", "charts"
 COMPARED = "compared"
 """Tables of a comparison of studies; its figures are in `RESULTS`."""
 
+LONGEST = 200
+"""Characters of a name in a path; a file system allows 255 bytes, and temporary files have longer names."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 
 
@@ -72,6 +74,8 @@ def checked_name(kind: str, name: str) -> str:
     """Return `name` if it is safe in a path (letters, digits, `_`, `.`; an arm joins such names with `-`)."""
     if not all(_NAME.fullmatch(part) for part in name.split("-")):
         raise InputError(f"{kind} {name!r}: expected letters, digits, '_' and '.', starting with a letter or digit")
+    if len(name) > LONGEST:
+        raise InputError(f"{kind} {name[:40]!r}…: has {len(name)} characters; give it at most {LONGEST}")
     return name
 
 

@@ -12,7 +12,7 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
     """Configured, but nothing is prepared; the task `absent` is of the hub, and a hub is a folder that lacks it."""
     folder = tmp_path_factory.mktemp("bad-input") / "project"
     project = finished.project.copy(folder, without=(".isoscope", "data", "models", "reports", "mlflow.db"))
-    project.edit("params.yaml", "tasks: [tiny]", "tasks: [tiny, absent]")
+    project.edit("params.yaml", "\n- tiny\n", "\n- tiny\n- absent\n")
     text = project.text("variants/task/sst2.yaml").replace("name: sst2_sentence", "name: no_such_set")
     (folder / "variants/task/absent.yaml").write_text(text, "utf-8")
     (folder / "hub").mkdir()

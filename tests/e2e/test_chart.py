@@ -41,7 +41,7 @@ def charted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
     """A study of two penalties with one seed, trained and charted by commands."""
     project = finished.project.copy(tmp_path_factory.mktemp("charted") / "project", mirrored=False)
     project.edit("params.yaml", "comparisons:", ISOTROPY + "comparisons:")
-    project.edit("params.yaml", "watch: null", WATCH)
+    project.edit("params.yaml", "watch:", WATCH)
     for arm in ("additive-none", "additive-selected"):
         project.isoscope("train", "isotropy", arm, "--seed", "0")
     project.isoscope("chart", "isotropy")

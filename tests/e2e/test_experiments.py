@@ -54,6 +54,7 @@ def test_an_experiment_trains_with_its_number(project: Project) -> None:
     )
     before["training"]["epochs"] = 1
     assert after == before
+    assert project.git("diff", "--numstat", "main", "--", "params.yaml").split()[:2] == ["1", "1"], "one line"
 
 
 def test_metrics_diff_shows_what_it_did(project: Project) -> None:
@@ -123,3 +124,46 @@ def test_a_copy_of_the_tree_runs_its_own_sources_and_records_at_home(project: Pr
     (project.folder / "dvc.lock").write_text(dump_yaml(lock), "utf-8")
     held = locked_runs(project.folder, project.folder / ".dvc/cache")
     assert {record.end.output_md5 for record in fresh.values() if record.end} <= held.keys()
+
+
+def state(project: Project) -> tuple[str, str, str]:
+    """The workspace: what git sees, its differences, and the published run."""
+    return project.git("status", "--porcelain"), project.git("diff", "HEAD"), project.digest("additive")
+
+
+def test_queued_experiments_are_in_mlflow_once_each_and_leave_the_workspace_alone(project: Project) -> None:
+    project.git("checkout", "--", ".")
+    project.dvc("checkout")
+    before, known = state(project), project.records().keys()
+    for epochs in (1, 3):  # one epoch: known from the first experiment
+        project.dvc("exp", "run", "--queue", "-S", f"training.epochs={epochs}", "--name", f"queued-{epochs}", TRAIN)
+    assert state(project) == before
+    project.dvc("exp", "run", "--run-all")
+    assert state(project) == before
+    fresh = project.records().keys() - known
+    assert len(fresh) == 2, "additive and conv2d with three epochs"
+    for _ in range(2):
+        project.isoscope("mirror")
+    runs = project.tracked()  # which holds each run once
+    assert {runs[digest].params["training.epochs"] for digest in fresh} == {"3"}
+    for epochs in (1, 3):
+        params = parse_yaml(project.git("show", f"{stored(project, f'queued-{epochs}')}:params.yaml"), "params.yaml")
+        assert params["training"]["epochs"] == epochs
+
+
+@pytest.mark.parametrize("how", [["--temp"], ["--queue"]])
+def test_an_overlay_that_git_does_not_track_is_named(project: Project, how: list[str]) -> None:
+    project.git("checkout", "--", ".")
+    overlay = project.folder / "variants/fusion/mine.yaml"
+    overlay.write_text((project.folder / "variants/fusion/additive.yaml").read_text("utf-8"), "utf-8")
+    axes = "studies.fusion.axes.fusion=[additive, mine]"
+    words = ("exp", "run", *how, "-S", axes, TRAIN)
+    if how == ["--queue"]:
+        project.dvc(*words)
+        failed = project.dvc("exp", "run", "--run-all")  # DVC's exit code of a failed queue
+    else:
+        failed = project.dvc(*words, code=255)
+    overlay.unlink()
+    [line] = {line for line in (failed.err + failed.out).splitlines() if line.startswith("isoscope: ")}
+    assert f"{Path('variants/fusion/mine.yaml')}: no such file in this copy of the project" in line
+    assert f"run in {project.folder}: git add variants/fusion/mine.yaml" in line

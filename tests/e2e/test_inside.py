@@ -134,7 +134,7 @@ def test_each_figure_is_a_metric_of_a_run_that_names_the_training_run(explored: 
 def test_a_measure_of_ones_own_runs_no_model(project: Project) -> None:
     (project.folder / "plugins/norms.py").write_text(PLUGIN, "utf-8")
     project.edit("params.yaml", "plugins: []", "plugins: [plugins/norms.py]")
-    project.edit("params.yaml", "names: [anisotropy,", "names: [norms, anisotropy,")
+    project.edit("params.yaml", "  names:\n", "  names:\n  - norms\n")
     before = {arm: file_md5s(states(project, arm)) for arm in ARMS}
     done = project.isoscope("measure", "fusion")
     assert "epoch 1" not in done.err, "nothing was trained"
@@ -229,7 +229,7 @@ def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project
     project.edit("params.yaml", "plugins: []", "plugins: [plugins/norms.py]")
     project.edit("params.yaml", "    steps: powers", "    steps: none")
     project.edit("params.yaml", "    epochs: true", "    epochs: false")
-    project.edit("params.yaml", "names: [anisotropy, isoscore, similarity, classes]", "names: [norms]")
+    project.edit("params.yaml", "  - anisotropy\n  - isoscore\n  - similarity\n  - classes\n", "  - norms\n")
     project.isoscope("repro")
     table = pd.read_parquet(project.folder / "reports/parts/fusion/inside/geometry.parquet")
     assert set(table["figure"]) == {"mean_norm"}

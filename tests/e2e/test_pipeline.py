@@ -182,7 +182,7 @@ def test_another_study_on_another_task_is_an_entry_of_params_yaml(project: Proje
     pipeline, before = project.text("dvc.yaml"), attempts(project)
     task = project.text("variants/task/tiny.yaml").replace("held_out: 0.2", "held_out: 0.3")
     (project.folder / "variants/task/other.yaml").write_text(task, "utf-8")
-    project.edit("params.yaml", "tasks: [tiny]", "tasks: [tiny, other]")
+    project.edit("params.yaml", "\n- tiny\n", "\n- tiny\n- other\n")
     study = "task: other, settings: [], axes: {fusion: [fft]}, seeds: [3, 4], looks: []"
     project.edit("params.yaml", "comparisons:", f"  mine: {{{study}}}\ncomparisons:")
     done = project.isoscope("repro")

@@ -43,7 +43,7 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
     """The finished project, with a search that the first test begins."""
     folder = tmp_path_factory.mktemp("search") / "project"
     project = finished.project.copy(folder)
-    text = re.sub(r"^search: null.*\n", SEARCH, project.text("params.yaml"), flags=re.M)
+    text = re.sub(r"^search:.*\n", SEARCH, project.text("params.yaml"), flags=re.M)
     (folder / "params.yaml").write_text(text, "utf-8")
     stage = re.search(r"^  search:\n(?:(?:   .*)?\n)*", (ROOT / "dvc.yaml").read_text("utf-8"), re.M)
     assert stage
@@ -122,7 +122,7 @@ def test_the_best_is_an_overlay_that_gives_the_same_run(project: Project) -> Non
         project.folder, Path("reports/search/best.yaml")
     )
     before = project.text("params.yaml")
-    project.edit("params.yaml", "fusion: [additive, conv2d]", "fusion: [additive, conv2d, found]")
+    project.edit("params.yaml", "      - conv2d\n", "      - conv2d\n      - found\n")
     done = project.isoscope("train", "fusion", "found", "--seed", "0", "-S", "training.epochs=4")
     assert f"({trials(project)[number].user_attrs['provenance']['digests'][0][:12]}): found finished" in done.err
     (project.folder / "params.yaml").write_text(before)

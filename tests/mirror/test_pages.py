@@ -23,13 +23,29 @@ RANKED = ["conv2d", "fft", "additive"]
 SEEDS = (0, 1)
 
 
-EARLIER = {"params": RUN["params"] | {"training.learning_rate": 1.0}}
-"""A run of `fft` before somebody changed params.yaml."""
+FASTER = {"params": RUN["params"] | {"training.learning_rate": 1.0}}
+"""A run of `fft` with another number than the study's."""
+CHANGED = "learning_rate=1.0"
+SETTINGS = f"""\
+studies:
+  {STUDY}: {{task: order, settings: [], axes: {{fusion: [additive, conv2d, fft]}}, seeds: [0, 1]}}
+training: {{learning_rate: 2e-5}}
+model: {{fusion: {{kind: additive, gate: null}}}}
+"""
 
 
-def group(arm: str, **changed: Any) -> str:
+def group(arm: str, changes: str = "", **changed: Any) -> str:
     """What MLflow calls the runs of an arm."""
-    return f"Group: {browsing.arm_and_setting(Run(0, '', **{**RUN, 'arm': arm, **changed}))}"
+    return f"Group: {browsing.arm_and_setting(Run(0, '', **{**RUN, 'arm': arm, **changed}), changes)}"
+
+
+def settings(project: Path) -> None:
+    """The study's settings, from which runs differ."""
+    (project / "params.yaml").write_text(SETTINGS)
+    for name in ("task/order", *(f"fusion/{arm}" for arm in ACCURACY)):
+        overlay = project / "variants" / f"{name}.yaml"
+        overlay.parent.mkdir(parents=True, exist_ok=True)
+        overlay.write_text("{}\n")
 
 
 def digest(arm: str, seed: int) -> str:
@@ -40,9 +56,14 @@ def digest(arm: str, seed: int) -> str:
 def study(project: Path, mlflow_server: Any) -> tuple[str, str]:
     """Address of a server, and id of its experiment with the training runs of three arms."""
     chromium()
-    with start(project, digest="9" * 64, study=STUDY, arm="fft", seed=0, **EARLIER) as record:
+    settings(project)
+    fft = {"study": STUDY, "arm": "fft", "axes": {"fusion": "fft"}}
+    with start(project, digest="9" * 64, seed=0, **fft, **FASTER) as record:
         record.metric("test/accuracy", 0.1, step=5)
         record.end("FINISHED", output=f"models/{STUDY}/fft/seed-0")
+    for seed, status in ((2, "KILLED"), (3, "FAILED")):
+        with start(project, digest=f"{seed:064x}", seed=seed, **fft) as record:
+            record.end(status)
     for arm, accuracy in ACCURACY.items():
         for seed in SEEDS:
             names = {"study": STUDY, "arm": arm, "seed": seed, "axes": {"fusion": arm}}
@@ -80,14 +101,26 @@ def test_a_study_is_grouped_ranked_compared_and_drawn_by_arm(study: tuple[str, s
             page.get_by_text(group(arm), exact=True).wait_for()
             page.get_by_text(f"{ACCURACY[arm] + 0.005:g} (average)").wait_for()
 
-        page.get_by_role("button", name="Sort: Created").click()
+        # Killed and failed runs are last, the changed parameter is a column, and no name is cut.
+        assert names(page)[0].startswith("Group: ")
+        of_fft = names(page)[names(page).index(group("fft")) + 1 :][:4]
+        assert sorted(of_fft[:2]) == ["fft seed 0", "fft seed 1"]
+        assert of_fft[2:] == ["fft seed 3", "fft seed 2"]
+        page.get_by_role("columnheader", name="training.learning_rate").first.wait_for()
+        for name in (group("fft", CHANGED, **FASTER), f"fft seed 0 {CHANGED}"):
+            row = page.get_by_text(name, exact=True)
+            assert row.evaluate("name => name.closest('.ag-cell').clientWidth > name.scrollWidth")
+
+        page.get_by_role("button", name="Sort: isoscope.order").click()
         page.get_by_placeholder("Search").last.fill("test/accuracy")
         page.get_by_text("test/accuracy", exact=True).first.click()
         ranked = [line for arm in RANKED for line in (group(arm), f"{arm} seed 1", f"{arm} seed 0")]
-        wait(page, [*ranked, group("fft", **EARLIER), "fft seed 0"])
+        at = ranked.index("fft seed 0") + 1
+        last = [group("fft", CHANGED, **FASTER), f"fft seed 0 {CHANGED}"]
+        wait(page, [*ranked[:at], "fft seed 3", "fft seed 2", *ranked[at:], *last])
         for arm, accuracy in ACCURACY.items():
             page.get_by_text(f"{accuracy + 0.005:g} (average)").wait_for()
-            assert page.get_by_text(f"{arm} seed 0", exact=True).count() == 1 + (arm == "fft")
+            assert page.get_by_text(f"{arm} seed 0", exact=True).count() == 1
 
         page.locator("label", has=page.locator("input[value=CHART]")).click()
         page.get_by_placeholder("Search metric charts").fill("train/loss")
@@ -104,9 +137,9 @@ def test_a_study_is_grouped_ranked_compared_and_drawn_by_arm(study: tuple[str, s
         for arm in ("additive", "fft"):
             page.get_by_role("row").filter(has_text=group(arm)).get_by_role("checkbox").first.click()
         page.get_by_role("button", name="Compare", exact=True).click()
-        page.get_by_text("Comparing 4 Runs from 1 Experiment").wait_for()
+        page.get_by_text("Comparing 6 Runs from 1 Experiment").wait_for()
         shown = page.get_by_role("row").filter(has=page.get_by_text("axis.fusion", exact=True)).first.inner_text()
-        assert sorted(shown.split()[1:]) == ["additive", "additive", "fft", "fft"]
+        assert sorted(shown.split()[1:]) == ["additive", "additive", *["fft"] * 4]
         page.locator(".js-plotly-plot").first.wait_for()
 
 

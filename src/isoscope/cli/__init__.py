@@ -21,7 +21,7 @@ from isoscope.cli import (
 from isoscope.cli import search_commands as search
 from isoscope.cli.options import app
 from isoscope.cli.streams import complain, flushed, open_closed
-from isoscope.errors import InputError, RunError, disk_trouble, plugins_named
+from isoscope.errors import InputError, RunError, disk_trouble, name_trouble, plugins_named
 from isoscope.guard import StoppedError, rank, run_own_tree, world_size
 
 __all__ = [
@@ -63,6 +63,8 @@ def main() -> None:
     except Exception as error:
         if line := disk_trouble(error):
             _fail(line, 1)
+        if line := name_trouble(error):
+            _fail(line, 2)
         raise
 
 

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from isoscope.paths import LONGEST
+
 Conflicts = Iterable[tuple[bool, str]]
 """Conflicts between options: whether each occurs, and its message."""
 
@@ -38,7 +40,7 @@ Level = Annotated[float, Field(ge=0.5, le=0.9999)]
 """Coverage of an interval, or power of a test."""
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.]*$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.]*$", max_length=LONGEST)]
 
 
 def _below(path: str) -> str:

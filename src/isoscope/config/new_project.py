@@ -6,10 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ruamel.yaml import YAML
+
 from isoscope import code
 from isoscope.config.code_digests import code_file
 from isoscope.config.explain import nearest
-from isoscope.config.profiles import committed, edited, laid_over
+from isoscope.config.profiles import as_dvc_writes, changed_by, committed, edited, laid_over
 from isoscope.config.tree import Tree, dump_yaml, merge, parse_yaml, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import CODE, PARAMS, PROFILES, VARIANTS, overlay
@@ -95,13 +97,15 @@ def project_files(name: str, task: OwnTask, profile: str | None) -> dict[str, st
     params = _params(origin, task)
     if profile is not None:
         params = laid_over(params, parse_yaml(profiles[profile], profile))
-    stages = edited((origin / "dvc.yaml").read_text("utf-8"), _by_digest, width=1000)
+    stages = _stages((origin / "dvc.yaml").read_text("utf-8"))
     files: dict[str, str | Path] = {
         str(PARAMS): params,
         "dvc.yaml": stages,
         str(CODE): code_file(read_yaml(origin, Path("dvc.yaml"))["stages"]),
         "README.md": _README.format(name=name, task=task.name),
-        str(overlay("task", task.name)): f"# The text of this project.\n{dump_yaml({'data': task.data})}",
+        str(overlay("task", task.name)): as_dvc_writes(
+            f"# The text of this project.\n{dump_yaml({'data': task.data})}"
+        ),
     }
     files[QUICK] = _quick(origin, task)
     files |= {f"{PROFILES}/{one}.yaml": text for one, text in profiles.items()}
@@ -127,7 +131,9 @@ def _copied(origin: Path, written: Iterable[str | Path]) -> Iterable[tuple[str, 
 def _settings(text: str) -> Iterator[str]:
     """Yield the names of settings in a params.yaml or profile: in lists, and of files in comments."""
     yield from re.findall(rf"{VARIANTS}/settings/(\w+)\.yaml", text)
-    for names in re.findall(r"^\s+settings: \[([^\]]*)\]", text, flags=re.MULTILINE):
+    for names in re.findall(r"^ +settings: \[([^\]]*)\]", text, flags=re.MULTILINE):
+        yield from re.findall(r"\w+", names)
+    for names in re.findall(r"^ +settings:(?: +#.*)?\n((?: *- \w+\n)+)", text, flags=re.MULTILINE):
         yield from re.findall(r"\w+", names)
 
 
@@ -163,7 +169,21 @@ def _quick(origin: Path, task: OwnTask) -> str:
     epochs = max(FEWEST_EPOCHS, of_study // 2)
     tree = read_yaml(origin, Path(QUICK))
     merge(tree, {"training": {"epochs": epochs}})
-    return f"# Trials of the search: {epochs} epochs (the study: {of_study}), no snapshots.\n{dump_yaml(tree)}"
+    return _commented(f"Trials of the search: {epochs} epochs (the study: {of_study}), no snapshots.", tree)
+
+
+def _commented(comment: str, tree: Tree) -> str:
+    """Return the text of an overlay with a comment in its first line."""
+    return as_dvc_writes(f"# {comment}\n{dump_yaml(tree)}")
+
+
+def _stages(text: str) -> str:
+    """Return dvc.yaml for the installed package, in its own layout: only people write it."""
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 1000
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    return changed_by(yaml, text, _by_digest)
 
 
 def _score_by_loss(tree: Any) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.representer import RoundTripRepresenter
 
 from isoscope.config.load import Configuration
 from isoscope.config.searching import Search
@@ -18,7 +17,6 @@ from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, checked_name
 from isoscope.sealing import write_text
 
-_YAML = "tag:yaml.org,2002"
 _KEPT = Path(".isoscope/params.before-reset.yaml")
 
 
@@ -64,14 +62,6 @@ def restore(folder: Path) -> str:
     return _difference(before, after)
 
 
-class _InParams(RoundTripRepresenter):
-    """New values as params.yaml has them: a list in one line `[a, b]`, and None as `null`."""
-
-
-_InParams.add_representer(list, lambda to, value: to.represent_sequence(f"{_YAML}:seq", value, flow_style=True))
-_InParams.add_representer(type(None), lambda to, _: to.represent_scalar(f"{_YAML}:null", "null"))
-
-
 def laid_over(text: str, overlay: Tree) -> str:
     """Return YAML text with an overlay merged in; comments and order stay, a node with `kind` is replaced.
 
@@ -85,18 +75,51 @@ def laid_over(text: str, overlay: Tree) -> str:
     return edited(text, lay)
 
 
-def edited(text: str, change: Callable[[Any], None], *, width: int = 120) -> str:
-    """Return YAML text after `change` of its tree, which has ruamel's types; comments and order stay."""
-    yaml = YAML()
-    yaml.Representer = _InParams
-    yaml.preserve_quotes = True
-    yaml.width = width
-    yaml.indent(mapping=2, sequence=4, offset=2)
+def edited(text: str, change: Callable[[Any], None]) -> str:
+    """Return YAML text after `change` of its tree, which has ruamel's types; comments and order stay.
+
+    The text has the form that DVC writes: `dvc exp run -S` then changes nothing but the value that it sets.
+    """
+    return as_dvc_writes(changed_by(_as_dvc(), text, change))
+
+
+def as_dvc_writes(text: str) -> str:
+    """Return YAML text as `dvc exp run -S` writes it; a value that moves to another line may move once more."""
+    for _ in range(4):
+        before, text = text, changed_by(_as_dvc(), text, _replace_lists)
+        if text == before:
+            break
+    return text
+
+
+def changed_by(yaml: YAML, text: str, change: Callable[[Any], None]) -> str:
+    """Return YAML text after `change` of its tree, in the layout of `yaml`."""
     tree = yaml.load(text)
     change(tree)
     stream = io.StringIO()
     yaml.dump(tree, stream)
     return stream.getvalue()
+
+
+def _as_dvc() -> YAML:
+    yaml = YAML()
+    yaml.default_flow_style = False
+    return yaml
+
+
+def _replace_lists(tree: Any) -> None:
+    """Replace each list by a new list, as DVC does, which puts every item into a line."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            _replace_lists(value)
+        elif isinstance(value, list):
+            tree[key] = _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _lay(base: Any, overlay: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import os
 import re
 from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
@@ -69,7 +70,7 @@ def read_yaml(folder: Path, name: Path, *, most: int | None = MOST) -> Tree:
     try:
         if not path.exists():
             known = sorted(path.stem for path in path.parent.glob("*.yaml"))
-            raise InputError(f"{name}: no such file{nearest(name.stem, known)}")
+            raise InputError(f"{name}: no such file{_untracked(folder, name) or nearest(name.stem, known)}")
         if not path.is_file():  # a fifo would block
             raise InputError(f"{name}: not a regular file; replace it with a YAML file")
         text = path.read_text("utf-8")
@@ -83,6 +84,14 @@ def read_yaml(folder: Path, name: Path, *, most: int | None = MOST) -> Tree:
     if not isinstance(tree, dict):
         raise InputError(f"{name}: expected a mapping of sections, got {type(tree).__name__}")
     return tree
+
+
+def _untracked(folder: Path, name: Path) -> str:
+    """Return why a copy of the project (`dvc exp run --temp` or `--queue`) lacks a file that the project has."""
+    home = Path(os.environ.get("DVC_ROOT") or folder)
+    if home.resolve() == folder.resolve() or not (home / name).is_file():
+        return ""
+    return f" in this copy of the project, since git does not track it; run in {home}: git add {name}"
 
 
 def merge(base: Tree, overlay: Mapping[str, Any]) -> None:

@@ -31,6 +31,7 @@ _NAME_COLUMN = "attributes.`Run Name`"
 # Of the chosen epoch; MLflow shows the last value of a metric, so those of validation would be of another epoch.
 _SHOWN = ("test/accuracy", "test/bleu", "test/loss")
 _COLUMNS = 8
+_ORDERED = {"orderByKey": f"tags.`{ORDER}`", "orderByAsc": "true"}
 
 
 def view(columns: Iterable[str]) -> str:
@@ -40,6 +41,7 @@ def view(columns: Iterable[str]) -> str:
     """
     shown = [*(f"params.`{name}`" for name in [*columns][:_COLUMNS]), *(f"metrics.`{name}`" for name in _SHOWN)]
     state = {
+        **_ORDERED,
         "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": ARM_AND_SETTING}]},
         "selectedColumns": shown,
         # MLflow's own 190 pixels cut the names of groups.
@@ -145,8 +147,8 @@ def runs_page(server: str, known: str, *, search: str | None = None, grouped: bo
     `known`: the experiment's id. Failed and killed runs come last. Without `runs` and the type, MLflow 3 shows its
     overview of traces and drops the rest.
     """
-    order = {"orderByKey": f"tags.`{ORDER}`", "orderByAsc": "true"}
-    what = {"searchFilter": search} if search is not None else order
-    state = {"viewStateShareKey": _VIEW} if grouped and search is None else {}
-    query = urlencode({"workflowType": "machine_learning", **what, **state}, quote_via=quote, safe="")
+    # An address with an order of its own would drop the view's groups.
+    table = {"viewStateShareKey": _VIEW} if grouped else _ORDERED
+    what = table if search is None else {"searchFilter": search}
+    query = urlencode({"workflowType": "machine_learning", **what}, quote_via=quote, safe="")
     return f"{server}/#/experiments/{quote(known, safe='')}/runs?{query}"

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from isoscope.errors import brief
+from isoscope.paths import LONGEST
 
-LONGEST = 200
-"""Characters of a name; a file system allows 255 bytes, and temporary files have longer names."""
 _HEX = re.compile(r"[0-9a-f]{64}")
 _NO_PART = re.compile(r"[/\\\x00-\x1f\x7f]|^\.{0,2}$")
 
@@ -66,6 +65,12 @@ def check_identity(fields: Mapping[str, Any]) -> None:
     tags: Mapping[str, str] = fields.get("tags", {})
     if SEARCH in tags and not _is_name(tags[SEARCH]):
         raise ValueError(f"tag {SEARCH}: expected {_NAME.expected}, got {brief(tags[SEARCH])}")
+
+
+def is_inside(path: str) -> bool:
+    """Return whether a path that a file names stays in the folder that it is relative to."""
+    parts = re.split(r"[/\\]", path)
+    return not {"", "..", "."} & set(parts) and "\0" not in path
 
 
 def check_point(fields: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope.runs.field_checks import check_identity
+from isoscope.runs.field_checks import check_identity, is_inside
 
 FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
 TRAIN = "train"
@@ -202,6 +202,8 @@ class RunRecord:
             item = kind(**{name: fields[name] for name in kind._fields if name in fields})
             if kind is Run:
                 check_identity(item._asdict())
+            if kind is Artifact and not is_inside(item.name):
+                raise ValueError("an artifact's name leads to another folder")
             if kind is Point:
                 item = item._replace(value=float(item.value))
         except (ValueError, TypeError, KeyError, AttributeError):

@@ -18,6 +18,7 @@ from isoscope.errors import InputError
 from isoscope.links import dvc_cache
 from isoscope.paths import Project
 from isoscope.runs.card import CARD
+from isoscope.runs.field_checks import is_inside
 from isoscope.runs.lines import FINISHED, End
 from isoscope.runs.provenance import dvc_md5, file_md5, remembered, tree_md5
 from isoscope.runs.record import read
@@ -60,6 +61,7 @@ def _duplicate(source: Path, target: Path) -> None:
 
 
 _PUBLISHED = tuple(f"{place}/*/*/seed-*" for place in ("models", "data/hidden_states", "data/measures"))
+_MD5 = re.compile(r"[0-9a-f]{32}")
 _OF_RUN = re.compile(r"(.+/seed-\d+)/(.+)")
 
 
@@ -177,9 +179,10 @@ def locked(folder: Path) -> dict[str, str]:
     if not (folder / LOCK).is_file():
         return {}
     stages = read_yaml(folder, LOCK, most=None).get("stages") or {}
-    return {
+    found = {
         str(out["path"]): str(out["md5"]) for stage in stages.values() for out in stage.get("outs", ()) if "md5" in out
     }
+    return {path: md5 for path, md5 in found.items() if is_inside(path) and _MD5.fullmatch(md5.removesuffix(".dir"))}
 
 
 def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
@@ -201,11 +204,12 @@ def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
 
 
 def _listing(cache: Path, md5: str) -> dict[str, str]:
-    """Return relative path → hash of a folder in DVC's cache; empty if it is not there."""
+    """Return relative path → hash of a folder in DVC's cache; empty if it is not there, or names other places."""
     try:
-        return {str(one["relpath"]): str(one["md5"]) for one in json.loads(_object(cache, md5).read_text("utf-8"))}
+        listed = {str(one["relpath"]): str(one["md5"]) for one in json.loads(_object(cache, md5).read_text("utf-8"))}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
+    return listed if all(is_inside(name) and _MD5.fullmatch(md5) for name, md5 in listed.items()) else {}
 
 
 def _sound(path: Path) -> bool:

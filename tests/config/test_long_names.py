@@ -1,0 +1,52 @@
+"""A name that is too long for a file system is one line with exit code 2, wherever it is given."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from isoscope.cli import main
+from isoscope.errors import InputError
+from isoscope.paths import LONGEST, checked_name
+
+ROOT = Path(__file__).parents[2]
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["new", LONG],
+        ["new", f"a/{LONG}/b"],
+        ["train", LONG],
+        ["train", "fusion", LONG],
+        ["profile", LONG],
+        ["check", "-S", f"search.name={LONG}"],
+        ["check", "-S", f"tasks=[{LONG}]"],
+        ["check", "-S", f"studies.fusion.task={LONG}"],
+        ["check", "-S", f"studies.fusion.settings=[{LONG}]"],
+        ["check", "-S", f"studies.fusion.axes.fusion=[{LONG}]"],
+        ["check", "-S", f"studies.{LONG}={{task: sentiment, settings: [], axes: {{}}, seeds: [0], looks: []}}"],
+        ["check", "-S", f"plugins=[plugins/{LONG}.py]"],
+        ["check", "-S", f"variants/fusion/{LONG}.yaml:model.fusion.kind=fft"],
+        ["train", "fusion", "additive", "--plugin", f"{LONG}.py"],
+        ["compare", LONG],
+    ],
+)
+def test_it_is_one_line(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path if words[0] == "new" else ROOT)
+    monkeypatch.setattr(sys, "argv", ["isoscope", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert said.startswith("isoscope: ")
+    assert "Traceback" not in said
+
+
+def test_the_longest_name_is_given() -> None:
+    assert checked_name("study", "x" * LONGEST)
+    with pytest.raises(InputError, match=f"has {LONGEST + 1} characters; give it at most {LONGEST}"):
+        checked_name("study", "x" * (LONGEST + 1))
