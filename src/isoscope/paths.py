@@ -28,6 +28,8 @@ CHART, CHARTS = "chart", "charts"
 COMPARED = "compared"
 """Tables of a comparison of studies; its figures are in `RESULTS`."""
 
+LONGEST = 200
+"""Characters of a name; file systems allow 255 bytes, and unfinished files have longer names than finished files."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 
 
@@ -70,6 +72,8 @@ def find_project(start: Path | None = None) -> Project:
 
 def checked_name(kind: str, name: str) -> str:
     """Return `name` if it is safe in a path (letters, digits, `_`, `.`; an arm joins such names with `-`)."""
+    if len(name) > LONGEST:
+        raise InputError(f"{kind} {name[:40]}…: longer than {LONGEST} characters, as no folder may be; shorten it")
     if not all(_NAME.fullmatch(part) for part in name.split("-")):
         raise InputError(f"{kind} {name!r}: expected letters, digits, '_' and '.', starting with a letter or digit")
     return name

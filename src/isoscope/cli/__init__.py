@@ -1,6 +1,7 @@
 """The command line: a command for each stage of the pipeline, and tools."""
 
 import contextlib
+import errno
 import os
 import sys
 from typing import Annotated
@@ -62,7 +63,7 @@ def main() -> None:
         _fail("the reader of its output has ended", 141)
     except Exception as error:
         if line := disk_trouble(error):
-            _fail(line, 1)
+            _fail(line, 2 if getattr(error, "errno", None) == errno.ENAMETOOLONG else 1)
         raise
 
 

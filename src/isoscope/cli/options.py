@@ -16,7 +16,7 @@ import typer
 from isoscope.config.tree import read_yaml
 from isoscope.errors import InputError
 from isoscope.guard import die_with, rank, starter, world_size
-from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS
+from isoscope.paths import LONGEST, PARAMS, PLUGINS, PROFILES, VARIANTS
 
 app = typer.Typer(
     name="isoscope",
@@ -176,6 +176,8 @@ def heal(project: Any) -> list[Any]:
 
 def check_free(out: Path, *, such_as: str, key: str = "--out") -> None:
     """Raise `InputError` if `out` is a file, belongs to git or MLflow, or is a source or output of the project."""
+    if len(os.fsencode(out.name)) > LONGEST:
+        raise InputError(f"{key} {out.name[:40]}…: longer than {LONGEST} bytes; give a shorter name")
     place = out.resolve()
     project = next(
         (one for one in (place, *place.parents) if (one / PARAMS).is_file() and (one / _DVC).is_file()), None
