@@ -126,4 +126,4 @@ def test_a_server_ends_with_an_interrupted_pytest(suite: Path, number: signal.Si
     family = [server, *server.children()]
     pytest_itself.send_signal(number)
     pytest_itself.wait()
-    assert left(family, seconds=600) == []
+    assert left(family) == []
