@@ -6,8 +6,11 @@ Everything that a library reads at import is set here, before any test module is
 import gc
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +67,17 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # such a worker inherits what its c
     folders = tempfile.TemporaryDirectory(prefix="isoscope-tests-", ignore_cleanup_errors=True)
     os.environ.update(SETTINGS, **{name: f"{folders.name}/{name.lower()}" for name in FOLDERS})
     os.environ["ISOSCOPE_TEST_FOLDER"] = folders.name  # for what all processes of this test run share
+    if sys.platform == "linux":  # no server may outlive an interrupted or killed pytest
+        watch = [
+            sys.executable,
+            "-IS",
+            str(Path(__file__).with_name("end_with_tests.py")),
+            str(os.getpid()),
+            folders.name,
+        ]
+        subprocess.run(
+            watch, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
+        )
 
 # A shell's background job ignores these; every process that a test starts would ignore them too.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):

@@ -355,8 +355,8 @@ def family(process: subprocess.Popen[Any]) -> list[psutil.Process]:
     return [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
 
 
-def left(processes: Iterable[psutil.Process], seconds: float = 5.0) -> list[list[str]]:
-    """Return the command lines of processes that still run after this many seconds."""
+def left(processes: Iterable[psutil.Process], seconds: float = 600.0) -> list[list[str]]:
+    """Return the command lines of processes that still run after this many seconds; return as soon as none does."""
     _, alive = psutil.wait_procs(list(processes), timeout=seconds)
     found = []
     for one in alive:

@@ -1,11 +1,15 @@
 """The test harness keeps its promises, tested on a small suite run by a separate pytest."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
+
+from pipeline_project import left, wait_for
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,7 +45,8 @@ def suite(tmp_path: Path) -> Path:
     (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
     tests = tmp_path / "tests"
     tests.mkdir()
-    (tests / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
+    for name in ("conftest.py", "end_with_tests.py"):
+        (tests / name).write_bytes((ROOT / "tests" / name).read_bytes())
     (tests / "test_some.py").write_text(SUITE)
     (tests / "test_module.py").write_text(MODULE)
     return tmp_path
@@ -93,3 +98,32 @@ def test_a_warning_is_an_error(suite: Path) -> None:
     code, output = run_pytest(suite)
     assert code == 1, output
     assert "UserWarning: old" in output
+
+
+SERVER = """
+import subprocess, sys, time
+from pathlib import Path
+
+def test_with_a_server():
+    code = "import subprocess; subprocess.run(['sleep', '3000'])"  # as MLflow: the server is a child of what is started
+    server = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    Path("pid").write_text(str(server.pid))
+    time.sleep(3000)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_server_ends_with_an_interrupted_pytest(suite: Path, number: signal.Signals) -> None:
+    (suite / "tests/test_some.py").write_text(SERVER)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "1", "tests/test_some.py"]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "ISOSCOPE_"))}
+    with (suite / "log").open("wb") as log:
+        pytest_itself = subprocess.Popen(command, cwd=suite, env=clean, stdout=log, stderr=log)
+    wait_for(lambda: (suite / "pid").exists() and (suite / "pid").read_text())
+    server = psutil.Process(int((suite / "pid").read_text()))
+    wait_for(server.children)
+    family = [server, *server.children()]
+    pytest_itself.send_signal(number)
+    pytest_itself.wait()
+    assert left(family) == []

@@ -62,14 +62,6 @@ def disk_trouble(error: BaseException) -> str | None:
     return f"{where}{_DISK[number]}, then run the same command again ({os.strerror(number)})"
 
 
-def name_trouble(error: BaseException) -> str | None:
-    """Return one line about a name that the file system refuses as too long; None for another error."""
-    if not isinstance(error, OSError) or error.errno != errno.ENAMETOOLONG:
-        return None
-    longest = max(re.split(r"[/\\]", str(error.filename)), key=len)
-    return f"{longest[:40]}…: the name has {len(longest)} characters, more than the file system allows; shorten it"
-
-
 @contextmanager
 def plugins_named() -> Iterator[None]:
     """Convert exceptions of a plugin's code, also `SystemExit`, to a `RunError` that names the file and line.

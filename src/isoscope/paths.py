@@ -57,25 +57,34 @@ class Project(NamedTuple):
 def find_project(start: Path | None = None) -> Project:
     """Return the project around `start` [default: working folder]: the nearest parent with params.yaml and dvc.yaml.
 
-    Raises `InputError` if there is none.
+    Raises `InputError` if there is none, or if $DVC_ROOT is another project.
     """
     start = (start or Path.cwd()).resolve()
     for folder in (start, *start.parents):
         if (folder / PARAMS).is_file() and (folder / "dvc.yaml").is_file():
-            root = os.environ.get("DVC_ROOT")
-            return Project(folder, Path(root).resolve() if root else folder)
+            return Project(folder, _state(folder))
     raise InputError(
         f"{start}: no params.yaml and dvc.yaml here or in a parent folder; change to an isoscope project, or "
         "make one with: isoscope new NAME"
     )
 
 
+def _state(folder: Path) -> Path:
+    """Return the folder of the state: the project, or the project that DVC has copied for an experiment ($DVC_ROOT)."""
+    root = Path(os.environ.get("DVC_ROOT") or folder).resolve()
+    if folder.is_relative_to(root / ".dvc" / "tmp"):
+        return root
+    if not folder.is_relative_to(root):  # inherited, as from a shell in another project's stage
+        raise InputError(f"DVC_ROOT={root} in the environment is not the project {folder}; run: unset DVC_ROOT")
+    return folder
+
+
 def checked_name(kind: str, name: str) -> str:
     """Return `name` if it is safe in a path (letters, digits, `_`, `.`; an arm joins such names with `-`)."""
-    if not all(_NAME.fullmatch(part) for part in name.split("-")):
-        raise InputError(f"{kind} {name!r}: expected letters, digits, '_' and '.', starting with a letter or digit")
     if len(name) > LONGEST:
         raise InputError(f"{kind} {name[:40]!r}…: has {len(name)} characters; give it at most {LONGEST}")
+    if not all(_NAME.fullmatch(part) for part in name.split("-")):
+        raise InputError(f"{kind} {name!r}: expected letters, digits, '_' and '.', starting with a letter or digit")
     return name
 
 

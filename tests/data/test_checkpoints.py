@@ -149,6 +149,10 @@ def test_an_index_that_is_no_file_is_refused(sharded: Path, make: Any) -> None:
         ),
         ({"text_config": {"attn_implementation": {"": "sdpa", "x": "org/kernel"}}}, "is an external kernel"),
         ({"layers": [{"_attn_implementation": 3}]}, "_attn_implementation: 3 is an external kernel"),
+        ({"architectures": [["BertModel"]]}, "architectures: expected a list of class names, got [['BertModel']]"),
+        ({"architectures": "BertModel"}, "architectures: expected a list of class names, got 'BertModel'"),
+        ({"architectures": {"BertModel": 1}}, "architectures: expected a list of class names"),
+        ({"encoder": {"architectures": [3]}}, "architectures: expected a list of class names, got [3]"),
     ],
 )
 def test_a_configuration_that_asks_for_more_is_refused(sharded: Path, settings: Any, expected: str) -> None:

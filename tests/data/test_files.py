@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from isoscope.config.data import Splits
+from isoscope.data import files
 from isoscope.data.files import read
 from isoscope.errors import InputError
 
@@ -223,3 +224,31 @@ def test_a_label_that_train_lacks_names_the_file(tmp_path: Path) -> None:
     assert refusal(tmp_path, FOLDER).startswith(
         f"{tmp_path / 'test.csv'}, row 8: label 'mixed' does not occur in train"
     )
+
+
+def repeated(path: Path, text: str, rows: int, *, stored: bool) -> Path:
+    """Write a parquet file in which all rows share one text; `stored`: with the type of the table in Arrow."""
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), [text])
+    labels = pa.array([row % 2 for row in range(rows)])
+    pq.write_table(pa.table({"text": texts, "class": labels}), path, compression="zstd", store_schema=stored)
+    return path
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_small_parquet_file_with_terabytes_of_text_is_refused_unread(tmp_path: Path, stored: bool) -> None:
+    path = repeated(tmp_path / "bomb.parquet", "x" * 5_000_000, 300_000, stored=stored)
+    assert path.stat().st_size < 2_000_000
+    expected = f"{path}: its texts have 1,500.0 GB, more than 2.1 GB, when unpacked; give a file with fewer rows"
+    assert refusal(path) == expected
+
+
+def test_a_parquet_file_with_too_many_rows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = repeated(tmp_path / "bomb.parquet", "", 30_000, stored=False)
+    monkeypatch.setattr(files, "MOST_BYTES", 100_000)
+    assert refusal(path).startswith(f"{path}: its texts have 0.0 GB, more than")
+
+
+def test_texts_that_repeat_are_read_as_they_are(tmp_path: Path) -> None:
+    found = files.read_file(repeated(tmp_path / "a.parquet", "a b", 50, stored=False), texts=["text"], label="class")
+    assert found.table.schema.field("text").type == pa.string()
+    assert found.table["text"].to_pylist() == ["a b"] * 50

@@ -39,7 +39,7 @@ def test_each_is_done_in_a_process_of_its_own_and_no_more_than_asked_at_once(tmp
     assert len({pid for pid, _, _ in notes} | {str(os.getpid())}) == len(names) + 1
     times = [(float(began), float(ended)) for _, began, ended in notes]
     at_once = [sum(began <= moment < ended for began, ended in times) for moment, _ in times]
-    assert max(at_once) == 2
+    assert max(at_once) <= 2
 
 
 def test_what_several_say_alike_is_shown_once_and_counted(capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -216,3 +217,28 @@ def test_the_code_of_a_page_is_more_than_its_modules(monkeypatch: pytest.MonkeyP
 
 def test_the_files_come_from_the_checkout_of_an_editable_install() -> None:
     assert source() == ROOT
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new folder", "empty folder"])
+def test_of_three_that_make_one_project_one_does(tmp_path: Path, reviews: Path, there: bool) -> None:
+    folder = tmp_path / "mine"
+    if there:
+        folder.mkdir()
+    barrier, ends = threading.Barrier(3), []
+
+    def make() -> None:
+        barrier.wait()
+        try:
+            ends.append(made(folder, reviews))
+        except InputError as error:
+            ends.append(str(error))
+
+    threads = [threading.Thread(target=make) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    refused = [end for end in ends if isinstance(end, str)]
+    assert len(refused) == 2
+    assert all(text.startswith(f"{folder}: ") for text in refused)
+    assert git(folder, "status", "--porcelain") == ""

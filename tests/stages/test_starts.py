@@ -342,15 +342,12 @@ def test_a_hybrid_of_another_folder_is_the_same_bytes(made: Made, tmp_path: Path
     """The configurations of its parts have forgotten where they were read."""
     folder = tmp_path / "an entirely different place"
     folder.mkdir()
-    project = Project(folder, folder)
-    (folder / paths.PARAMS).write_text("# read by no test\n")
-    prepare(Configuration(ROOT, DATA).data("reordered"), task="reordered", project=project)
-    other = Made(Setup(Configuration(ROOT, raw=tree()), project, "train"))
-    for each in (made, other):
-        each.trained("hybrid", "translation-identity-all")
-    for study, arm in (("aligned", "alignment-identity"), ("hybrid", "translation-identity-all")):
-        found, expected = (files(each.job(study, arm).run.output) for each in (other, made))
-        assert found == expected
-        assert not [name for name, data in found.items() if str(folder).encode() in data]
-    start = other.job("aligned", "alignment-identity").run.start
-    assert not start.exists() or not [name for name, data in files(start).items() if str(folder).encode() in data]
+    with made_in(folder) as other:
+        for each in (made, other):
+            each.trained("hybrid", "translation-identity-all")
+        for study, arm in (("aligned", "alignment-identity"), ("hybrid", "translation-identity-all")):
+            found, expected = (files(each.job(study, arm).run.output) for each in (other, made))
+            assert found == expected
+            assert not [name for name, data in found.items() if str(folder).encode() in data]
+        start = other.job("aligned", "alignment-identity").run.start
+        assert not start.exists() or not [name for name, data in files(start).items() if str(folder).encode() in data]

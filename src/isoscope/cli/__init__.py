@@ -1,6 +1,7 @@
 """The command line: a command for each stage of the pipeline, and tools."""
 
 import contextlib
+import errno
 import os
 import sys
 from typing import Annotated
@@ -21,7 +22,7 @@ from isoscope.cli import (
 from isoscope.cli import search_commands as search
 from isoscope.cli.options import app
 from isoscope.cli.streams import complain, flushed, open_closed
-from isoscope.errors import InputError, RunError, disk_trouble, name_trouble, plugins_named
+from isoscope.errors import InputError, RunError, disk_trouble, plugins_named
 from isoscope.guard import StoppedError, rank, run_own_tree, world_size
 
 __all__ = [
@@ -62,9 +63,7 @@ def main() -> None:
         _fail("the reader of its output has ended", 141)
     except Exception as error:
         if line := disk_trouble(error):
-            _fail(line, 1)
-        if line := name_trouble(error):
-            _fail(line, 2)
+            _fail(line, 2 if getattr(error, "errno", None) == errno.ENAMETOOLONG else 1)
         raise
 
 

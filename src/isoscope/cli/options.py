@@ -17,7 +17,7 @@ from isoscope.cli.once import Commands
 from isoscope.errors import InputError
 from isoscope.guard import die_with, rank, starter, world_size
 from isoscope.inherited import settle
-from isoscope.paths import PARAMS, PLUGINS, PROFILES, VARIANTS
+from isoscope.paths import LONGEST, PARAMS, PLUGINS, PROFILES, VARIANTS
 
 app = Commands(
     name="isoscope",
@@ -184,6 +184,8 @@ def check_device(device: str) -> None:
 
 def check_free(out: Path, *, such_as: str, key: str = "--out") -> None:
     """Raise `InputError` if `out` is a file, belongs to git or MLflow, or is a source or output of the project."""
+    if len(os.fsencode(out.name)) > LONGEST:
+        raise InputError(f"{key} {out.name[:40]}…: longer than {LONGEST} bytes; give a shorter name")
     place = out.resolve()
     project = next(
         (one for one in (place, *place.parents) if (one / PARAMS).is_file() and (one / _DVC).is_file()), None

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, deserialize, safe_open
 
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import CHECKPOINT_FILES, PART, VARIABLE, resolve_checkpoint
-from isoscope.errors import InputError
+from isoscope.errors import InputError, brief
 from isoscope.sealing import sha256
 
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
@@ -89,6 +89,9 @@ def loadable_config(folder: Path) -> dict[str, Any]:
         for key, value in part.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise InputError(f"{file}: {key}: {value} is not a number that a model can use; correct it")
+        names = part.get("architectures")
+        if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise InputError(f"{file}: architectures: expected a list of class names, got {brief(names)}")
         for key in _ATTENTION:
             asked = part.get(key)
             if not all(one in _BUILT_IN for one in (asked.values() if isinstance(asked, dict) else [asked])):

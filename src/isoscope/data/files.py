@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from isoscope.data.corpus import Corpus, Raw, build
@@ -22,6 +23,8 @@ CURES = {
     **dict.fromkeys(("gz", "zip", "bz2", "xz", "zst"), "decompress it"),
 }
 """Suffix of another format → what to do."""
+MOST_BYTES = (1 << 31) - 1
+"""Bytes of the texts of a file: Arrow's limit of a block."""
 
 
 def read_file(path: Path, *, texts: Sequence[str], label: str | None) -> Raw:
@@ -38,7 +41,7 @@ def read_file(path: Path, *, texts: Sequence[str], label: str | None) -> Raw:
         data = path.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         if extension == "parquet":
-            return Raw(str(path), *_parse_parquet(data, texts, label), digest)
+            return Raw(str(path), *_parse_parquet(data, path, texts, label), digest)
         check_utf8(data, path)
         table = (
             _parse_jsonl(data, path, texts, label)
@@ -65,11 +68,39 @@ def class_names(schema: pa.Schema, column: str) -> tuple[str, ...] | None:
         return None
 
 
-def _parse_parquet(data: bytes, texts: Sequence[str], label: str | None) -> tuple[pa.Table, tuple[str, ...] | None]:
+def _parse_parquet(
+    data: bytes, path: Path, texts: Sequence[str], label: str | None
+) -> tuple[pa.Table, tuple[str, ...] | None]:
+    wanted = sorted(set(_wanted(texts, label)))
     with pq.ParquetFile(pa.BufferReader(data)) as file:
-        schema, wanted = file.schema_arrow, set(_wanted(texts, label))
-        table = file.read(columns=sorted(wanted)) if wanted <= set(schema.names) else schema.empty_table()
+        schema = file.schema_arrow
+    if not set(wanted) <= set(schema.names):
+        return schema.empty_table(), None
+    # Repeated texts stay together until their length is known: a file of some bytes may hold terabytes.
+    repeated = [name for name in wanted if _is_text(schema.field(name).type)]
+    with pq.ParquetFile(pa.BufferReader(data), read_dictionary=repeated) as file:
+        _check_size(path, file.metadata.num_rows * 4)
+        table = file.read(columns=wanted)
+    _check_size(path, sum(_unpacked(chunk) for column in table.columns for chunk in column.chunks))
+    table = table.cast(pa.schema([schema.field(name) for name in table.column_names]))
     return table, None if label is None else class_names(schema, label)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind))
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > MOST_BYTES:
+        large = f"{size / 1e9:,.1f} GB, more than {MOST_BYTES / 1e9:.1f} GB"
+        raise InputError(f"{path}: its texts have {large}, when unpacked; give a file with fewer rows")
+
+
+def _unpacked(chunk: pa.Array) -> int:
+    """Return the bytes of a column's texts when each row has its own."""
+    if not pa.types.is_dictionary(chunk.type) or not len(chunk):
+        return int(chunk.nbytes)
+    return pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
 
 
 def _parse_jsonl(data: bytes, path: Path, texts: Sequence[str], label: str | None) -> pa.Table:

@@ -80,7 +80,7 @@ def from_run(wiring: Wiring, folder: Path) -> Any:
     """
     config = checkpoint_config(folder)
     heads = ENCODER_DECODERS if wiring == "translation" else [kind for (own, _), kind in HEADS.items() if own == wiring]
-    (name,) = config.architectures or [config.model_type]
+    name, *_ = config.architectures or [config.model_type]
     kind = {one.__name__: one for one in heads}.get(name)
     if kind is None:
         raise InputError(f"checkpoint {folder}: {name} is no model of the objective {wiring!r}")

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
+from isoscope.data.csv_text import csv_text
 from isoscope.errors import InputError
 from isoscope.figures.style import WIDTH
 from isoscope.paths import LARGE_TABLES
@@ -170,8 +171,7 @@ def drawing(one: Picture, svg: str, *, key: str, beside: str = "") -> Drawing:
 
 def packed(rows: pd.DataFrame) -> bytes:
     """Return a table as a gzipped CSV, equal for equal tables."""
-    text = rows.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    return gzip.compress(text.encode(), mtime=0)
+    return gzip.compress(csv_text(rows, float_format="%.6g").encode(), mtime=0)
 
 
 def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: str) -> list[Drawing]:

@@ -15,6 +15,7 @@ from isoscope import paths
 from isoscope.config.extraction import Measures
 from isoscope.config.project import Analysis, Phases, Study
 from isoscope.config.tree import read_yaml
+from isoscope.data.csv_text import csv_text
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
 from isoscope.figures.snapshots import common
@@ -168,7 +169,7 @@ def _by_layer(geometry: pd.DataFrame) -> str:
     rows = geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(BY_LAYER) & geometry["step"].notna()]
     groups = common(rows, "step").groupby(["figure", "arm", "layer", "step"], sort=False)
     found = groups["value"].agg(["mean", "std", "count"])
-    return found.reset_index().rename(columns={"std": "sd", "count": "n"}).to_csv(index=False, lineterminator="\n")
+    return csv_text(found.reset_index().rename(columns={"std": "sd", "count": "n"}))
 
 
 def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Phases) -> list[dict[str, Any]]:

@@ -69,7 +69,7 @@ def read_model(folder: Path) -> Any:
     """Load a checkpoint's model with its head, in evaluation mode; raise `InputError` if it is none of isoscope."""
     _check_fusion(folder)
     config = checkpoint_config(folder)
-    (name,) = config.architectures or [""]
+    name, *_ = config.architectures or [""]
     found = [vars(module)[name] for module in (bert, roberta, translation, hybrid) if name in vars(module)]
     if not found or config.model_type in ("bert", "roberta", "encoder-decoder"):
         what = name or f"model type {config.model_type!r}"

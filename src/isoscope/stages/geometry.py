@@ -15,6 +15,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config, weights_digest
+from isoscope.data.csv_text import csv_text
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Texts
 from isoscope.data.short_names import short_names
@@ -137,7 +138,7 @@ def geometry(
     for name, table in whole.items():
         write_parquet(table, out / f"{name}.parquet")
     if "geometry" in whole:
-        write_text(out / "geometry.csv", whole["geometry"].to_csv(index=False, lineterminator="\n"), "table")
+        write_text(out / "geometry.csv", csv_text(whole["geometry"]), "table")
     return whole
 
 

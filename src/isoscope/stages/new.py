@@ -49,8 +49,12 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
     task, notes = (_generated(), []) if text is None else _local(text, column, label)
     content = project_files(name, task, profile)
     new_parent = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
     building = folder / ".making"
+    try:
+        folder.mkdir(parents=True, exist_ok=not new_parent)
+        building.mkdir()
+    except FileExistsError:  # both are claims: each succeeds for one process only
+        raise InputError(f"{folder}: another isoscope new is making it; wait for it, or give another name") from None
     try:
         for path, what in content.items():
             file = building / path

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
+from isoscope.data.csv_text import as_it_was, csv_text
 from isoscope.errors import InputError
 from isoscope.outputs import Trained, read_output
 from isoscope.sealing import write_text
@@ -20,7 +21,6 @@ FILES = {"bands": "curves.csv", "confusion": "confusion.csv"}
 """Tables with a file of their own; the others are in comparison.json."""
 COMPARISON = "comparison.json"
 TEXTS = ("study", "arm", "actual", "predicted")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 READ: dict[str, TypeAdapter[Any]] = {"comparison": TypeAdapter(list[ArmRow]), "runs": TypeAdapter(list[Trained])}
@@ -81,9 +81,7 @@ def write_tables(folder: Path, made: Tables) -> None:
     """Write `FILES` and comparison.json into `folder`. Equal tables give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, file in FILES.items():
-        frame = made.by_name[name]
-        texts = {column: frame[column].map(_inert) for column in TEXTS if column in frame}
-        write_text(folder / file, frame.assign(**texts).to_csv(index=False, lineterminator="\n"), "table")
+        write_text(folder / file, csv_text(made.by_name[name]), "table")
     rest = {name: value for name, value in made._asdict().items() if name != "by_name"}
     rest["more"] = {  # NaN, which JSON lacks, is null
         name: table.astype(object).where(table.notna(), None).to_dict("split", index=False)
@@ -97,7 +95,7 @@ def write_tables(folder: Path, made: Tables) -> None:
 def read_tables(folder: Path) -> Tables:
     """Read what `write_tables` wrote. Raises `InputError` if a file is missing or malformed."""
     try:
-        text = {"converters": dict.fromkeys(TEXTS, _as_it_was), "keep_default_na": False}
+        text = {"converters": dict.fromkeys(TEXTS, as_it_was), "keep_default_na": False}
         rest = json.loads((folder / COMPARISON).read_text("utf-8"))
         more = {name: pd.DataFrame(**rows) for name, rows in rest.pop("more", {}).items()}
         by_name = {
@@ -125,16 +123,6 @@ def scores(comparison: Sequence[ArmRow]) -> dict[str, dict[str, dict[str, float 
 def as_table(comparison: Sequence[ArmRow]) -> pd.DataFrame:
     """Return a row per metric and arm, with the fields of `ArmRow`; those of a field's fields follow an underscore."""
     return pd.json_normalize(_plain(list(comparison)), sep="_")
-
-
-def _inert(text: str) -> str:
-    """Prefix a cell that a spreadsheet could run as a formula with an apostrophe (against CSV injection)."""
-    return f"'{text}" if text.lstrip("'")[:1] in FORMULA else text
-
-
-def _as_it_was(cell: str) -> str:
-    """Undo `_inert`."""
-    return cell[1:] if cell.startswith("'") and cell.lstrip("'")[:1] in FORMULA else cell
 
 
 def _plain(value: Any) -> Any:
