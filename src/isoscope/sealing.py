@@ -18,6 +18,7 @@ from isoscope.errors import RunError
 
 MANIFEST = "manifest.json"
 EVENT = "isoscope.durable"
+SEAL = "sha256"
 Point = Literal[
     "record", "diff", "lease", "points", "state", "checkpoint", "snapshot", "manifest", "output", "publish",
     "data", "states", "table", "report", "params", "note",
@@ -120,6 +121,28 @@ def fault(folder: Path, now: Mapping[str, Entry] | None = None) -> str | None:
         if (_entry(folder / name) if now is None else now.get(name)) != entry:
             return f"{name} has changed since it was written"
     return None
+
+
+def sealed_json(facts: Mapping[str, Any]) -> str:
+    """Return facts as a JSON object whose last field is the sha256 of the others; `unsealed` reads it."""
+    return json.dumps({**facts, SEAL: _sum(facts)}, indent=1, allow_nan=False) + "\n"
+
+
+def unsealed(text: str) -> dict[str, Any]:
+    """Return the facts of a `sealed_json`. Raises `ValueError` if they were altered or are no such object."""
+    facts = json.loads(text)
+    if not isinstance(facts, dict) or facts.pop(SEAL, None) != _sum(facts):
+        raise ValueError("its content has changed since it was written")
+    return facts
+
+
+def _sum(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def altered(folder: Path) -> str | None:
+    """Return the fault of a folder that has a manifest; None if it is intact or has none."""
+    return fault(folder) if (folder / MANIFEST).exists() else None
 
 
 def sync(path: Path) -> None:
