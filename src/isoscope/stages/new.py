@@ -52,6 +52,10 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
     folder.mkdir(parents=True, exist_ok=True)
     building = folder / ".making"
     try:
+        building.mkdir()
+    except FileExistsError:
+        raise InputError(f"{folder}: another isoscope new makes a project there; give another folder") from None
+    try:
         for path, what in content.items():
             file = building / path
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from isoscope.config.comparing import Comparison
 from isoscope.config.project import Report, Study
 from isoscope.mirror.fields import known_experiments
 from isoscope.report import build, read_records, summary
+from isoscope.runs.folder_lock import writing
 from isoscope.runs.prepared import read_manifest
 from isoscope.sealing import replacing, write_text
 from isoscope.studies.tables import read_tables
@@ -49,10 +50,13 @@ def report(
         abouts={name: study.about for name, study in studies.items()},
     )
     target = project.folder / paths.INDEX
-    with replacing(project.folder / paths.LARGE_TABLES, "report") as folder:
+    with (
+        writing(target.parent, called=f"{paths.INDEX}"),
+        replacing(project.folder / paths.LARGE_TABLES, "report") as folder,
+    ):
         for name, rows in page.files.items():
             (folder / Path(name).name).write_bytes(rows)
-    write_text(target, page.html, "report")
+        write_text(target, page.html, "report")
     return Reported(target, {study.study: summary(study) for study in shown})
 
 
