@@ -318,7 +318,7 @@ def test_a_trial_is_compared_with_its_runs(rebuilding: Any, damage: Damage) -> N
     with pytest.raises(InputError, match=KINDS[damage]) as refused:
         rebuilding()
     assert "\n" not in str(refused.value)
-    assert "delete it to start the search anew" in str(refused.value)
+    assert "delete it: the search starts again" in str(refused.value)
 
 
 @pytest.mark.parametrize("file", ["trials.parquet", "study.json", "reported.parquet", "best.yaml"])

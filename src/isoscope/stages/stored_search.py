@@ -50,7 +50,7 @@ def kept(folder: Path, search: Search, project: Project, runs: Plan) -> StoredTr
 
 
 def _cure(folder: Path) -> str:
-    return f"restore it: dvc checkout --force {folder}, or delete it to start the search anew; finished runs are reused"
+    return f"restore it: dvc checkout --force {folder}, or delete it: the search starts again and reuses finished runs"
 
 
 def _verify(folder: Path, search: Search, project: Project, runs: Plan, stored: StoredTrials) -> None:
