@@ -19,6 +19,8 @@ from isoscope.inside.trajectory import Trajectory
 from isoscope.runs.provenance import file_md5s
 from isoscope.stages.extract import sources_of
 from isoscope.studies import fusion, isotropy, registry, scored
+from isoscope.studies.curves import averages, curves, thinned
+from isoscope.studies.isotropy.doses import Dose
 from isoscope.studies.tables import read_tables
 from isoscope.studies.view import StoredTables
 from page_blocks import Page
@@ -365,5 +367,8 @@ def test_every_figure_of_a_study_survives_tables_without_numbers(
     every = bool(pytestconfig.getoption("--exhaustive"))
     parts = explored.project.folder / "reports/parts/fusion"
     assert wrong(fusion.VIEWS, StoredTables(parts / "inside"), exhaustive=every) == []
-    assert wrong(isotropy.VIEWS, StoredTables(parts / "chart"), exhaustive=every) == []
+    points = curves([explored.project.output(arm) for arm in ARMS])
+    doses = pd.DataFrame([(arm, "none", "all", 0.0, 1.0) for arm in ARMS], columns=["arm", *Dose._fields])
+    charted = {"averages": averages(points, last=0.5), "courses": thinned(points), "doses": doses}
+    assert wrong(isotropy.VIEWS, charted, exhaustive=every) == []
     assert wrong((*scored.VIEWS, *registry.VIEWS), read_tables(parts).by_name, exhaustive=every) == []

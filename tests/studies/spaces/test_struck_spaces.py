@@ -46,10 +46,11 @@ def test_similarities_none_of_which_has_a_value_are_said_to_have_none(tables: di
     assert any("No measure has a value" in text for text in texts("similarity", without))
 
 
-def test_a_panel_whose_bins_have_no_ends_says_so(tables: dict[str, pd.DataFrame]) -> None:
-    """As distances over their mean, if all points are one."""
+@pytest.mark.parametrize("unit", [0.0, np.nan])
+def test_a_panel_whose_bins_have_no_ends_says_so(tables: dict[str, pd.DataFrame], unit: float) -> None:
+    """As distances over their mean, if all points are one: a tokenizer that knows no word gives such points."""
     pairs = tables["pairs"].copy()
-    pairs.loc[pairs["measure"] == "distance", "unit"] = np.nan
+    pairs.loc[pairs["measure"] == "distance", "unit"] = unit
     assert "no pair has a value" in texts("distributions", {**tables, "pairs": pairs})
 
 

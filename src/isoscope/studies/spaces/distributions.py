@@ -48,7 +48,8 @@ def distributions(table: pd.DataFrame) -> Figure:
 def _rows(table: pd.DataFrame) -> Table:
     """Return the trained models; in units, so that layers share an axis."""
     shown = table[~table["twin"]]
-    return (shown.assign(**{name: (shown[name] / shown["unit"]).round(6) for name in ("low", "high")}),)
+    unit = shown["unit"].where(shown["unit"] > 0)  # 0: all points are one
+    return (shown.assign(**{name: (shown[name] / unit).round(6) for name in ("low", "high")}),)
 
 
 VIEWS = (
