@@ -15,6 +15,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from isoscope.data.parquet import write_parquet
+from isoscope.sealing import seal
 from isoscope.search.outcomes import PROVENANCE, front, importances, knee, saved_by_pruning
 from isoscope.search.search_figures import pictures
 from isoscope.search.trials_table import reported, trials_table
@@ -132,4 +133,5 @@ def write_search(folder: Path, study: Study, *, least: int = 10, drawn: bool = T
         (folder / "best.yaml").write_text("".join(f"{k}: {v}\n" for k, v in marked.params.items()), "utf-8")
     for name, svg in pictures(study, table, chosen=marked and marked.number, least=least) if drawn else []:
         (folder / "figures" / f"{name}.svg").write_text(svg, "utf-8")
+    seal(folder)
     return folder

@@ -96,6 +96,11 @@ def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
+def first_line(error: BaseException) -> str:
+    """Return what an error about a file's content says, in one line."""
+    return f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
+
+
 def brief(value: object) -> str:
     """Return a value for an error message: one line of at most 60 characters."""
     return " ".join(repr(value).split())[:60]

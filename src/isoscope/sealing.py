@@ -18,6 +18,7 @@ from isoscope.errors import RunError
 
 MANIFEST = "manifest.json"
 EVENT = "isoscope.durable"
+SEAL = "sha256"
 Point = Literal[
     "record", "diff", "lease", "points", "state", "checkpoint", "snapshot", "manifest", "output", "publish",
     "data", "states", "table", "report", "params", "note",
@@ -143,6 +144,28 @@ def unlisted(folder: Path, below: Path) -> list[str]:
     files = (path for path in sorted(below.rglob("*")) if path.is_file() and path.name != MANIFEST)
     names = (path.relative_to(folder).as_posix() for path in files if not path.name.startswith("."))
     return [name for name in names if name not in known]
+
+
+def sealed_json(facts: Mapping[str, Any]) -> str:
+    """Return facts as a JSON object whose last field is the sha256 of the others; `unsealed` reads it."""
+    return json.dumps({**facts, SEAL: _sum(facts)}, indent=1, allow_nan=False) + "\n"
+
+
+def unsealed(text: str) -> dict[str, Any]:
+    """Return the facts of a `sealed_json`. Raises `ValueError` if they were altered or are no such object."""
+    facts = json.loads(text)
+    if not isinstance(facts, dict) or facts.pop(SEAL, None) != _sum(facts):
+        raise ValueError("its content has changed since it was written")
+    return facts
+
+
+def _sum(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def altered(folder: Path) -> str | None:
+    """Return the fault of a folder that has a manifest; None if it is intact or has none."""
+    return fault(folder) if (folder / MANIFEST).exists() else None
 
 
 def sync(path: Path) -> None:

@@ -204,12 +204,32 @@ def test_what_is_wrong_with_an_override_is_not_said_of_params_yaml(project: Path
         ({"low": 0.0, "high": 1.0, "step": 1e-300}, "step 1e-300: expected 1 to 1,000,000 steps"),
         ({"low": 0.0, "high": 1.0, "step": float("inf")}, "step inf: expected 1 to 1,000,000 steps"),
         ({"low": 0.0, "high": 1.0, "step": float("nan")}, "step nan: expected 1 to"),
+        ({"low": 0.1, "high": 0.95, "step": 0.4}, "step 0.4 .* from low 0.1 to high 0.95: expected high 0.9 or 1.3 "),
+        ({"low": 0, "high": 10, "step": 4}, "expected high 8 or 12 "),
+        ({"low": -1.0, "high": 1.05, "step": 0.1}, "expected high 1 or 1.1 "),
+        ({"low": 1, "high": 3.5, "step": 1}, "expected high 3 or 4 "),
+        ({"low": 1e-5, "high": 1e-4, "step": 4e-5}, "expected high 0.00009 or 0.00013 "),
+        ({"low": 1, "high": 3, "step": 0.5}, "an integer if both bounds are integers"),
+        ({"low": 0.0, "high": 1.0, "step": 2.0}, "expected 1 to 1,000,000 steps"),
+        ({"low": 1.0, "high": 8.0, "log": True, "step": 1.0}, "log needs low above 0 and no step"),
+        ({"low": 1.0, "high": 1.0}, "low below high"),
+        ({"low": 3, "high": 2}, "low below high"),
+        ({"choices": [1, 1.0]}, "contain a duplicate"),
+        ({"choices": [[1, 2], [1, 2]]}, "contain a duplicate"),
     ],
 )
 def test_a_searched_number_has_bounds_and_a_step_that_end(wrong: dict[str, float], expected: str) -> None:
     with pytest.raises(ValidationError, match=expected):
         Dimension(**wrong)
-    assert Dimension(low=0.0, high=1.0, step=0.1).step == 0.1
+    for low, high, step in (
+        (0.0, 1.0, 0.1),
+        (0.1, 0.9, 0.4),
+        (-0.3, 0.3, 0.2),
+        (1e-5, 9e-5, 4e-5),
+        (1, 9, 4),
+        (1, 4.0, 1),
+    ):
+        assert Dimension(low=low, high=high, step=step).step == step
 
 
 def test_an_override_reaches_the_cell_and_nothing_else(project: Path) -> None:

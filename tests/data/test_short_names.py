@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isoscope.data.short_names import LONGEST, short_names
+from isoscope.data.short_names import LONGEST, Trained, checkpoint_names, short_names
 
 PARTS = st.sampled_from(["a", "b", "seed-0", "seed-1", "model", "checkpoints", "…", "a…b", "(1)", "@", "x" * 40, "é"])
 PATHS = st.lists(PARTS, min_size=1, max_size=6).map("/".join) | st.text(min_size=1, max_size=90)
@@ -54,3 +54,61 @@ def test_distinct_paths_have_distinct_short_names_in_any_order(paths: list[str],
 def test_a_path_that_repeats_is_refused() -> None:
     with pytest.raises(ValueError, match="a path repeats"):
         short_names(["a", "a"])
+
+
+def of(*parts: str, project: str = "/p") -> Trained:
+    study, arm, seed, kept = parts
+    return Trained(f"{study}/{arm}/seed-{seed}", kept, project)
+
+
+@pytest.mark.parametrize(
+    "paths, trained, names",
+    [
+        (["a"], [of("fusion", "additive", "0", "epoch-3")], ["fusion/additive/seed-0"]),
+        (
+            ["m/a/epoch-18", "m/b/epoch-19"],
+            [of("s", "plain", "0", "epoch-18"), of("s", "conv2d", "0", "epoch-19")],
+            ["s/plain/seed-0", "s/conv2d/seed-0"],
+        ),
+        (
+            ["m/epoch-1", "m/epoch-2", "n/epoch-2"],
+            [of("s", "a", "0", "epoch-1"), of("s", "a", "0", "epoch-2"), of("s", "a", "1", "epoch-2")],
+            ["s/a/seed-0/epoch-1", "s/a/seed-0/epoch-2", "s/a/seed-1"],
+        ),
+        (
+            ["one/x", "two/x"],
+            [of("s", "a", "0", "epoch-1", project="/one"), of("s", "a", "0", "epoch-1", project="/two")],
+            ["one/s/a/seed-0", "two/s/a/seed-0"],
+        ),
+        (
+            ["m/epoch-1", "bert", "org/gpt"],
+            [of("s", "a", "0", "epoch-1"), None, None],
+            ["s/a/seed-0", "bert", "gpt"],
+        ),
+        (["s/a/seed-0", "m/epoch-1"], [None, of("s", "a", "0", "epoch-1")], ["seed-0", "s/a/seed-0"]),
+    ],
+)
+def test_a_checkpoint_of_a_project_is_named_by_its_cell(
+    paths: list[str], trained: list[Trained | None], names: list[str]
+) -> None:
+    assert checkpoint_names(paths, trained) == names
+
+
+def test_names_of_long_arms_are_told_apart() -> None:
+    arms = [f"{'long-' * 12}{number}" for number in range(9)]
+    names = checkpoint_names(arms, [of("study", arm, "0", "epoch-1") for arm in arms])
+    assert len(set(names)) == 9
+    assert max(map(len, names)) <= LONGEST
+
+
+@given(st.lists(PATHS, unique=True, max_size=6), st.data())
+def test_all_names_are_distinct(paths: list[str], data: st.DataObject) -> None:
+    """Also where a folder is called as a cell."""
+    cells = st.none() | st.builds(Trained, PARTS, PARTS, PARTS)
+    trained: list[Trained | None] = []
+    for _ in paths:
+        one = data.draw(cells)
+        trained.append(None if one in trained else one)
+    names = checkpoint_names(paths, trained)
+    assert len(set(names)) == len(paths)
+    assert all(0 < len(name) <= LONGEST for name in names)

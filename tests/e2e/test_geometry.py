@@ -14,7 +14,10 @@ from browser import opened
 from drawn import sticking_out
 from isoscope.cli import main
 from isoscope.report.checkpoint_page import read_tables, sections
+from isoscope.runs.folder_lock import writing
+from isoscope.studies.checkpoint_views import MEASURED, SECTIONS
 from probe_material import bert, gpt2, pieces, sentences
+from struck_views import wrong
 
 PLUGIN = """\
 from isoscope.plugins import measure
@@ -206,3 +209,17 @@ def test_fewer_sentences_than_dimensions_is_said_on_the_page(place: Path) -> Non
     page = (place / "small/index.html").read_text("utf-8")
     assert "points in 16 dimensions" in page
     assert "no shape: points: 12, but this measure needs at least 25" in page
+
+
+def test_every_figure_of_checkpoints_survives_tables_without_numbers(place: Path, pytestconfig: pytest.Config) -> None:
+    facts = json.loads((place / "page/manifest.json").read_text("utf-8"))
+    views = [*MEASURED, *(view for some in SECTIONS.values() for view in some)]
+    assert wrong(views, read_tables(place / "page", facts), exhaustive=pytestconfig.getoption("--exhaustive")) == []
+
+
+def test_a_second_command_on_the_same_page_is_refused(place: Path) -> None:
+    before = {path: path.read_bytes() for path in (place / "page").glob("*.*")}
+    with writing(place / "page", called="it"):
+        said = isoscope(place, *command("--seed", "5"), code=2).stderr.splitlines()[-1]
+    assert f"--out page: process {os.getpid()} is writing there" in said
+    assert {path: path.read_bytes() for path in (place / "page").glob("*.*")} == before

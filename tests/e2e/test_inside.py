@@ -18,8 +18,14 @@ from isoscope.figures.style import to_svg
 from isoscope.inside.trajectory import Trajectory
 from isoscope.runs.provenance import file_md5s
 from isoscope.stages.extract import sources_of
+from isoscope.studies import fusion, isotropy, registry, scored
+from isoscope.studies.curves import averages, curves, thinned
+from isoscope.studies.isotropy.doses import Dose
+from isoscope.studies.tables import read_tables
+from isoscope.studies.view import StoredTables
 from page_blocks import Page
 from pipeline_project import ARMS, INSIDE, Done, Finished, Project, family, left, make, wait_for
+from struck_views import wrong
 
 pytestmark = pytest.mark.slow
 
@@ -353,3 +359,16 @@ def test_a_results_page_collects_both_moments_of_a_study(explored: Finished, tmp
     right = spectra[(spectra["arm"] == "conv2d") & (spectra["part"] == "fused") & spectra["step"].notna()]
     for when, rows in (("start", right[right["step"] == 0]), ("chosen", right[right["best"]])):
         assert own[own["when"] == when]["value"].tolist() == pytest.approx(rows["flatness"].tolist(), rel=1e-5)
+
+
+def test_every_figure_of_a_study_survives_tables_without_numbers(
+    explored: Finished, pytestconfig: pytest.Config
+) -> None:
+    every = bool(pytestconfig.getoption("--exhaustive"))
+    parts = explored.project.folder / "reports/parts/fusion"
+    assert wrong(fusion.VIEWS, StoredTables(parts / "inside"), exhaustive=every) == []
+    points = curves([explored.project.output(arm) for arm in ARMS])
+    doses = pd.DataFrame([(arm, "none", "all", 0.0, 1.0) for arm in ARMS], columns=["arm", *Dose._fields])
+    charted = {"averages": averages(points, last=0.5), "courses": thinned(points), "doses": doses}
+    assert wrong(isotropy.VIEWS, charted, exhaustive=every) == []
+    assert wrong((*scored.VIEWS, *registry.VIEWS), read_tables(parts).by_name, exhaustive=every) == []

@@ -6,14 +6,25 @@ The tests of this file are one story, told in order.
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from isoscope import paths
+from isoscope.config.load import Configuration
 from isoscope.config.tree import read_yaml
+from isoscope.errors import InputError
 from isoscope.mirror.browsing import experiment
+from isoscope.runs.provenance import dvc_md5
+from isoscope.sealing import seal
+from isoscope.stages.search_runs import plan
+from isoscope.stages.stored_search import kept
 from pipeline_project import Finished, Project
 
 ROOT = Path(__file__).parents[2]
@@ -162,6 +173,162 @@ def test_a_larger_budget_goes_on_where_only_the_results_are(project: Project, tm
     there.isoscope("search", "run")
     assert [trial.params for trial in trials(there)] == [trial.params for trial in now]
     assert list(pd.read_parquet(there.folder / "reports/search/trials.parquet")["number"]) == list(range(5))
+
+
+def test_altered_results_rebuild_nothing(project: Project, tmp_path: Path) -> None:
+    """The storage is gone: only what dvc.lock names is believed."""
+    there = project.copy(tmp_path / "there")
+    altered(there, a_value)
+    healed = there.isoscope("search", "run")
+    assert "has changed since it was written" in healed.err
+    assert "the folder is written again" in healed.err
+    table = pd.read_parquet(there.folder / "reports/search/trials.parquet")
+    assert table["trial"].equals(pd.read_parquet(project.folder / "reports/search/trials.parquet")["trial"])
+    shutil.rmtree(there.folder / ".isoscope" / "search")
+    altered(there, a_value, sealed=True)
+    before, lock = project.text("reports/search/best.yaml"), there.text("dvc.lock")
+    said = there.isoscope("search", "run", code=2).err
+    assert "the study is not in the storage, and dvc.lock does not name these files" in said
+    assert len(said.splitlines()) == 1
+    assert (there.text("reports/search/best.yaml"), there.text("dvc.lock")) == (before, lock)
+
+
+def a_value(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    trials[1]["values"] = [0.99]
+
+
+def values_of_another(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    trials[0]["values"], trials[2]["values"] = [trials[2]["values"][0] + 0.01], trials[0]["values"]
+
+
+def choices(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    trials[0]["params"]["training.learning_rate"] = 0.05
+
+
+def a_constraint(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    (name,) = [name for name in trials[0]["system_attrs"] if name.startswith("constraints")]
+    trials[0]["system_attrs"][name] = -9.0
+
+
+def the_default(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    facts["default"] = dict.fromkeys(facts["default"], 0.5)
+
+
+def other_runs(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    for trial in trials:
+        trial["user_attrs"]["provenance"]["digests"] = ["0" * 64]
+
+
+def no_runs(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    del trials[2]["user_attrs"]["provenance"]
+
+
+def a_doubled_row(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    trials.append(trials[1])
+
+
+def a_lost_row(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    del trials[0]
+
+
+def a_text_as_value(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    trials[0]["values"] = ["best"]
+
+
+def a_list_as_trial(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    trials[0] = [1]  # type: ignore[call-overload]
+
+
+def a_list_as_choices(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    trials[0]["params"] = ["fusion"]
+
+
+def a_lost_fact(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    del facts["default"]
+
+
+def a_default_of_text(trials: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+    facts["default"] = "none"
+
+
+Damage = Callable[[list[dict[str, Any]], dict[str, Any]], None]
+KINDS: dict[Damage, str] = {
+    a_value: "trial 1: validation/accuracy is 0.99, but its runs logged",
+    values_of_another: "trial 0: validation/accuracy is",
+    choices: "trial 0: its choices .*0.05.* do not give the runs that it names",
+    a_constraint: "trial 0: constraint validation/loss is -9.0, but its runs logged",
+    the_default: "the default arm has .*, but its runs logged",
+    other_runs: "trial 0: its choices .* do not give the runs that it names",
+    no_runs: "trial 2: its choices .* do not give the runs that it names",
+    a_doubled_row: "expected trials 0 to 3, each once, got ",
+    a_lost_row: "expected trials 0 to 1, each once, got ",
+    a_text_as_value: "not a results folder",
+    a_list_as_trial: "not a results folder",
+    a_list_as_choices: "not a results folder",
+    a_lost_fact: "not a results folder",
+    a_default_of_text: "not a results folder",
+}
+
+
+def altered(project: Project, damage: Damage, *, sealed: bool = False) -> None:
+    """Alter the stored trials, or the facts of the study; `sealed`: and make the folder say that nothing was."""
+    folder = project.folder / "reports/search"
+    file = folder / "trials.parquet"
+    facts = json.loads((folder / "study.json").read_text("utf-8"))
+    trials = [json.loads(text) for text in pq.read_table(file)["trial"].to_pylist()]
+    damage(trials, facts)
+    for path in (file, folder / "study.json"):
+        path.unlink()  # a link to DVC's cache
+    pq.write_table(pa.table({"trial": [json.dumps(one) for one in trials]}), file)
+    (folder / "study.json").write_text(json.dumps(facts), "utf-8")
+    if sealed:
+        seal(folder)
+
+
+@pytest.fixture
+def rebuilding(project: Project, tmp_path: Path) -> Callable[[], None]:
+    """Read and verify the stored trials of the copy `there`, whose dvc.lock names whatever stands in its folder."""
+    there = project.copy(tmp_path / "there", without=("models", "mlflow.db"))
+
+    def verify() -> None:
+        folder = there.folder / "reports/search"
+        known = there.lock()["search"]["outs"][0]["md5"]
+        (there.folder / "dvc.lock").write_text(there.text("dvc.lock").replace(known, dvc_md5(folder)), "utf-8")
+        configuration, here = Configuration(there.folder), paths.Project(there.folder, there.folder)
+        section = configuration.root.search
+        assert section is not None
+        found = kept(folder, section, here, plan(configuration, section, here))
+        assert found is not None
+        found.verify()
+
+    verify.project = there  # type: ignore[attr-defined]
+    return verify
+
+
+def test_sound_results_are_believed_with_and_without_their_runs(rebuilding: Any) -> None:
+    rebuilding()
+    shutil.rmtree(rebuilding.project.folder / ".isoscope")
+    rebuilding()
+
+
+@pytest.mark.parametrize("damage", KINDS, ids=lambda damage: damage.__name__)
+def test_a_trial_is_compared_with_its_runs(rebuilding: Any, damage: Damage) -> None:
+    """Even where dvc.lock certifies the altered table, as after `dvc commit`."""
+    altered(rebuilding.project, damage, sealed=True)
+    with pytest.raises(InputError, match=KINDS[damage]) as refused:
+        rebuilding()
+    assert "\n" not in str(refused.value)
+    assert "delete it: the search starts again" in str(refused.value)
+
+
+@pytest.mark.parametrize("file", ["trials.parquet", "study.json", "reported.parquet", "best.yaml"])
+def test_a_cut_file_is_named(rebuilding: Any, file: str) -> None:
+    path = rebuilding.project.folder / "reports/search" / file
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match="not a results folder of isoscope search"):
+        rebuilding()
 
 
 @pytest.mark.parametrize(

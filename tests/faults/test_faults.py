@@ -11,6 +11,7 @@ import kit
 import pytest
 from kit import Action, Ended, Fault
 from looks import Look, ends_as, finished, look, struck
+from looks import nothing_half_done as nothing_half_done_inside
 
 from isoscope.runs.machine_load import PREFIX
 from isoscope.runs.provenance import file_md5s
@@ -272,3 +273,21 @@ def test_looking_inside_is_asked_to_stop(
         ends_as(one, project)
         project.run("rm", "-rf", str(project.folder))
     assert stopped
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("command", LOOKS)
+def test_looking_inside_is_killed_at_any_time(looks: dict[str, Look], tmp_path: Path, command: str) -> None:
+    """Several kills in a row, with less and less left to do; then the same command again."""
+    one, dice = looks[command], random.Random(LOOKS.index(command))
+    timed = one.before.copy(tmp_path / "timed")
+    began = time.monotonic()
+    assert kit.attempt(timed.folder, *one.words).code == 0
+    seconds = time.monotonic() - began
+    for number in range(10):
+        project = one.before.copy(tmp_path / f"project-{number}")
+        for _ in range(4):
+            kit.attempt(project.folder, *one.words, seconds=dice.uniform(0.05, seconds))
+            nothing_half_done_inside(project, one.after)
+        ends_as(one, project)
+        project.run("rm", "-rf", str(project.folder))

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import re
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from optuna.trial import TrialState, create_trial
 
 from isoscope.errors import InputError
 from isoscope.report.search_section import MOST, read_search
+from isoscope.sealing import seal, sealed_json
 from isoscope.search.outcomes import front
 from isoscope.titles import title
 from report_material import Material
@@ -237,6 +239,7 @@ def test_hostile_names_are_text(tmp_path: Path, one: Study, material: Material) 
     params, limits = {HOSTILE: HOSTILE}, {HOSTILE: HOSTILE}
     write_search(tmp_path, one, drawn=False, name=HOSTILE, best_params=params, constraints=limits, digest=HOSTILE)
     (tmp_path / "best.yaml").write_text(HOSTILE, "utf-8")
+    seal(tmp_path)
     page = material.page(search=tmp_path)
     assert page.count("<script>") == material.page().count("<script>")
     assert HOSTILE in unescape(page)
@@ -255,10 +258,73 @@ def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(tmp_path: Path
     assert "\n" not in str(refused.value)
 
 
+def reversed_column(column: str) -> Callable[[Path], None]:
+    def damage(file: Path) -> None:
+        table = pq.read_table(file)
+        turned = table[column].take([*range(len(table))][::-1])
+        pq.write_table(table.set_column(table.column_names.index(column), column, turned), file)
+
+    return damage
+
+
+def changed_text(old: str, new: str) -> Callable[[Path], None]:
+    def damage(file: Path) -> None:
+        text = file.read_text("utf-8")
+        assert old in text
+        file.write_text(text.replace(old, new, 1), "utf-8")
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    "file, damage",
+    [
+        ("trials.parquet", reversed_column(f"objective/{NAMES[0]}")),
+        ("reported.parquet", reversed_column("value")),
+        ("importances.parquet", reversed_column("importance")),
+        ("best.yaml", changed_text("0", "1")),
+        ("study.json", changed_text('"COMPLETE": ', '"COMPLETE": 1')),
+        ("figures/slice.svg", changed_text("<path", "<ellipse")),
+        ("best.yaml", Path.unlink),
+    ],
+)
+def test_altered_files_that_can_be_read_are_refused(
+    tmp_path: Path, one: Study, file: str, damage: Callable[[Path], None]
+) -> None:
+    write_search(tmp_path, one, drawn=file.endswith(".svg"))
+    damage(tmp_path / file)
+    said = f"{file} (has changed since it was written|is missing)"
+    with pytest.raises(InputError, match=rf"{tmp_path}: not what isoscope search wrote \({said}\)"):
+        read_search(tmp_path, tracking_uri=None, experiments={}, studies={}, chapter=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        sealed_json({"search": "search", "trial": 3, "rows": []}).replace("3", "4", 1),
+        sealed_json({"search": "search", "trial": 3, "rows": []})[:-20],
+        json.dumps({"search": "search", "trial": 3, "seeds": [1], "rows": [], "believed": {}}),
+        sealed_json({"search": "search", "trial": 3}),
+        "[1, 2]",
+        "",
+    ],
+    ids=["altered", "cut", "unsealed", "lacking", "list", "empty"],
+)
+def test_an_altered_confirmation_is_refused_by_its_file(tmp_path: Path, one: Study, text: str) -> None:
+    (tmp_path / "search").mkdir()
+    folder = write_search(tmp_path / "search", one, drawn=False)
+    (tmp_path / "search-confirmed.json").write_text(text, "utf-8")
+    with pytest.raises(
+        InputError, match=r"search-confirmed.json: not what isoscope search confirm wrote .*run it again"
+    ):
+        read_search(folder, tracking_uri=None, experiments={}, studies={}, chapter=1)
+
+
 @pytest.mark.parametrize("fact", ["counts", "objectives", "digest", "saved", "best"])
 def test_a_missing_fact_is_refused_by_name(tmp_path: Path, one: Study, fact: str) -> None:
     write_search(tmp_path, one, drawn=False)
     facts = json.loads((tmp_path / "study.json").read_text("utf-8"))
     (tmp_path / "study.json").write_text(json.dumps({k: v for k, v in facts.items() if k != fact}), "utf-8")
+    seal(tmp_path)
     with pytest.raises(InputError, match=rf"no '{fact}'"):
         read_search(tmp_path, tracking_uri=None, experiments={}, studies={}, chapter=1)

@@ -10,7 +10,8 @@ from isoscope.errors import InputError
 from isoscope.search.outcomes import PROVENANCE
 from isoscope.search.status import in_words, status
 from isoscope.search.storage import Place, place
-from isoscope.search.study import StoredTrials, create, identity, latest, opened
+from isoscope.search.stored_trials import StoredTrials
+from isoscope.search.study import create, identity, latest, opened
 from isoscope.search.trials_table import rebuilt, trials_table
 from search_work import IDENTITY, a_search, a_worker
 
@@ -23,7 +24,7 @@ def go_on(
 ) -> optuna.Study:
     """A study with a number of trials, of which the last `left` are started and not finished."""
     search = a_search(budget={"trials": trials, "hours": None}, **changed)
-    name = create(search, IDENTITY, where, steps=1, kept=kept)
+    name = create(search, IDENTITY, where, steps=1, kept=lambda: kept)
     workers = [a_worker(search, name, where) for _ in range(1 + left)]
     one = workers[0]
     while len(one.study.get_trials(states=(STATES.COMPLETE,))) < trials - left:
@@ -51,7 +52,7 @@ def test_a_trial_that_had_not_ended_keeps_its_number_and_its_choices(tmp_path: P
 def test_choices_outlast_being_kept_twice(tmp_path: Path) -> None:
     before = go_on(place(None, tmp_path / "before"), 6, left=2)
     where = place(None, tmp_path / "between")
-    create(a_search(), IDENTITY, where, steps=1, kept=kept_of(before))
+    create(a_search(), IDENTITY, where, steps=1, kept=lambda: kept_of(before))
     waiting = latest(a_search(), where)
     assert [trial.state for trial in waiting.trials[4:]] == [STATES.WAITING] * 2
     after = go_on(place(None, tmp_path / "after"), 6, kept=kept_of(waiting))

@@ -21,6 +21,7 @@ from isoscope.studies import registry
 from isoscope.studies.dynamics import FILES
 from isoscope.studies.tables import read_tables
 from isoscope.studies.view import pictures
+from struck_views import wrong
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = "variants/settings/small_allocated.yaml:training"
@@ -110,6 +111,11 @@ def test_an_arm_that_learned_nothing_has_no_verdict(made: Made) -> None:
     assert lost["same_phase"].isna().all()
     (figure,) = (one for one in pictures(registry.VIEWS, tables) if one.name == "hurting-single")
     assert "Not trained, so without a verdict: " in figure.caption
+
+
+def test_every_figure_survives_tables_without_numbers(made: Made, pytestconfig: pytest.Config) -> None:
+    tables = read_tables(made.part).by_name
+    assert wrong(registry.VIEWS, tables, exhaustive=pytestconfig.getoption("--exhaustive")) == []
 
 
 def test_the_figures_stand_in_the_studys_section_of_the_report(made: Made) -> None:

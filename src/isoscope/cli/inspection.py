@@ -183,10 +183,11 @@ def geometry(
     check_device(device)
     found = stage.find(checkpoints)
     grids = None
-    if SPACES_COMPARED in settings.analyses:
-        grids = load("stages.spaces").grids(found, texts, settings, out / "cache")
-    tables = stage.geometry(found, texts, settings, out, grids=grids)
-    shown = load("report.checkpoint_page").page(out)
+    with load("stages.page_folder").page_folder(out, stage.PAGE):
+        if SPACES_COMPARED in settings.analyses:
+            grids = load("stages.spaces").grids(found, texts, settings, out / "cache")
+        tables = stage.geometry(found, texts, settings, out, grids=grids)
+        shown = load("report.checkpoint_page").page(out)
     made = {
         "summary": load("report.checkpoint_numbers").summary(tables),
         "checkpoints": {one.name: one.given for one in found},

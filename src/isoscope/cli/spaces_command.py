@@ -103,8 +103,10 @@ def spaces(
     )
     check_device(device)
     found = load("stages.geometry").find(checkpoints)
-    stage.spaces(found, texts, settings, out, translated=_translation(text, column, other_column, links))
-    shown = load("report.spaces_page").page(out)
+    translated = _translation(text, column, other_column, links)
+    with load("stages.page_folder").page_folder(out, stage.PAGE):
+        stage.spaces(found, texts, settings, out, translated=translated)
+        shown = load("report.spaces_page").page(out)
     made = {
         "checkpoints": {one.name: one.given for one in found},
         "page": str(shown),

@@ -238,7 +238,16 @@ def report(
     begin(project, configuration, *root.tasks)
     for name in root.comparisons:
         configuration.check_comparison(name)
-    page, found = load("stages.report").report(root.report, root.studies, root.comparisons, root.tasks, project=project)
+    from isoscope.config.tree import flatten
+
+    cells = {
+        name: {arm: flatten(cell.tree) for arm, cell in configuration.cells(name).items()}
+        for name, study in root.studies.items()
+        if study.seeds
+    }
+    page, found = load("stages.report").report(
+        root.report, root.studies, root.comparisons, root.tasks, project=project, cells=cells
+    )
     lines = []
     for study, said in found.items():
         texts = [said["answer"], said["best"], *said["findings"], *said["limits"]]

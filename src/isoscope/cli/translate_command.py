@@ -56,6 +56,7 @@ def translate(
         "device": device,
         **options,
     }
-    scores = stage.write(rows, facts, out, tokenize=words)
+    with load("stages.page_folder").page_folder(out, stage.PAGE):
+        scores = stage.write(rows, facts, out, tokenize=words)
     told = f"; BLEU {scores['bleu']:.1f} (words: {words}), chrF {scores['chrf']:.1f}" if scores else ""
     say({"out": str(out), "sentences": len(rows), **scores}, as_json, f"translate: {len(rows)} sentences, {out}{told}")

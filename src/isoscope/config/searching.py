@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
@@ -69,6 +70,13 @@ class Dimension(Section):
             yield (
                 not 1 <= (high - low) / step <= FINEST,
                 f"step {step}: expected 1 to {FINEST:,} steps from low to high",
+            )
+            start, end, width = (Decimal(str(number)) for number in (low, high, step))
+            below = end - (end - start) % width
+            yield (
+                below != end,
+                f"step {step} does not lead from low {low} to high {high}: "
+                f"expected high {below.normalize():f} or {(below + width).normalize():f}",
             )
 
 

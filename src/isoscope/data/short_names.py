@@ -1,12 +1,48 @@
-"""Short names for checkpoints, from long paths that differ in a few parts."""
+"""Short names for checkpoints: of a project's runs by study, arm and seed; of others from paths that differ."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 LONGEST = 36
 """Maximum length of a short name: it must fit into a figure's title or legend."""
 GAP = "…"
+
+
+class Trained(NamedTuple):
+    """A checkpoint of a project's run: `cell` is `study/arm/seed-0`, `kept` its folder, such as `epoch-3`; `project`:
+    folder of the project.
+    """
+
+    cell: str
+    kept: str
+    project: str
+
+
+def checkpoint_names(paths: Sequence[str], trained: Sequence[Trained | None]) -> list[str]:
+    """Return a distinct name for each checkpoint, at most `LONGEST` characters.
+
+    A project's checkpoint has the name of its cell, and its epoch or update if several of the cell are given; with
+    cells of several projects, the project's name, too. `trained`: None for other checkpoints, which have the names of
+    `short_names`. Raises `ValueError` if a path repeats.
+    """
+    own = [one for one in trained if one is not None]
+    projects = sorted({one.project for one in own})
+    called = dict(zip(projects, short_names(projects), strict=True))
+    places = Counter((one.project, one.cell) for one in own)
+    whole = [path for path, one in zip(paths, trained, strict=True) if one is None]
+    others = dict(zip(whole, short_names(whole), strict=True))
+    names = []
+    for path, one in zip(paths, trained, strict=True):
+        if one is None:
+            names.append(others[path])
+            continue
+        before = f"{called[one.project]}/" * (len(projects) > 1)
+        names.append(before + one.cell + f"/{one.kept}" * (places[one.project, one.cell] > 1))
+    fitted = _fitted(names)
+    return fitted if len(set(fitted)) == len(fitted) else short_names(paths)
 
 
 def short_names(paths: Sequence[str]) -> list[str]:

@@ -47,6 +47,7 @@ def build(
     folders: Mapping[str, Path],
     comparisons: Mapping[str, Comparison] = MappingProxyType({}),
     abouts: Mapping[str, str | None] = MappingProxyType({}),
+    lacks: Mapping[str, Sequence[str]] = MappingProxyType({}),
     search: Path | None = None,
 ) -> Page:
     """Return the report: figures, tables, style and script are in its HTML, and nothing is loaded.
@@ -60,6 +61,7 @@ def build(
     - `folders`: study or comparison → where its stages wrote figures and tables.
     - `comparisons`: name → its section of params.yaml.
     - `abouts`: study → what it asks, in its author's words.
+    - `lacks`: study → what its part lacks of params.yaml.
     - `search`: where `isoscope search` wrote its results; a search without trials has no section.
 
     Raises `InputError` if a manifest lacks what the page shows, or for damaged files.
@@ -83,6 +85,7 @@ def build(
     ]
     for study in shown:
         study["settings"] = settings(study["tables"].runs, records)
+        study["lacks"] = lacks.get(study["tables"].study, ())
         study["about"] = abouts.get(study["tables"].study)
         study["text"] = text_of(study["tables"], manifests)
         study["by_arm"] = by_arm(tracking_uri, experiments.get(study["tables"].study))

@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from isoscope.errors import InputError
+from isoscope.errors import InputError, first_line
 from isoscope.paths import CONFIRMED, LARGE_TABLES
 from isoscope.report.drawing import Drawing, inline, numbered, packed, read_rows
 from isoscope.report.numbers import count
 from isoscope.report.runs import SHORT, link, pasted
 from isoscope.report.sentences import confirmed
+from isoscope.sealing import altered, unsealed
 from isoscope.titles import title as title_of
 
 CAPTIONS = {
@@ -86,6 +87,8 @@ def read_search(
         states = [f"{number:,} {STATES.get(state, state)}" for state, number in counts.items() if number]
         if not states:
             return None
+        if wrong := altered(folder):
+            raise ValueError(wrong)
         one, figures = len(study["objectives"]) == 1, (folder / "figures").glob("*.svg")
         rows = read_rows(folder / TRIALS)
         parts = {
@@ -122,17 +125,24 @@ def read_search(
             ),
         }
     except (KeyError, TypeError, AttributeError, ValueError, OSError, pa.ArrowException) as error:
-        told = f"no {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
-        raise InputError(f"{folder}: not what isoscope search wrote ({told}); run: isoscope repro") from None
+        wrong = first_line(error)
+        raise InputError(f"{folder}: not what isoscope search wrote ({wrong}); run: isoscope repro") from None
 
 
 def _confirmed(file: Path, search: str) -> dict[str, Any] | None:
     """Return what `isoscope search confirm` found last: trial, seeds, sentences; None if it was of another search."""
-    known = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-    if known.get("search") != search:
+    if not file.exists():
         return None
-    said = [confirmed(row, known["believed"]) for row in known["rows"]]
-    return {"trial": known["trial"], "seeds": ", ".join(map(str, known["seeds"])), "findings": said}
+    try:
+        known = unsealed(file.read_text("utf-8"))
+        if known["search"] != search:
+            return None
+        said = [confirmed(row, known["believed"]) for row in known["rows"]]
+        return {"trial": known["trial"], "seeds": ", ".join(map(str, known["seeds"])), "findings": said}
+    except (KeyError, TypeError, AttributeError, ValueError, OSError) as error:
+        raise InputError(
+            f"{file}: not what isoscope search confirm wrote ({first_line(error)}); run it again, or delete the file"
+        ) from None
 
 
 def _trials(

@@ -22,7 +22,7 @@ from isoscope.runs.field_checks import is_inside
 from isoscope.runs.lines import FINISHED, End
 from isoscope.runs.provenance import dvc_md5, file_md5, remembered, tree_md5
 from isoscope.runs.record import read
-from isoscope.runs.restored import CONFIG, named_digest
+from isoscope.runs.restored import CONFIG, METRICS, named_digest, points_of, read_metrics
 from isoscope.sealing import fault, listed, replacing, seal, sha256, write_text
 
 LOCK = Path("dvc.lock")
@@ -106,6 +106,21 @@ def whole_files(project: Project, digest: str, end: End | None) -> dict[str, Pat
         return _files(published)
     files = _cached_runs(project).get(end.output_md5, {})
     return files if all(map(_sound, files.values())) else {}
+
+
+def stored_points(project: Project, digest: str) -> list[dict[str, Any]] | None:
+    """Return the metric points of a finished run: of its intact output, of a published copy, else of its record.
+
+    None if the run is not finished here.
+    """
+    output = project.runs / digest / "output"
+    if fault(output) is None:
+        return read_metrics(output)
+    end = finished(project, digest)
+    if file := whole_files(project, digest, end).get(METRICS):
+        return [*points_of(file)]
+    record = read(project.records / f"{digest}.jsonl") if end is not None else None
+    return [point._asdict() for point in record.metrics] if record is not None and not record.damaged else None
 
 
 def _vouched(project: Project, digest: str) -> dict[str, Path]:

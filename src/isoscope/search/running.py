@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from optuna.trial import Trial, TrialState
 
 from isoscope.config.explain import nearest
+from isoscope.config.logged import logged_by
 from isoscope.config.searching import Search
 from isoscope.executor.child import CRASHED, DONE, KILLED, STOPPED, WRONG, Child, Ending
 from isoscope.executor.execute import Requests
@@ -206,6 +207,23 @@ def mean(metrics: Sequence[Mapping[str, float]], name: str) -> float:
     """Mean of a metric over runs. Raises `EndedError` if a run has not logged it."""
     for one in metrics:
         if name not in one:
-            text = f"search: no run logs {name!r}{nearest(name, sorted(one))}"
+            clause = logged_by(name)
+            text = f"search: no run logs {name!r}{nearest(name, sorted(one))}{f' ({clause})' if clause else ''}"
             raise EndedError(TrialState.FAIL, text, wrong=True)
     return math.fsum(one[name] for one in metrics) / len(metrics)
+
+
+def means_of(search: Search, metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Mean of each objective and constraint of a search over runs. Raises `EndedError` if a run lacks a metric."""
+    return {name: mean(metrics, name) for name in (*search.objectives, *search.constraints)}
+
+
+def judged(
+    search: Search, means: Mapping[str, float], default: Mapping[str, float]
+) -> tuple[list[float], dict[str, float]]:
+    """Values and constraints of a trial, from its means and those of the default arm; above 0: a broken constraint."""
+    constraints = {
+        name: (default[name] - means[name]) * (1 if one.better == "maximise" else -1) - one.margin
+        for name, one in search.constraints.items()
+    }
+    return [means[name] for name in search.objectives], constraints

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from isoscope.search.outcomes import PROVENANCE, worked
 from isoscope.search.samplers import pruner
 from isoscope.search.space import chosen, combinations, point
 from isoscope.search.storage import AWAY, Place, connect, in_line
+from isoscope.search.stored_trials import StoredTrials, add, catch_up, needed_of, nothing_stored
 
 _NOT_OF_IT = ("name", "study", "budget", "retries", "sampler", "pruner")
 IDENTITY, AXIS, STEPS = "isoscope", "axis", "steps"
@@ -44,15 +45,6 @@ class OpenStudy(NamedTuple):
     where: Place
 
 
-class StoredTrials(NamedTuple):
-    """Trials stored in files (`reports/search/`), with the identity of their search."""
-
-    identity: Mapping[str, Any]
-    trials: list[FrozenTrial]
-    default: Mapping[str, float] | None
-    """Metrics of the default arm that constraints compare with."""
-
-
 def create(
     search: Search,
     identity: Mapping[str, Any],
@@ -61,24 +53,25 @@ def create(
     steps: int,
     fork: bool = False,
     join: bool = False,
-    kept: StoredTrials | None = None,
+    kept: Callable[[], StoredTrials | None] = nothing_stored,
 ) -> str:
     """Find or create the study with this identity; return its name: `name`, or `name-2`, … for forks.
 
-    `join`: only find it. `kept`: trials from files, to rebuild or extend the study. Raises `InputError` if studies of
-    that name have another identity and `fork` is not set; the message lists the differences.
+    `join`: only find it. `kept`: reads trials from files, to rebuild or extend the study. Raises `InputError` if
+    studies of that name have another identity and `fork` is not set (the message lists the differences), and if the
+    study must be rebuilt from files that are damaged.
     """
-    kept = kept if kept is not None and kept.identity == identity else None
     try:
         with closing(where.leases(search.name)) as leases, turn(leases), ExitStack() as stack:
             storage = connect(where)
             stack.callback(storage.engine.dispose)
             family = _family(storage, search.name)
             name = next((name for name, before in family.items() if before == identity), None)
-            if name is not None and kept is not None:
+            stored = needed_of(kept, identity, needed=name is None)
+            if name is not None and stored is not None:
                 if name != search.name:  # workers of a fork use its own locks
                     stack.enter_context(turn(stack.enter_context(closing(where.leases(name)))))
-                _catch_up(optuna.load_study(study_name=name, storage=storage), kept)
+                catch_up(optuna.load_study(study_name=name, storage=storage), stored)
             if name is not None:
                 return name
             if join and not family:
@@ -89,48 +82,22 @@ def create(
                     f"search {name!r} in {where.shown} has other settings: {differences(before, identity)}; "
                     "restore them, or create a new study with --fork"
                 )
+            if stored is not None:
+                stored.verify()
             directions = [StudyDirection[one.replace("imise", "imize").upper()] for one in search.objectives.values()]
             study = optuna.create_study(study_name=_free(storage, search.name), storage=storage, directions=directions)
             study.set_user_attr(STEPS, steps)  # first: marks an unfinished study as created by isoscope
             with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
                 study.set_metric_names(list(search.objectives))
             study.set_user_attr(AXIS, next((one for one in search.space if "." not in one), None))
-            if kept is not None:
-                _add(study, kept.trials)
-                if kept.default:
-                    study.set_user_attr(BASE, dict(kept.default))
+            if stored is not None:
+                add(study, stored.trials)
+                if stored.default:
+                    study.set_user_attr(BASE, dict(stored.default))
             study.set_user_attr(IDENTITY, identity)  # last: a study without it is unfinished
             return study.study_name
     except AWAY as error:
         raise InputError(f"storage {where.shown}: cannot be opened ({in_line(error)})") from None
-
-
-def _add(study: optuna.Study, trials: Sequence[FrozenTrial]) -> None:
-    """Add trials under the next numbers; a trial that was running is queued, with its choices."""
-    for trial in trials:
-        if trial.state == TrialState.RUNNING:
-            study.enqueue_trial(trial.params, user_attrs=trial.user_attrs)
-        else:
-            study.add_trial(trial)
-
-
-def _catch_up(study: optuna.Study, kept: StoredTrials) -> None:
-    """Add trials from files that the study lacks, as after `dvc pull` of results from another machine.
-
-    Raises `InputError` if the two differ in a trial: in a value that both have drawn, or in their results.
-    """
-    trials = study.get_trials(deepcopy=False)
-    if len(kept.trials) <= len(trials):
-        return
-    for ours, theirs in zip(trials, kept.trials, strict=False):
-        common = ours.params.keys() & theirs.params.keys()
-        ended = ours.state.is_finished() and theirs.state.is_finished()
-        if any(ours.params[one] != theirs.params[one] for one in common) or (ended and ours.values != theirs.values):
-            raise InputError(
-                f"search {study.study_name!r}: trial {ours.number} differs between the storage and the longer "
-                "reports/search/trials.parquet; delete one of them"
-            )
-    _add(study, kept.trials[len(trials) :])
 
 
 def opened(search: Search, name: str, where: Place, *, steps: int) -> OpenStudy:

@@ -16,6 +16,7 @@ from optuna.distributions import (
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from isoscope.errors import brief
 from isoscope.search.outcomes import PROVENANCE, feasible, front
 
 TIME, TEXTS = pd.ArrowDtype(pa.timestamp("us", tz="UTC")), pd.ArrowDtype(pa.list_(pa.string()))
@@ -64,11 +65,15 @@ def reported(study: Study) -> pd.DataFrame:
 
 
 def rebuilt(table: pd.DataFrame) -> list[FrozenTrial]:
-    """The trials of a `trials_table`, by number, to be added to a new study.
+    """The trials of a `trials_table`, by number, to be added to a new study. Raises `ValueError` for gaps and doubles.
 
     Tuples in attributes come back as lists, as from Optuna's databases.
     """
-    return sorted((_read(text) for text in table["trial"]), key=lambda trial: trial.number)
+    trials = sorted((_read(text) for text in table["trial"]), key=lambda trial: trial.number)
+    numbers = [trial.number for trial in trials]
+    if numbers != [*range(len(numbers))]:
+        raise ValueError(f"expected trials 0 to {len(numbers) - 1}, each once, got {numbers}")
+    return trials
 
 
 def shown(value: Any) -> str:
@@ -96,13 +101,19 @@ def _written(trial: FrozenTrial) -> str:
 
 def _read(text: str) -> FrozenTrial:
     found = json.loads(text)
+    for name in ("params", "distributions", "user_attrs", "system_attrs"):
+        if not isinstance(found[name], dict):
+            raise ValueError(f"trial {found['number']}: {name} is {brief(found[name])}; expected a mapping")
+    values = found["values"]
+    if values is not None and not all(isinstance(value, float | int) for value in values):
+        raise ValueError(f"trial {found['number']}: values {brief(values)}; expected numbers")
     started, ended = found["started"], found["ended"]
     return FrozenTrial(
         number=found["number"],
         trial_id=found["number"],
         state=TrialState[found["state"]],
         value=None,
-        values=found["values"],
+        values=values,
         datetime_start=started and datetime.fromisoformat(started),
         datetime_complete=ended and datetime.fromisoformat(ended),
         params=found["params"],

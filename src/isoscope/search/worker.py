@@ -28,8 +28,9 @@ from isoscope.search.running import (
     LostError,
     Plan,
     Runner,
+    judged,
     last_line,
-    mean,
+    means_of,
 )
 from isoscope.search.storage import AWAY
 from isoscope.search.study import BASE, OpenStudy, spent
@@ -171,15 +172,11 @@ class Worker:
         """Objectives and constraints of a trial with finished runs. Raises `EndedError` without such numbers."""
         values = self._means(effort, metrics)
         base = self._persist(lambda: self.study.user_attrs.get(BASE, {})) if self.search.constraints else {}
-        constraints = {
-            name: (base[name] - values[name]) * (1 if one.better == "maximise" else -1) - one.margin
-            for name, one in self.search.constraints.items()
-        }
-        return [values[name] for name in self.search.objectives], constraints
+        return judged(self.search, values, base)
 
     def _means(self, effort: Effort, metrics: list[Mapping[str, float]]) -> dict[str, float]:
         """Means of objectives and constraints over runs. Raises `EndedError` for a mean that is not finite."""
-        means = {name: mean(metrics, name) for name in (*self.search.objectives, *self.search.constraints)}
+        means = means_of(self.search, metrics)
         for name, value in means.items():
             if not math.isfinite(value):
                 self.say(f"{effort.title}: failed: {name} is {value}")

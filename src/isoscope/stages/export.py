@@ -20,6 +20,7 @@ from isoscope.models.loading import pretrained, quiet
 from isoscope.models.plain import as_plain, plain_reasons
 from isoscope.models.remote_code import write_code
 from isoscope.runs.card import CARD, TRAINING, auto_class, front_matter
+from isoscope.runs.folder_lock import writing
 from isoscope.sealing import replacing
 from isoscope.stages.export_check import Checked, Exported, check
 
@@ -50,19 +51,25 @@ def export(folder: Path, out: Path, *, form: Form | None) -> Written:
     `InputError` if `folder` has no model of isoscope, if `form` is impossible, or if `out` holds something; `RunError`
     if the written model computes something else.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"OUT {out}: holds something already; give a new folder")
+    _check_new(out)
     torch.set_num_threads(1)
     model = read_model(folder)
     fresh = None
-    try:
-        with replacing(out, "table") as fresh:
-            exported, reasons = write(model, folder, fresh, form=form)
-            (checked,) = check([exported])
-    finally:
-        if fresh is not None:
-            shutil.rmtree(fresh, ignore_errors=True)
+    with writing(out, called=f"OUT {out}"):
+        _check_new(out)
+        try:
+            with replacing(out, "table") as fresh:
+                exported, reasons = write(model, folder, fresh, form=form)
+                (checked,) = check([exported])
+        finally:
+            if fresh is not None:
+                shutil.rmtree(fresh, ignore_errors=True)
     return Written("code" if exported.code else "plain", reasons, exported.loader, checked)
+
+
+def _check_new(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"OUT {out}: holds something already; give a new folder")
 
 
 def read_model(folder: Path) -> Any:

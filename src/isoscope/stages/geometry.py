@@ -18,12 +18,13 @@ from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loada
 from isoscope.data.csv_text import csv_text
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Texts
-from isoscope.data.short_names import short_names
+from isoscope.data.short_names import Trained, checkpoint_names
 from isoscope.errors import InputError
 from isoscope.inside.catalogue import MAPPED, Tables
 from isoscope.inside.choices import SPACES_COMPARED, Settings
 from isoscope.inside.measures import measure
 from isoscope.inside.trajectory import Trajectory
+from isoscope.outputs import CONFIG, read_output
 from isoscope.sealing import write_text
 from isoscope.stages.geometry_tables import Checkpoint, analysis, code_of, hidden_states, planes
 from isoscope.stages.page_folder import manifest
@@ -63,7 +64,7 @@ def find(given: Sequence[str]) -> list[Checkpoint]:
         plain = [os.path.realpath(name) for name in given]
     return [
         Checkpoint(name, folder, checkpoint_digest(folder), asked)
-        for name, folder, asked in zip(short_names(plain), folders, given, strict=True)
+        for name, folder, asked in zip(checkpoint_names(plain, [*map(_trained, folders)]), folders, given, strict=True)
     ]
 
 
@@ -73,6 +74,18 @@ def _name_equal(given: Sequence[str], folders: Sequence[Path]) -> None:
     for name, folder in zip(given, folders, strict=True):
         if (other := seen.setdefault(weights_digest(folder), name)) != name:
             print(f"warning: {other} and {name} have equal weights; is one of them a copy?", file=sys.stderr)
+
+
+def _trained(folder: Path) -> Trained | None:
+    """Return the cell of a checkpoint in the published output of a run; None for another folder."""
+    output = folder.parent.parent
+    if folder.parent.name not in ("checkpoints", "snapshots") or not (output / CONFIG).is_file():
+        return None
+    try:
+        run = read_output(output).run
+    except InputError:
+        return None
+    return Trained(f"{run.study}/{run.arm}/seed-{run.seed}", folder.name, str(output.parents[3]))
 
 
 def geometry(

@@ -2,11 +2,13 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from isoscope.errors import InputError
+from isoscope.runs.folder_lock import writing
 
 
 def check_out(out: Path, page: Mapping[str, str]) -> None:
@@ -25,6 +27,14 @@ def check_out(out: Path, page: Mapping[str, str]) -> None:
         return
     if not page.items() <= manifest(out).items():
         raise InputError(f"--out {out}: contains other files than an earlier page; give a new folder")
+
+
+@contextmanager
+def page_folder(out: Path, page: Mapping[str, str]) -> Iterator[None]:
+    """Hold the only right to write the page's folder; checks again that it is free, as `check_out`."""
+    with writing(out, called=f"--out {out}"):
+        check_out(out, page)
+        yield
 
 
 def manifest(out: Path) -> dict[str, Any]:

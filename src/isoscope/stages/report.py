@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from isoscope import paths
@@ -10,6 +11,8 @@ from isoscope.config.comparing import Comparison
 from isoscope.config.project import Report, Study
 from isoscope.mirror.fields import known_experiments
 from isoscope.report import build, read_records, summary
+from isoscope.report.completeness import lacking
+from isoscope.runs.folder_lock import writing
 from isoscope.runs.prepared import read_manifest
 from isoscope.sealing import replacing, write_text
 from isoscope.studies.tables import read_tables
@@ -29,18 +32,27 @@ def report(
     tasks: Collection[str],
     *,
     project: paths.Project,
+    cells: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({}),
 ) -> Reported:
     """Write `reports/index.html`, and large tables to `reports/data`.
 
     They are made from the tables of studies and comparisons, tasks' manifests and runs' records. A study without seeds
-    is not shown. Raises `InputError` if tables or a manifest are missing.
+    is not shown. `cells`: study → arm → its parameters in params.yaml, to say what the page lacks of them. Raises
+    `InputError` if tables or a manifest are missing.
     """
     shown = [read_tables(project.folder / paths.analysed(name)) for name, study in studies.items() if study.seeds]
+    records = read_records(project.records, shown)
+    lacks = {
+        one.study: lacking(one, studies[one.study], arms, records, project.folder / paths.analysed(one.study))
+        for one in shown
+        if (arms := cells.get(one.study)) is not None
+    }
     page = build(
         title=report.title or heading(study.study for study in shown),
         studies=shown,
         manifests={task: read_manifest(project, task) for task in tasks},
-        records=read_records(project.records, shown),
+        records=records,
+        lacks=lacks,
         tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000"),  # the pages of `isoscope ui`
         experiments=known_experiments(project.state, None),
         search=project.folder / paths.SEARCH,
@@ -49,10 +61,13 @@ def report(
         abouts={name: study.about for name, study in studies.items()},
     )
     target = project.folder / paths.INDEX
-    with replacing(project.folder / paths.LARGE_TABLES, "report") as folder:
+    with (
+        writing(target.parent, called=f"{paths.INDEX}"),
+        replacing(project.folder / paths.LARGE_TABLES, "report") as folder,
+    ):
         for name, rows in page.files.items():
             (folder / Path(name).name).write_bytes(rows)
-    write_text(target, page.html, "report")
+        write_text(target, page.html, "report")
     return Reported(target, {study.study: summary(study) for study in shown})
 
 

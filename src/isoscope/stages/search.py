@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-import pandas as pd
-import pyarrow as pa
 
 from isoscope import paths
 from isoscope.config.load import Configuration
@@ -27,20 +25,20 @@ from isoscope.runs.lease import HeldError, Lease
 from isoscope.runs.locks import file_lock
 from isoscope.runs.provenance import Git, environment, git_state
 from isoscope.runs.record import Record
-from isoscope.sealing import replacing, write_text
+from isoscope.sealing import replacing, seal, write_text
 from isoscope.search import space
 from isoscope.search.outcomes import LEAST, front, importances, knee, saved_by_pruning
 from isoscope.search.search_figures import pictures
 from isoscope.search.status import Interrupts, LiveStatus, Status, in_words, status
 from isoscope.search.storage import AWAY, Place, persist, place
-from isoscope.search.study import BASE, OpenStudy, StoredTrials, begin_study, create, digest, forget, note_trial, opened
-from isoscope.search.trials_table import rebuilt, reported, trials_table
+from isoscope.search.stored_trials import nothing_stored
+from isoscope.search.study import BASE, OpenStudy, begin_study, create, digest, forget, note_trial, opened
+from isoscope.search.trials_table import reported, trials_table
 from isoscope.search.worker import Worker
 from isoscope.stages.mirror import following
 from isoscope.stages.search_runs import identified, plan
+from isoscope.stages.stored_search import STUDY, TRIALS, kept
 from isoscope.stages.study_cells import Setup
-
-STUDY, TRIALS = "study.json", "trials.parquet"
 
 
 def search(
@@ -61,13 +59,13 @@ def search(
     `target`: folder of the results. Raises `InputError` on bad input, `StoppedError` after a signal.
     """
     known = identified(configuration, search, project)
-    default = plan(configuration, search, project)({})
+    runs = plan(configuration, search, project)
+    default = runs({})
     steps, training = sum(run.steps for run in default), default[0].work.parts.training
     if cluster is None:
         check_device(training.device, key="training.device")
-    name = create(
-        search, known, where, fork=fork, steps=steps, join=join, kept=None if target is None else kept(target)
-    )
+    stored = nothing_stored if target is None else partial(kept, target, search, project, runs)
+    name = create(search, known, where, fork=fork, steps=steps, join=join, kept=stored)
     git = git_state(project.folder)
     sized = cluster and cluster.sized(training.threads, device=training.device)
     one = opened(search, name, where, steps=steps)
@@ -192,24 +190,6 @@ def _say(line: str) -> None:
     print(f"isoscope: {line}", file=sys.stderr, flush=True)
 
 
-def kept(folder: Path) -> StoredTrials | None:
-    """Trials stored in a results folder, as in a fresh clone after `dvc pull`; None if there are none.
-
-    Raises `InputError` if the files are damaged.
-    """
-    if not (folder / STUDY).is_file():
-        return None
-    try:
-        known = json.loads((folder / STUDY).read_text("utf-8"))
-        if not known["counts"]:
-            return None
-        return StoredTrials(known["identity"], rebuilt(pd.read_parquet(folder / TRIALS)), known["default"])
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise InputError(
-            f"{folder}: not a results folder of isoscope search ({error}); delete it, or restore it with dvc pull"
-        ) from None
-
-
 def chosen_trial(study: optuna.Study) -> int | None:
     """Number of the best trial of a study, or of the suggested trial of its Pareto front."""
     found = knee(front(study), study.directions)
@@ -259,4 +239,5 @@ def write_results(
         source = {"Source": f"isoscope digest {digest}"}
         for name, svg in pictures(study, found, chosen=number, least=LEAST, metadata=source):
             write_text(fresh / "figures" / f"{name}.svg", svg, "table")
+        seal(fresh)
     return folder

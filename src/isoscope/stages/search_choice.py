@@ -1,6 +1,5 @@
 """Use a trial of a search: adopt it as an overlay, or confirm it with fresh seeds."""
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from isoscope.guard import StopSignal
 from isoscope.outputs import PREDICTIONS
 from isoscope.report.sentences import confirmed
 from isoscope.runs.lines import plain
-from isoscope.sealing import write_text
+from isoscope.sealing import sealed_json, write_text
 from isoscope.search import space
 from isoscope.search.confirmation import Fresh, confirmation
 from isoscope.search.outcomes import PROVENANCE, front
@@ -96,8 +95,8 @@ def confirm(
     believed = dict(zip(search.objectives, known.values or (), strict=True))
     result = Confirmation(known.number, fresh, found, believed)
     digests = {name: [one.digest for one in arm] for name, arm in (("default", default), ("chosen", chosen))}
-    text = json.dumps(plain(result._asdict() | {"search": name, "digests": digests}), indent=1, allow_nan=False)
-    write_text(project.folder / paths.CONFIRMED, text + "\n", "report")
+    text = sealed_json(plain(result._asdict() | {"search": name, "digests": digests}))
+    write_text(project.folder / paths.CONFIRMED, text, "report")
     return result
 
 

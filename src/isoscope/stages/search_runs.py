@@ -17,7 +17,7 @@ from isoscope.outputs import directions
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.record import Tail
 from isoscope.runs.restored import read_metrics
-from isoscope.runs.stored import output_fault
+from isoscope.runs.stored import output_fault, stored_points
 from isoscope.search.study import identity
 from isoscope.stages.study_cells import when_free
 from isoscope.stages.train import train
@@ -55,12 +55,21 @@ class TrainingRun:
 
     def metrics(self) -> dict[str, float]:
         """Every metric at the epoch that counts, or at its last step if it has no epoch."""
-        points = read_metrics(self.work.run.output)
-        last = {point["name"]: point["value"] for point in sorted(points, key=lambda point: point["step"])}
-        if self.at == "last":
-            return last
-        chosen = int(last["training/best_epoch"])
-        return last | {point["name"]: point["value"] for point in points if point["epoch"] == chosen}
+        return _at(self.at, read_metrics(self.work.run.output))
+
+    def stored(self) -> dict[str, float] | None:
+        """The same metrics of a finished run, wherever an intact copy of it is; None if there is none."""
+        points = stored_points(self.work.run.project, self.digest)
+        return None if points is None else _at(self.at, points)
+
+
+def _at(epoch: str, points: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return each metric at the `best` or `last` epoch."""
+    last = {point["name"]: point["value"] for point in sorted(points, key=lambda point: point["step"])}
+    if epoch == "last":
+        return last
+    chosen = int(last["training/best_epoch"])
+    return last | {point["name"]: point["value"] for point in points if point["epoch"] == chosen}
 
 
 def plan(

@@ -1,15 +1,20 @@
 """Define views: a figure of a study, or a figure per value of a column, with its table and caption."""
 
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from isoscope import plugins
-from isoscope.errors import InputError, brief
+from isoscope.errors import InputError, brief, plugin_line, said
+from isoscope.figures.style import notice
 from isoscope.paths import checked_name
 from isoscope.studies.findings import Finding
 
@@ -17,6 +22,13 @@ Tables = Mapping[str, pd.DataFrame]
 """A study's tables by name."""
 Table = tuple[pd.DataFrame, ...]
 """The rows that a view takes from each table it needs, in the order of `needs`."""
+
+
+DATA_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What a view raises if its rows have no numbers, or lack what it shows."""
+COORDINATES = ("step", "column", "update", "epoch", "layer", "at", "seed", "seeds", "n", "d", "confidence", "number")
+"""Columns that say where a value belongs; without a value, they make no figure."""
+Made = TypeVar("Made")
 
 
 class StoredTables(Mapping[str, pd.DataFrame]):
@@ -84,6 +96,9 @@ class Picture(NamedTuple):
     @property
     def caption(self) -> str:
         """Text below the figure."""
+        return self._made(self._caption, lambda why: f"{self.view.name}: no text, because {why}.")
+
+    def _caption(self) -> str:
         caption = self.view.caption
         if isinstance(caption, str):
             return caption.format(self.view.called.get(self.value, self.value))
@@ -92,21 +107,49 @@ class Picture(NamedTuple):
     @property
     def remakes(self) -> str | None:
         """The published figure that this figure reproduces."""
-        return self.view.remakes(*self.table) if callable(self.view.remakes) else self.view.remakes
+        find = self.view.remakes
+        return self._made(lambda: find(*self.table), lambda _: None) if callable(find) else find
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What its rows say, for the first screen of a page."""
-        return () if self.view.findings is None else tuple(self.view.findings(*self.table))
+        if self.view.findings is None:
+            return ()
+        find = self.view.findings
+        return self._made(lambda: tuple(find(*self.table)), lambda _: ())
 
     @property
     def spoken(self) -> str:
         """Text for screen readers."""
-        return self.caption if self.view.spoken is None else self.view.spoken(*self.table)
+        speak = self.view.spoken
+        return self.caption if speak is None else self._made(lambda: speak(*self.table), lambda _: self.caption)
 
     def figure(self) -> Figure:
-        """Draw the figure."""
-        return self.view.draw(*self.table)
+        """Draw the figure; if its rows have no numbers, or cannot be drawn, return a figure with the reason."""
+        numbers = self.table[0].select_dtypes("float").drop(columns=[*COORDINATES], errors="ignore").to_numpy()
+        if numbers.size and not np.isfinite(numbers).any():
+            return notice(f"No figure {self.name}:\nits table has no numbers")
+        return self._made(lambda: self.view.draw(*self.table), lambda why: notice(f"No figure {self.name}:\n{why}"))
+
+    def _made(self, make: Callable[[], Made], instead: Callable[[str], Made]) -> Made:
+        return made_from_rows(self.name, make, instead)
+
+
+def made_from_rows(name: str, make: Callable[[], Made], instead: Callable[[str], Made]) -> Made:
+    """Return `make()`; if the rows do not allow it, say so and return `instead(reason)`: other figures are drawn.
+
+    Errors of plugins are raised.
+    """
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=RuntimeWarning)  # a mean of missing numbers is missing
+            return make()
+    except DATA_ERRORS as error:
+        if plugin_line(error):
+            raise
+        why = f"its rows do not allow it ({said(error)[:120]})"
+        print(f"warning: figure {name}: {why}", file=sys.stderr)
+        return instead(why)
 
 
 def with_added(views: Iterable[View]) -> tuple[View, ...]:
@@ -135,7 +178,11 @@ def pictures(views: Iterable[View], tables: Tables) -> Iterator[Picture]:
     for view in views:
         if not set(view.needs) <= tables.keys():
             continue
-        table = view.table(tables)
+        if not len(tables[view.needs[0]]):
+            continue
+        table = made_from_rows(view.name, partial(view.table, tables), lambda _: None)
+        if table is None:
+            continue
         if view.by is not None:
             for value in dict.fromkeys(table[0][view.by]):
                 own = tuple(part[part[view.by] == value] if view.by in part else part for part in table)

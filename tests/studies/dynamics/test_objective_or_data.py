@@ -8,6 +8,8 @@ from allocation_material import ARM, allocation, group, run
 from isoscope.errors import InputError
 from isoscope.studies.dynamics.objective_or_data import Decided, objective_or_data
 from isoscope.studies.dynamics.profiles import halved, objective, profiles
+from isoscope.studies.dynamics.what_decides import VIEWS
+from struck_views import wrong
 
 PARTS = [("emb", "outside"), ("W1", "lower"), ("W1", "upper"), ("key", "lower")]
 OBJECTIVES = ("masked", "causal", "translation")
@@ -54,6 +56,12 @@ def planted(*, by: str, seeds: int = 3, noise: float = 0.03, word: str = "traine
                          zip(PARTS, values, strict=True)]  # fmt: skip
         studies[f"{data}-{size}"] = pd.DataFrame(rows)
     return studies
+
+
+def test_every_figure_survives_tables_without_numbers(pytestconfig: pytest.Config) -> None:
+    found = objective_or_data(planted(by="objective"), permutations=9)
+    tables = {"shares": found.shares, "told": found.told, "left_out": pd.DataFrame({"runs": [*found.left_out]})}
+    assert wrong(VIEWS, tables, exhaustive=pytestconfig.getoption("--exhaustive")) == []
 
 
 def share(found: Decided, source: str) -> pd.Series:

@@ -17,6 +17,7 @@ from isoscope.studies.hybrids.hybrid_figures import CALLED
 from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, TUNED, tables
 from isoscope.studies.results import Result
 from isoscope.studies.view import pictures
+from struck_views import wrong
 
 ROOT = Path(__file__).parents[3]
 STARTS = ["identity", "procrustes", "ridge", "trained", "itself"]
@@ -68,6 +69,13 @@ def test_scores_are_by_start_and_training(studies: dict[str, StudyRuns]) -> None
     one = scores.loc[("ridge", TUNED, "bleu")]
     assert one["high"] - one["mean"] == pytest.approx(4.303 / np.sqrt(3), rel=1e-3)  # t(2) · sd / √n, sd 1
     assert set(scores["n"]) == {len(SEEDS)}
+
+
+def test_every_figure_survives_tables_without_numbers(
+    studies: dict[str, StudyRuns], pytestconfig: pytest.Config
+) -> None:
+    every = pytestconfig.getoption("--exhaustive")
+    assert wrong(hybrids.VIEWS, tables(studies, **OPTIONS), exhaustive=every) == []
 
 
 def test_a_measure_in_the_order_of_bleu_predicts_it(studies: dict[str, StudyRuns]) -> None:

@@ -1,10 +1,12 @@
 """View: the distributions of cosines and distances of two words of different sentences, by layer."""
 
 import pandas as pd
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from isoscope.figures.style import SEQUENTIAL, WIDTH, layer_tick, multiples, style
+from isoscope.figures.style import SEQUENTIAL, WIDTH, hatched, layer_tick, multiples, style
 from isoscope.studies.view import Table, View
 
 KINDS = {"cosine": "Cosine", "distance": "Euclidean distance / mean"}
@@ -18,11 +20,15 @@ def distributions(table: pd.DataFrame) -> Figure:
         {name: f"{name}\nLayer" for name in models}, KINDS, (WIDTH, 1.7 * len(models) + 0.5), grid=None
     )
     for (model, kind), axes in panels.items():
-        own = table[(table["model"] == model) & (table["measure"] == kind)]
+        own = table[(table["model"] == model) & (table["measure"] == kind)].dropna(subset=["low", "high", "share"])
+        if own.empty:
+            hatched(axes, "no pair has a value")
+            continue
         shares = own.pivot_table(index="layer", columns="low", values="share")  # the mean over seeds
-        reach = (float(own["low"].min()), float(own["high"].max()), -0.5, len(shares) - 0.5)
-        values = shares.to_numpy()
-        image = axes.imshow(
+        start, end = float(own["low"].min()), float(own["high"].max())
+        reach = (start, end if end > start else start + 1.0, -0.5, len(shares) - 0.5)
+        values = shares.to_numpy(dtype=float)
+        axes.imshow(
             values / values.max(1, keepdims=True),
             cmap=SEQUENTIAL,
             vmin=0.0,
@@ -34,14 +40,16 @@ def distributions(table: pd.DataFrame) -> Figure:
         )
         axes.xaxis.set_major_locator(MultipleLocator(0.5))
         axes.set_yticks(range(len(shares)), [*map(layer_tick, shares.index)])
-    figure.colorbar(image, ax=[*panels.values()], label="Share of pairs, over the layer's largest")
+    colours = ScalarMappable(Normalize(0.0, 1.0), SEQUENTIAL)
+    figure.colorbar(colours, ax=[*panels.values()], label="Share of pairs, over the layer's largest")
     return figure
 
 
 def _rows(table: pd.DataFrame) -> Table:
     """Return the trained models; in units, so that layers share an axis."""
     shown = table[~table["twin"]]
-    return (shown.assign(**{name: (shown[name] / shown["unit"]).round(6) for name in ("low", "high")}),)
+    unit = shown["unit"].where(shown["unit"] > 0)  # 0: all points are one
+    return (shown.assign(**{name: (shown[name] / unit).round(6) for name in ("low", "high")}),)
 
 
 VIEWS = (

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from isoscope.figures.maps import PER_ROW, pictures
-from isoscope.figures.style import SEQUENTIAL, layer_tick
+from isoscope.figures.style import SEQUENTIAL, layer_tick, notice
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 
@@ -42,6 +42,8 @@ def similarity_maps(table: pd.DataFrame) -> Figure:
                 panels.append((f"{CALLED[measure]}\n{name}", shown.to_numpy(dtype=float)))
                 layers.append((shown.columns, shown.index))
     first = table.iloc[0]
+    if not panels:
+        return notice("No measure has a value above its null for these layers; the text below says why")
     figure, drawn = pictures(
         panels, label="(value − null) / (1 − null)", low=0.0, high=1.0, colours=SEQUENTIAL, origin="lower"
     )
