@@ -14,6 +14,7 @@ from ruamel.yaml.representer import RoundTripRepresenter
 from isoscope.config.load import Configuration
 from isoscope.config.searching import Search
 from isoscope.config.tree import Tree, parse_yaml, read_yaml
+from isoscope.config.yaml_scalars import add_scalars
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, checked_name
 from isoscope.sealing import write_text
@@ -68,6 +69,7 @@ class _InParams(RoundTripRepresenter):
     """New values as params.yaml has them: a list in one line `[a, b]`, and None as `null`."""
 
 
+add_scalars(_InParams)
 _InParams.add_representer(list, lambda to, value: to.represent_sequence(f"{_YAML}:seq", value, flow_style=True))
 _InParams.add_representer(type(None), lambda to, _: to.represent_scalar(f"{_YAML}:null", "null"))
 
