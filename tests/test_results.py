@@ -83,6 +83,19 @@ def test_every_table_and_every_kept_run_is_shown(rebuild: ModuleType) -> None:
         assert f'"{data.relative_to(RESULTS).with_suffix("").as_posix()}"' in source
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_readme_marks_pages_without_data_and_verdicts(rebuild: ModuleType, page: Path) -> None:
+    readme = (RESULTS.parents[1] / "README.md").read_text("utf-8")
+    (entry,) = re.findall(rf"^- \[[^\]]*\]\(docs/results/{page.name}\):.*?(?=^- |^$)", readme, re.DOTALL | re.MULTILINE)
+    text = page.read_text("utf-8")
+    tables = "".join(found[0] for found in rebuild.BLOCK.finditer(text))
+    whole = (RESULTS / page.stem).is_dir() and bool(
+        re.search(r"\*(holds|does not|under-powered|no verdict)\*:", tables)
+    )
+    assert ("(runs gone: no data, no verdict)" not in " ".join(entry.split())) == whole
+    assert whole or "The runs are gone" in text
+
+
 def test_a_claim_has_the_number_that_the_tables_have(rebuild: ModuleType) -> None:
     """SelfSim − AvgSim of the last layer, MT − MLM: +.278 in a claim and .277 by the table of its two numbers."""
     spaces = rebuild.spaces_tables

@@ -1,4 +1,4 @@
-"""Write scalars that readers of YAML 1.1 (such as PyYAML) and of YAML 1.2 (ruamel, DVC) take for the same value."""
+"""Write scalars that have one value for readers of YAML 1.1 (such as PyYAML) and of YAML 1.2 (ruamel, DVC)."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ _BASE_SIXTY = re.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?")
 def add_scalars(representer: Any) -> None:
     """Make a representer class of ruamel write floats with a point, and quote text that YAML 1.1 reads otherwise.
 
-    YAML 1.1 takes `1e-08` for text, `no` for false and `1:30` for 90.
+    In YAML 1.1 `1e-08` is text, `no` is false and `1:30` is 90.
     """
     representer.add_representer(float, _float)
     representer.add_representer(str, _text)
