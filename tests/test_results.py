@@ -108,6 +108,30 @@ def test_a_table_of_many_families_counts_each(rebuild: ModuleType) -> None:
     assert rows == {"apart": "18", "apart context": "18", "apart sts": "18"}
 
 
+def test_the_readme_marks_pages_without_data_and_verdicts(rebuild: ModuleType, page: Path) -> None:
+    readme = (RESULTS.parents[1] / "README.md").read_text("utf-8")
+    (entry,) = re.findall(rf"^- \[[^\]]*\]\(docs/results/{page.name}\):.*?(?=^- |^$)", readme, re.DOTALL | re.MULTILINE)
+    text = page.read_text("utf-8")
+    tables = "".join(found[0] for found in rebuild.BLOCK.finditer(text))
+    whole = (RESULTS / page.stem).is_dir() and bool(
+        re.search(r"\*(holds|does not|under-powered|no verdict)\*:", tables)
+    )
+    assert ("(runs gone: no data, no verdict)" not in " ".join(entry.split())) == whole
+    assert whole or "The runs are gone" in text
+
+
+def test_a_claim_has_the_number_that_the_tables_have(rebuild: ModuleType) -> None:
+    """SelfSim − AvgSim of the last layer, MT − MLM: +.278 in a claim and .277 by the table of its two numbers."""
+    spaces = rebuild.spaces_tables
+    for text in spaces.TEXTS:
+        table = spaces.stored(text, "contextuality").query("layer == 2 and not twin")
+        by_model = table[table["measure"] == "self_sim_corrected"].groupby("model")["value"].mean()
+        for model in ("MT", "MLM"):
+            cells = spaces.at(text, "self_sim_corrected", model, 2)
+            assert cells.mean() == pytest.approx(by_model[model], abs=1e-12)
+            assert cells.std() > 0
+
+
 def test_parts_of_speech_are_kept_of_a_treebank_and_shown(
     rebuild: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import dynamics_tables
 import hybrids_tables
@@ -22,7 +23,7 @@ import pandas as pd
 import spaces_tables
 
 from isoscope.config.load import Configuration
-from isoscope.statistics.factorial import Levels, effects
+from isoscope.statistics.factorial import Effect, Levels, effects
 from isoscope.statistics.families import by_chance, families
 from isoscope.statistics.paired import (
     Interval,
@@ -185,8 +186,18 @@ def finding(
 
 def design(name: str) -> dict[Levels, list[str]]:
     """Return the arms of a training in each combination of the 2 × 2 of remedies, by their overlays."""
+    return remedies.design(parameters(name))
+
+
+def parameters(name: str) -> dict[str, dict[str, Any]]:
+    """Return the parameters of a training's arms, from their overlays."""
     overlay = Configuration(ROOT).overlay
-    return remedies.design({arm: overlay(Path("variants/fusion", f"{arm}.yaml")) for arm in by_seed(runs(name))})
+    return {arm: overlay(Path("variants/fusion", f"{arm}.yaml")) for arm in by_seed(runs(name))}
+
+
+def by_labels(name: str) -> dict[Levels, list[str]]:
+    """Return the arms of a training in each combination, by their declared labels."""
+    return remedies.by_labels(parameters(name))
 
 
 def combinations(name: str) -> Lines:
@@ -214,15 +225,37 @@ def interventions(name: str) -> Lines:
 
 def causes(name: str) -> Lines:
     """Yield both main effects and the interaction of the 2 × 2 on test accuracy."""
-    test, items, of = by_seed(runs(name)), by_item(name), design(name)
+    columns = ("effect on test accuracy", "seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)")
+    yield from head(*columns, "detectable", "verdict", right=(1, 2, 5, 6))
+    for one in effects_of(name, design(name)):
+        yield finding(CALLED[one.name], *one[1:])
+
+
+def effects_of(name: str, of: Mapping[Levels, Sequence[str]]) -> list[Effect]:
+    """Return the effects on test accuracy, given the arms of each combination; these are averaged within a seed."""
+    test, items = by_seed(runs(name)), by_item(name)
     seeds = list(next(iter(test.values())))
     scores = {at: np.mean([[test[arm][seed] for seed in seeds] for arm in of[at]], axis=0) for at in ORDER}
     shares = {at: np.mean([[items[f"{arm}/{seed}"] for seed in seeds] for arm in of[at]], axis=0) for at in ORDER}
-    columns = ("effect on test accuracy", "seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)")
-    yield from head(*columns, "detectable", "verdict", right=(1, 2, 5, 6))
     above = {at: above_chance(name, [scores[at].mean()])[0] for at in ORDER}
-    for one in effects(scores, shares, confidence=CONFIDENCE, power=POWER, margin=MARGIN, above=above):
-        yield finding(CALLED[one.name], *one[1:])
+    return effects(scores, shares, confidence=CONFIDENCE, power=POWER, margin=MARGIN, above=above)
+
+
+def readings(names: Mapping[str, str]) -> Lines:
+    """Yield both main effects of the 2 × 2 by several choices of arms; each choice is a family of three effects.
+
+    The choices: unit positions alone; with fractional positions; all arms with whole labels of `remedies.labels`.
+    """
+    columns = ("training", "magnitudes kept, identity hidden", "effect on test accuracy", "seeds", "mean", "over seeds")
+    yield from head(*columns, "over seeds and sentences", "p (Holm)", "detectable", "verdict", right=(3, 4, 7, 8))
+    for name, title in names.items():
+        balanced, every = design(name), by_labels(name)
+        fractional = {
+            at: [arm for arm in members if arm in balanced[at] or "fractional" in arm] for at, members in every.items()
+        }
+        for of in (balanced, fractional, every):
+            for one in effects_of(name, of)[:2]:
+                yield f"| {title} | {', '.join(of[True, False])} {finding(CALLED[one.name], *one[1:])}"
 
 
 def leaving(name: str, labels: Mapping[str, tuple[str, ...]], chance: float, sentences: int) -> Lines:
@@ -383,6 +416,11 @@ INSIDE = {
     "effective rank": ("chosen", "layer 2", "effective_rank"),
 }
 SCALED = ("plain with the variance of the word table − plain", "fft_scaled", "fft")
+READINGS = {
+    "remedies/embedded": "generated, first",
+    "remedies/embedded_second": "generated, second",
+    "remedies/own": "SST-2",
+}
 REPEATED = {
     "remedies/embedded": "first: seeds 0–2",
     "remedies/embedded_second": "second: seeds 0–2 again",
@@ -443,6 +481,7 @@ TABLES: dict[str, Callable[[], Lines]] = {
     "remedies/own": partial(
         arms, "remedies/own", {arm: (arm, what) for arm, what in REMEDIES.items()}, ("arm", "binding")
     ),
+    "remedies/readings": partial(readings, READINGS),
     "remedies/own_combinations": partial(combinations, "remedies/own"),
     "remedies/own_causes": partial(causes, "remedies/own"),
     "remedies/own_magnitudes": partial(differences, "remedies/own", MAGNITUDES),

@@ -248,12 +248,16 @@ def claims() -> Lines:
 
 
 def at(text: str, measure: str, model: str, layer: int) -> Cells:
-    """Return the jackknife's pseudo-values `[seeds, groups of sentences]` of a measure of a model's layer."""
+    """Return the jackknife's pseudo-values `[seeds, groups of sentences]` of a measure of a model's layer.
+
+    They are shifted so that a seed's mean is the measure itself: a number is the same in every table.
+    """
     table = stored(text, "contextuality")
     chosen = (table["measure"] == measure) & (table["model"] == model) & (table["layer"] == layer) & ~table["twin"]
     rows = table[chosen].sort_values("seed")
     without = np.stack([*rows["without"]])
-    found: Cells = without.shape[1] * rows["value"].to_numpy()[:, None] - (without.shape[1] - 1) * without
+    apart = without.mean(1, keepdims=True) - without
+    found: Cells = rows["value"].to_numpy()[:, None] + (without.shape[1] - 1) * apart
     return found
 
 

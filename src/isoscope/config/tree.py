@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.representer import SafeRepresenter
 
 from isoscope.config.explain import nearest
+from isoscope.config.yaml_scalars import add_scalars
 from isoscope.errors import InputError, disk_trouble
 from isoscope.paths import PARAMS
 
@@ -130,9 +132,17 @@ def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
     }
 
 
+class _Plain(SafeRepresenter):
+    """Represents scalars for readers of YAML 1.1, too."""
+
+
+add_scalars(_Plain)
+
+
 def dump_yaml(tree: Any) -> str:
-    """Return readable YAML 1.2 text of plain data, keys in their order."""
+    """Return readable YAML text of plain data, keys in their order; readers of YAML 1.1 and 1.2 get equal values."""
     yaml = YAML(typ="safe", pure=True)
+    yaml.Representer = _Plain
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     stream = io.StringIO()
