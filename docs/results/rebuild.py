@@ -20,6 +20,7 @@ import hybrids_tables
 import numpy as np
 import pandas as pd
 import spaces_tables
+from failed import beside
 
 from isoscope.config.load import Configuration
 from isoscope.statistics.factorial import Levels, effects
@@ -149,7 +150,7 @@ def differences(name: str, pairs: Sequence[tuple[str, str, str]]) -> Lines:
     tests = sum(paired.p is not None for paired, _ in found)
     columns = ("difference of test accuracy", "seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)")
     yield from head(*columns, "detectable", "verdict", right=(1, 2, 5, 6))
-    for (title, *_), (paired, two_way), p in zip(pairs, found, corrected, strict=True):
+    for (title, arm, reference), (paired, two_way), p in zip(pairs, found, corrected, strict=True):
         detectable = None
         if paired.interval and paired.sd:
             effect = minimum_detectable_effect(paired.n, confidence=CONFIDENCE, power=POWER, tests=tests)
@@ -162,16 +163,23 @@ def differences(name: str, pairs: Sequence[tuple[str, str, str]]) -> Lines:
             confidence=CONFIDENCE,
             margin=MARGIN,
         )
-        yield finding(title, paired, two_way, p, detectable, verdict)
+        each = [test[arm][seed] - test[reference][seed] for seed in pair(test, arm, reference)[1]]
+        yield finding(title, paired, two_way, p, detectable, verdict, beside(each))
 
 
 def finding(
-    title: str, paired: Paired, two_way: Interval | None, p: float | None, detectable: float | None, verdict: Verdict
+    title: str,
+    paired: Paired,
+    two_way: Interval | None,
+    p: float | None,
+    detectable: float | None,
+    verdict: Verdict,
+    note: str = "",
 ) -> str:
     """Return a row of a table of differences or effects."""
     cells = (str(paired.n), short(paired.mean, True), between(paired.interval), between(two_way))
     chances = ("–" if value is None or np.isnan(value) else short(value) for value in (p, detectable))
-    return f"| {title} | {' | '.join((*cells, *chances))} | *{verdict.word}*: {verdict.reason} |"
+    return f"| {title} | {' | '.join((*cells, *chances))} | *{verdict.word}*: {verdict.reason}{note} |"
 
 
 def design(name: str) -> dict[Levels, list[str]]:

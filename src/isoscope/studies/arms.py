@@ -10,6 +10,7 @@ import numpy as np
 from isoscope.config.base import Direction
 from isoscope.errors import InputError
 from isoscope.outputs import Output
+from isoscope.statistics.failed_seed import Robust, robust
 from isoscope.statistics.paired import (
     Interval,
     Paired,
@@ -58,6 +59,8 @@ class ArmRow(NamedTuple):
     tests: int = 0
     """Number of tests in that family."""
     verdict: Verdict | None = None
+    robust: Robust | None = None
+    """Median of the differences, and which seed lies apart from the others; None below 3 pairs."""
     better: Direction | None = None
     """The better direction of the metric; None if its objective declares none."""
 
@@ -164,13 +167,15 @@ def _against_first(arms: Arms, metric: str, *, confidence: float) -> Iterator[Ar
             pairs = [(runs[seed], reference[seed]) for seed in both]
             scores = np.array([[run.scores[metric], other.scores[metric]] for run, other in pairs])
             scale = float(np.abs(scores).max())
-            test = paired_t((scores[:, 0] - scores[:, 1]).tolist(), confidence=confidence, scale=scale)
+            differences = (scores[:, 0] - scores[:, 1]).tolist()
+            test = paired_t(differences, confidence=confidence, scale=scale)
             shared = all(metric in run.shares for pair in pairs for run in pair)
             by_item = [run.shares[metric] - other.shares[metric] for run, other in pairs] if shared else []
             row = row._replace(
                 difference=test.mean,
                 paired_seeds=both,
                 paired=test,
+                robust=robust(differences, confidence=confidence),
                 two_way=two_way_interval(np.stack(by_item), confidence=confidence) if by_item else None,
             )
         yield row
