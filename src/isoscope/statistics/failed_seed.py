@@ -38,7 +38,7 @@ def robust(differences: Sequence[float], *, confidence: float) -> Robust | None:
     """Return the median of differences with its interval and range, and which difference lies apart from the others.
 
     Interval: order statistics k and n + 1 − k with binomial coverage of at least `confidence`. None for fewer than 3
-    differences, or one that is not finite.
+    differences, or if a difference is not finite.
     """
     values = np.sort(np.asarray(differences, dtype=np.float64))
     n = len(values)
