@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from dynamics_stored import ATTENTION, CONFIDENCE, FEED_FORWARD, SHOWN, Lines, called, head, interval, number, stored
+from failed import beside
 from numpy.typing import NDArray
 
 from isoscope.statistics.paired import Interval, in_family, judge, paired_t, two_way_interval
@@ -282,7 +283,7 @@ def verdict_cells(
         verdict = judge(test, over, p_holm=p, detectable=detectable, **options)
         opposite = "the opposite " * (verdict.word == "holds" and test.mean < 0)
         chances = (number(np.nan if one is None else one) for one in (p, detectable))
-        word = f"{opposite}*{verdict.word}*: {verdict.reason}"
+        word = f"{opposite}*{verdict.word}*: {verdict.reason}{beside(list(values[place]))}"
         yield (str(test.n), number(test.mean, 3, True), bounds(test.interval)), (*chances, word)
 
 

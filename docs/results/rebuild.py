@@ -21,6 +21,7 @@ import hybrids_tables
 import numpy as np
 import pandas as pd
 import spaces_tables
+from failed import beside
 
 from isoscope.config.load import Configuration
 from isoscope.statistics.factorial import Effect, Levels, effects
@@ -172,16 +173,23 @@ def differences(name: str, pairs: Sequence[tuple[str, str, str]]) -> Lines:
             margin=MARGIN,
             above=above_chance(name, [np.mean(list(test[one].values())) for one in (arm, reference)]),
         )
-        yield finding(title, paired, two_way, p, detectable, verdict)
+        each = [test[arm][seed] - test[reference][seed] for seed in pair(test, arm, reference)[1]]
+        yield finding(title, paired, two_way, p, detectable, verdict, beside(each))
 
 
 def finding(
-    title: str, paired: Paired, two_way: Interval | None, p: float | None, detectable: float | None, verdict: Verdict
+    title: str,
+    paired: Paired,
+    two_way: Interval | None,
+    p: float | None,
+    detectable: float | None,
+    verdict: Verdict,
+    note: str = "",
 ) -> str:
     """Return a row of a table of differences or effects."""
     cells = (str(paired.n), short(paired.mean, True), between(paired.interval), between(two_way))
     chances = ("–" if value is None or np.isnan(value) else short(value) for value in (p, detectable))
-    return f"| {title} | {' | '.join((*cells, *chances))} | *{verdict.word}*: {verdict.reason} |"
+    return f"| {title} | {' | '.join((*cells, *chances))} | *{verdict.word}*: {verdict.reason}{note} |"
 
 
 def design(name: str) -> dict[Levels, list[str]]:

@@ -28,6 +28,7 @@ TITLES: dict[str, str] = {
     "between_share": "Share of variance between classes",
     "bleu": "BLEU",
     "cka": "CKA",
+    "close_share": "Share of points far closer to another than usual",
     "centroid_distance": "Distance of class means, in spreads",
     "chrf": "chrF",
     "clusters": "Number of clusters",
@@ -75,6 +76,7 @@ TITLES: dict[str, str] = {
     "rsa": "RSA",
     "self_sim": "Mean cosine of a word with itself in other sentences",
     "silhouette": "Silhouette of the classes",
+    "repeated_share": "Share of points that nearly repeat another point",
     "two_nn": "Intrinsic dimension (two neighbours)",
     "two_nn_at_n": "Intrinsic dimension (two neighbours), at equal n",
 }

@@ -7,7 +7,7 @@ from scipy.stats import ortho_group
 
 from isoscope.errors import InputError
 from isoscope.geometry import dimension
-from isoscope.geometry.dimension import mle, mle_of, near_distances, two_nn, two_nn_of
+from isoscope.geometry.dimension import mle, mle_of, near_distances, places, two_nn, two_nn_of
 
 
 def cube(d: int, n: int = 2000, seed: int = 0) -> np.ndarray:
@@ -113,3 +113,34 @@ def test_neighbours_at_one_distance_have_no_dimension() -> None:
     assert np.isnan(mle(grid, k=2))
     assert two_nn(grid + 0.3 * cube(2, 36)) > 1
     assert mle(np.eye(30) + 1e-6 * cube(30, 30), k=5) > 1e4  # all as far from each other as they can be
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("jitter", [0.0, 1e-9, 1e-6])
+@pytest.mark.parametrize("d", [2, 5, 10])
+def test_near_copies_of_points_count_once(d: int, jitter: float, share: float) -> None:
+    """Taken for points of their own, a tenth of them turns 5 dimensions into 0.2 (TwoNN) and 2.2 (likelihood)."""
+    points = cube(d, 800)
+    copies = points[: int(share * 800)] + jitter * cube(d, int(share * 800), seed=1)
+    near, repeated, close = places(np.concatenate([points, copies]), 10)
+    assert repeated == pytest.approx(share / (1 + share), abs=0.003)
+    assert close < 0.02
+    assert two_nn_of(near) == pytest.approx(two_nn(points), rel=0.12)
+    assert mle_of(near) == pytest.approx(mle(points, k=10), rel=0.03)
+
+
+def test_pairs_too_far_apart_to_be_copies_are_counted() -> None:
+    """A pair at a thirtieth of the usual distance may be structure: it stays, and the share of such points says so."""
+    points = cube(5, 800)
+    paired = np.concatenate([points, points[:80] + 0.005])
+    near, repeated, close = places(paired, 10)
+    assert two_nn_of(near) < 2
+    assert repeated == 0
+    assert close == pytest.approx(160 / 880, abs=0.01)
+    assert places(points, 10).close == 0
+
+
+def test_points_of_which_none_repeats_are_all_used() -> None:
+    for d in (2, 5, 10):
+        assert places(cube(d, 500), 10).repeated < 0.005
+    assert places(np.random.default_rng(0).random((1500, 1)), 10).repeated < 0.005  # close by chance, on a curve

@@ -104,10 +104,17 @@ def test_words_are_alike_where_they_were_planted_alike() -> None:
 
 def test_the_dimension_of_a_plane_is_two_wherever_it_lies() -> None:
     plane = np.random.default_rng(1).random((500, 2)) @ noise(2, 30)
-    for name, value in figures("intrinsic", cell(plane, labels=None, subsample=300)).items():
+    found = figures("intrinsic", cell(plane, labels=None, subsample=300))
+    shares = {name: found.pop(name) for name in ("repeated_share", "close_share")}
+    assert shares["repeated_share"] == 0
+    assert shares["close_share"] < 0.03
+    for name, value in found.items():
         assert value == pytest.approx(2.0, abs=0.25), name
     full = figures("intrinsic", bare(noise(500, 30)))
-    assert min(full.values()) > 8
+    assert min(full[name] for name in found) > 8
+    copies = figures("intrinsic", bare(np.concatenate([plane, plane[:50] + 1e-9])))
+    assert copies["repeated_share"] == pytest.approx(50 / 550)
+    assert copies["two_nn"] == pytest.approx(2.0, abs=0.25)
     rounded = figures("intrinsic", bare(np.tile(plane[:9], (20, 1))))  # nine places: too few neighbours
     assert set(rounded) == set(full)
     assert np.isnan(list(rounded.values())).all()

@@ -3,13 +3,16 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from finished_runs import write_run
 from isoscope.report import numbers
 from isoscope.report.overview import finding, overview, summary
 from isoscope.statistics.paired import Interval
 from isoscope.studies.arms import ArmRow
-from isoscope.studies.tables import Tables
+from isoscope.studies.tables import Tables, read_tables, write_tables
+from isoscope.studies.tables import tables as make_tables
 from report_material import Material, make
 
 
@@ -91,3 +94,24 @@ def test_an_under_powered_difference_says_how_many_seeds_it_takes(tables: Tables
     found = re.match(re.escape(start) + wanted, said)
     assert found
     assert (int(found[1]) > int(found[2])) == (measured < tables.margin)
+
+
+def test_a_failed_seed_is_named_beside_the_verdict_with_the_median(tmp_path: Path) -> None:
+    """One of five seeds of an arm ends at chance: its spread is that of one seed."""
+    right = {seed: np.random.default_rng(seed).random(400) for seed in range(5)}
+    ends = {"additive": [0.8] * 5, "fft": [0.81, 0.82, 0.815, 0.3, 0.812]}
+    folders = [
+        write_run(tmp_path, arm, seed, right=right[seed] < accuracy, items=400)
+        for arm, accuracies in ends.items()
+        for seed, accuracy in enumerate(accuracies)
+    ]
+    made = make_tables("fusion", folders, {}, confidence=0.95, power=0.8, margin=0.02)
+    write_tables(tmp_path / "tables", made)
+    found = row(read_tables(tmp_path / "tables"), "fft")
+    assert found.robust is not None
+    said = finding(found, made)["text"]
+    assert " Seed 3 lies apart from the others (−0.5" in said
+    assert f"Median: {numbers.signed(found.robust.median)}, range {numbers.interval(found.robust.range)}." in said
+    assert found.robust.median > 0
+    sound = found._replace(robust=found.robust._replace(apart=None))
+    assert "lies apart" not in finding(sound, made._replace(comparison=[sound]))["text"]

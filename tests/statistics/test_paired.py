@@ -13,7 +13,6 @@ from scipy import stats
 from isoscope.statistics.paired import (
     Interval,
     Paired,
-    bootstrap_mean,
     holm,
     in_family,
     judge,
@@ -179,29 +178,6 @@ def test_two_way_covers_where_seeds_alone_do_not() -> None:
         held["seeds"] += alone.interval is None or alone.interval.holds(0)
     assert 0.93 <= held["two-way"] / draws <= 0.99
     assert held["seeds"] / draws < 0.85
-
-
-def test_the_bootstrap_draws_sentences_and_not_their_values() -> None:
-    """A sentence is one value repeated ten times: the interval is that of 40 values, not of 400."""
-    random = np.random.default_rng(0)
-    own = random.standard_normal(40)
-    together = bootstrap_mean(np.repeat(own, 10), np.repeat(np.arange(40), 10), confidence=0.95, seed=0)
-    expected = 1.96 * own.std() / np.sqrt(40)
-    assert (together.high - together.low) / 2 == pytest.approx(expected, rel=0.1)
-    alone = bootstrap_mean(np.repeat(own, 10), np.arange(400), confidence=0.95, seed=0)
-    assert (alone.high - alone.low) / 2 == pytest.approx(expected / np.sqrt(10), rel=0.1)
-    held = 0
-    for one in range(100):
-        draw = np.random.default_rng((1, one))
-        values = np.repeat(draw.standard_normal(40), 5) + 0.3 * draw.standard_normal(200)
-        held += bootstrap_mean(values, np.repeat(np.arange(40), 5), confidence=0.9, seed=one).holds(0.0)
-    assert 80 <= held <= 97  # 90 expected, sd 3
-
-
-def test_a_handful_of_sentences_has_no_bootstrap() -> None:
-    few = bootstrap_mean(np.arange(90.0), np.arange(90) % 9, confidence=0.95, seed=0)
-    assert np.isnan(few).all()
-    assert np.isfinite(bootstrap_mean(np.arange(90.0), np.arange(90) % 10, confidence=0.95, seed=0)).all()
 
 
 STRONG = Paired(5, 0.05, 0.01, Interval(0.03, 0.07), 0.001)

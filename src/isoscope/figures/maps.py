@@ -71,6 +71,7 @@ RANGES: dict[tuple[float, float], tuple[str, ...]] = {
         *(f"a_{number}{suffix}" for number in (1, 2, 3) for suffix in REMOVED),
         *(f"a_1{suffix}_at_n" for suffix in REMOVED),
         *("a_1_floor", "between_share", "isoscore", "isoscore_unbiased", "h0_entropy_share", "linear_separability"),
+        *("repeated_share", "close_share"),
         *("clusters_ami_label", "clusters_ami_first_token", "clusters_ami_second_token", "clusters_ami_length"),
         *("arch_score", "arch_score_null", "arch_score_p"),
         *("accuracy", "f1", "neighbour_accuracy", "ridge_accuracy"),

@@ -167,7 +167,9 @@ def arch_score(
     and a rest, and flips the signs of the rest's own component scores at random. p = (1 + #{null ≥ r2})/(1 + draws).
 
     A Gaussian null of the same spectrum is not enough: long tails pass it (12 % of clouds of t with 3 degrees), and so
-    does any cloud that bends with length. R² can be negative: worse than the mean. NaN for a cloud along one line.
+    does any cloud that bends with length. With skewed components p is too small: below .05 in 15 % of clouds of
+    independent exponential components (normal: 6 %, t with 3 degrees: 4 %). R² can be negative: worse than the mean.
+    NaN for a cloud along one line.
     `scores` as for `clusters`. Raises `InputError` for fewer than 25 points.
     """
     cloud = as_cloud(points, least=25)

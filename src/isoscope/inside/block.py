@@ -16,7 +16,8 @@ from isoscope.geometry.contextuality import neighbour_shares, units
 from isoscope.geometry.decoding import decodability
 from isoscope.geometry.kernels import fourier, kernel_energy, permuted_axes
 from isoscope.inside.trajectory import GRADIENTS, Arrays, Rows, Snapshot, Trajectory, tabled
-from isoscope.statistics.paired import bootstrap_mean
+from isoscope.statistics.delete_a_group import grouped_mean
+from isoscope.statistics.paired import Interval
 
 PARTS = ("block_word", "block_position", "block_fused", "block_normed")
 LEAVES = ("block_normed", "block_fused", "block_word")
@@ -200,18 +201,18 @@ def _ends(run: Trajectory) -> list[Snapshot]:
 
 
 @tabled
-def neighbour_table(run: Trajectory, *, k: int, confidence: float, seed: int) -> Iterator[Rows]:
+def neighbour_table(run: Trajectory, *, k: int, confidence: float) -> Iterator[Rows]:
     """Return how often a token's neighbours share its word or position, by snapshot and part of the block.
 
     Rates among the k nearest tokens by cosine in the full space, in other sentences, with the rate at chance; without
-    [CLS] and [SEP]. `low`, `high`: interval of the rate over sentences, since tokens of a sentence are dependent. `n`:
-    tokens; `sentences`.
+    [CLS] and [SEP]. `low`, `high`: interval of the rate over sentences, since tokens of a sentence are dependent; NaN
+    for fewer than 10. `n`: tokens; `sentences`.
     """
     inner, sentence, position, word = inner_tokens(run)
     for who, points in _parts(run, run.snapshots, PARTS[2:]):
         for name, attribute in (("same word", word), ("same position", position)):
             near, chance = neighbour_shares(points[inner], attribute, sentence, k=k)
-            interval = bootstrap_mean(near, sentence, confidence=confidence, seed=seed)
+            interval = grouped_mean(near, sentence, confidence=confidence) or Interval(float("nan"), float("nan"))
             rates = {"rate": float(near.mean()), **interval._asdict(), "chance": float(chance.mean())}
             size = {"k": k, "n": len(inner), "sentences": len(np.unique(sentence))}
             yield {**who, "neighbours": name, **rates, **size}

@@ -87,7 +87,7 @@ def _embedding(run: Trajectory, asked: Asked) -> Tables:
         "cosines": block.cosine_table(run),
         "token_cosines": block.token_cosine_table(run, most=MAPPED),
         "dimensions": block.dimension_table(run),
-        "neighbours": block.neighbour_table(run, k=asked.neighbours, confidence=asked.confidence, seed=asked.seed),
+        "neighbours": block.neighbour_table(run, k=asked.neighbours, confidence=asked.confidence),
         "decoding": block.decoding_table(run, seed=asked.seed),
     }
 

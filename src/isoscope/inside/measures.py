@@ -25,6 +25,8 @@ from isoscope.inside.trajectory import Snapshot, Trajectory
 NEIGHBOURS = 10
 """Neighbours of the maximum likelihood dimension: few enough for subsamples of 16 points."""
 
+DIMENSION = ("two_nn", "two_nn_at_n", "mle", "mle_at_n", "repeated_share", "close_share")
+
 COLUMNS = (
     *("snapshot", "step", "epoch", "best", "layer", "vectors"),
     *("measure", "figure", "value", "low", "high", "baseline", "n", "d", "degenerate", "note"),
@@ -89,17 +91,23 @@ def similarity(cell: Cell) -> Figures:
 
 
 def intrinsic(cell: Cell) -> Figures:
-    """Intrinsic dimension by TwoNN and by maximum likelihood: of the whole cloud, and at a fixed n with an interval."""
+    """Intrinsic dimension by TwoNN and by maximum likelihood: of the whole cloud, and at a fixed n with an interval.
+
+    Beside them stands the share of the points that they leave out, because each (nearly) repeats another point, and the
+    share of the others that lie far closer to another than is usual: such pairs pull the estimates down.
+    """
     try:
-        whole = dimension.near_distances(cell.points, NEIGHBOURS)
+        whole = dimension.places(cell.points, NEIGHBOURS)
         parts = [dimension.near_distances(cell.points[rows], NEIGHBOURS) for rows in cell.subsamples]
     except InputError:  # so many points coincide that there are too few neighbours
-        return dict.fromkeys(("two_nn", "two_nn_at_n", "mle", "mle_at_n"), float("nan"))
+        return dict.fromkeys(DIMENSION, float("nan"))
     return {
-        "two_nn": dimension.two_nn_of(whole),
+        "two_nn": dimension.two_nn_of(whole.near),
         "two_nn_at_n": cell.spread([dimension.two_nn_of(near) for near in parts]),
-        "mle": dimension.mle_of(whole),
+        "mle": dimension.mle_of(whole.near),
         "mle_at_n": cell.spread([dimension.mle_of(near) for near in parts]),
+        "repeated_share": whole.repeated,
+        "close_share": whole.close,
     }
 
 

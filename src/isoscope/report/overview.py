@@ -58,7 +58,20 @@ def finding(row: ArmRow, tables: Tables) -> dict[str, str]:
     reference = next((one.arm for one in reversed(_before(row, tables)) if one.kind == "reference"), "the reference")
     interval = row.two_way or (row.paired and row.paired.interval)  # that of the verdict
     about = (row.verdict, row.difference, interval, len(row.paired_seeds), row.detectable)
-    return sentence(Difference(title(row.metric, _names(tables)), row.arm, reference, *about))
+    said = sentence(Difference(title(row.metric, _names(tables)), row.arm, reference, *about))
+    return said | {"text": said["text"] + _apart(row)}
+
+
+def _apart(row: ArmRow) -> str:
+    """Return which seed lies apart from the others, and the median beside it; nothing if no seed does."""
+    found = row.robust
+    if found is None or found.apart is None:
+        return ""
+    inside = numbers.interval(found.interval) if found.interval else f"range {numbers.interval(found.range)}"
+    return (
+        f" Seed {row.paired_seeds[found.apart]} lies apart from the others ({numbers.signed(found.farthest)}), so the "
+        f"interval may miss the mean. Median: {numbers.signed(found.median)}, {inside}."
+    )
 
 
 def _names(tables: Tables) -> set[str]:

@@ -10,7 +10,8 @@ _FOUND: ContextVar[list[Sequence[float]] | None] = ContextVar("families", defaul
 @contextmanager
 def families() -> Iterator[list[Sequence[float]]]:
     """Collect the corrected p of every family that is corrected within the block, wherever that happens."""
-    token = _FOUND.set(found := [])
+    found: list[Sequence[float]] = []
+    token = _FOUND.set(found)
     try:
         yield found
     finally:

@@ -35,25 +35,6 @@ class Interval(NamedTuple):
 
 
 MOST_PAIRS = 1000
-FEWEST_GROUPS = 10
-"""With fewer groups the percentile bootstrap covers less than its level (90 % or less at a level of 95 %)."""
-
-
-def bootstrap_mean(
-    values: NDArray[np.float64], groups: NDArray[np.int64], *, confidence: float, seed: int, draws: int = 1000
-) -> Interval:
-    """Return the percentile interval of the mean of `values` `[n]`; the bootstrap draws whole `groups` (sentences).
-
-    Values of one sentence are dependent, so the sample size is the number of sentences. NaN below `FEWEST_GROUPS`
-    groups.
-    """
-    _, of = np.unique(groups, return_inverse=True)
-    sums, counts = np.bincount(of, values), np.bincount(of)
-    if len(counts) < FEWEST_GROUPS:
-        return Interval(float("nan"), float("nan"))
-    times = np.random.default_rng(seed).multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=draws)
-    low, high = np.quantile(times @ sums / (times @ counts), [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(low), float(high))
 
 
 class Paired(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 from isoscope.config.base import Direction
 from isoscope.errors import InputError
 from isoscope.outputs import Output
+from isoscope.statistics.failed_seed import Robust, robust
 from isoscope.statistics.paired import (
     Interval,
     Paired,
@@ -61,6 +62,8 @@ class ArmRow(NamedTuple):
     verdict: Verdict | None = None
     above: tuple[float, ...] = ()
     """By how much this arm and the reference are better than a constant prediction, if that is known."""
+    robust: Robust | None = None
+    """Median of the differences, and which seed lies apart from the others; None below 3 pairs."""
     better: Direction | None = None
     """The better direction of the metric; None if its objective declares none."""
 
@@ -169,7 +172,8 @@ def _against_first(arms: Arms, metric: str, *, confidence: float) -> Iterator[Ar
             pairs = [(runs[seed], reference[seed]) for seed in both]
             scores = np.array([[run.scores[metric], other.scores[metric]] for run, other in pairs])
             scale = float(np.abs(scores).max())
-            test = paired_t((scores[:, 0] - scores[:, 1]).tolist(), confidence=confidence, scale=scale)
+            differences = (scores[:, 0] - scores[:, 1]).tolist()
+            test = paired_t(differences, confidence=confidence, scale=scale)
             shared = all(metric in run.shares for pair in pairs for run in pair)
             by_item = [run.shares[metric] - other.shares[metric] for run, other in pairs] if shared else []
             row = row._replace(
@@ -177,6 +181,7 @@ def _against_first(arms: Arms, metric: str, *, confidence: float) -> Iterator[Ar
                 paired_seeds=both,
                 paired=test,
                 above=above_constant(metric, [run for run, _ in pairs], [other for _, other in pairs]),
+                robust=robust(differences, confidence=confidence),
                 two_way=two_way_interval(np.stack(by_item), confidence=confidence) if by_item else None,
             )
         yield row
