@@ -85,6 +85,11 @@ def _generated() -> OwnTask:
 
 def _local(text: Path, column: str, label: str | None) -> tuple[OwnTask, list[str]]:
     """Return the task of a file, after reading it as the stage `prepare` does, and notes about its labels."""
+    if text.is_dir():
+        raise InputError(
+            f"--from {text}: is a folder; give one file, or describe a folder of splits in variants/task "
+            "(see: isoscope docs studies)"
+        )
     if not text.is_file():
         raise InputError(f"--from {text}: no such file")
     columns = {"sentence": column} | ({"label": label} if label is not None else {})
