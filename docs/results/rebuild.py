@@ -42,7 +42,13 @@ from isoscope.studies.fusion.remedies import CALLED, ORDER
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 CONFIDENCE, POWER, MARGIN = 0.95, 0.8, 0.01
-CHANCE = {"fusion": 912 / 1821, "pretrained": 912 / 1821, "remedies": 0.5, "remedies/own": 912 / 1821, "embedded": 0.5}
+MAJORITY = {
+    "fusion": 912 / 1821,
+    "pretrained": 912 / 1821,
+    "remedies": 0.5,
+    "remedies/own": 912 / 1821,
+    "embedded": 0.5,
+}
 """Page (or training of a page) → share of the larger class in its test split: SST-2, or balanced generated text."""
 BLOCK = re.compile(r"(<!-- table: (?P<name>\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 Lines = Iterator[str]
@@ -79,8 +85,8 @@ def pair(test: dict[str, dict[int, float]], arm: str, reference: str) -> tuple[P
 
 
 def above_chance(name: str, means: Sequence[float]) -> list[float]:
-    """Return by how much mean test accuracies of a training are above its `CHANCE`."""
-    chance = CHANCE.get(name, CHANCE[name.partition("/")[0]])
+    """Return by how much mean test accuracies of a training are above its `MAJORITY`."""
+    chance = MAJORITY.get(name, MAJORITY[name.partition("/")[0]])
     return [mean - chance for mean in means]
 
 

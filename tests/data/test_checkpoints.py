@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from isoscope.data.checkpoints import ADAPTER_CONFIG, INDEX, checkpoint_digest, loadable_config
+from isoscope.data.checkpoints import ADAPTER_CONFIG, INDEX, checkpoint_digest, fetch_checkpoint, loadable_config
 from isoscope.errors import InputError
 
 DEEP = "[" * 100_000
@@ -72,7 +72,7 @@ def test_the_digest_sees_what_a_run_starts_from_and_nothing_else(tmp_path: Path)
     assert plain == digest(README_md="other", model_onnx="other", notes_txt="new")
     assert len({plain, digest(config_json="{ }"), digest(model_safetensors="v"), digest(vocab_txt="[UNK]"),
                 digest(tokenizer_json="{}")}) == 5  # fmt: skip
-    with pytest.raises(InputError, match=r"config\.json is missing"):
+    with pytest.raises(InputError, match=r"no config\.json"):
         checkpoint_digest(tmp_path)
 
 
@@ -187,3 +187,26 @@ def test_a_configuration_that_is_none_is_refused(sharded: Path, text: str) -> No
     (sharded / "config.json").write_text(text)
     with pytest.raises(InputError, match=r"config\.json: "):
         loadable_config(sharded)
+
+
+def test_a_folder_without_a_configuration_says_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hub/mine").mkdir(parents=True)
+    monkeypatch.setenv("ISOSCOPE_HUB", str(tmp_path / "hub"))
+    folder = tmp_path / "hub/mine"
+
+    def refused(expected: str) -> None:
+        for read in (loadable_config, checkpoint_digest, lambda _: fetch_checkpoint("mine", revision="main")):
+            with pytest.raises(InputError, match=rf"^checkpoint {folder}: no config\.json; .*{expected}$"):
+                read(folder)
+
+    refused("here is nothing")
+    for name in ("pytorch_model.bin", "vocab.txt"):
+        (folder / name).touch()
+    refused("here is pytorch_model.bin, vocab.txt")
+    (folder / "deep/epoch-3").mkdir(parents=True)
+    (folder / "deep/epoch-3/config.json").write_text("{}")
+    refused(f"a checkpoint in it, such as {folder}/deep/epoch-3")
+    (folder / "checkpoints/epoch-7").mkdir(parents=True)
+    refused(f"the output of a run; give a checkpoint in it, such as {folder}/checkpoints/epoch-7")

@@ -13,7 +13,7 @@ from isoscope.data import tokens
 from isoscope.data.corpus import Corpus
 from isoscope.data.manifest import baselines
 from isoscope.data.probe import probe_set
-from isoscope.data.scripts import language, marks, token_pattern, unspaced
+from isoscope.data.scripts import has_vowel_signs, language, marks, token_pattern, unspaced
 from isoscope.data.tokens import WordPieces
 from isoscope.data.word_table import located, word_table, words
 from isoscope.errors import InputError
@@ -97,6 +97,11 @@ def test_texts_without_spaces_are_no_table_of_words(name: str, text: str) -> Non
 @pytest.mark.parametrize("text", [*SEGMENTED.values(), *MARKED.values(), "John 说 你好 to me and others", "", "123"])
 def test_texts_with_spaces_are(text: str) -> None:
     assert unspaced([text]) is None
+
+
+@pytest.mark.parametrize("name, text", MARKED.items(), ids=MARKED)
+def test_vowel_signs_are_told_from_accents(name: str, text: str) -> None:
+    assert has_vowel_signs([text]) == (name in ("hindi", "arabic", "hebrew", "tamil", "bengali", "yoruba", "persian"))
 
 
 @pytest.mark.parametrize("lowercase", [True, False])

@@ -1,6 +1,7 @@
 """`isoscope new`: a project of its own for a file of text, or nothing at all for wrong input."""
 
 import json
+import re
 import subprocess
 import threading
 from pathlib import Path
@@ -10,11 +11,14 @@ import pytest
 from isoscope import code
 from isoscope.config.code_digests import check_code, outdated, renew
 from isoscope.config.load import Configuration
-from isoscope.config.new_project import source
+from isoscope.config.new_project import CHECKPOINTS, source
 from isoscope.config.profiles import apply, restore
 from isoscope.config.tree import read_yaml
+from isoscope.data.tokens import load
 from isoscope.errors import InputError
+from isoscope.paths import Project
 from isoscope.stages.new import Made, new
+from isoscope.stages.prepare import prepare
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,22 +90,64 @@ def test_nothing_in_it_depends_on_isoscopes_sources(tmp_path: Path) -> None:
         }
 
 
-def test_every_profile_there_is_for_the_task_of_the_project(tmp_path: Path, reviews: Path) -> None:
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_a_profile_keeps_the_studies_and_tasks_of_the_project(tmp_path: Path, reviews: Path, name: str) -> None:
     project = made(tmp_path / "p", reviews).folder
-    names = {path.stem for path in (project / "profiles").glob("*.yaml")}
-    assert {"minilm", "scratch", "isotropy_mrpc", "search_sst2"} <= names
-    assert not any(name.startswith("dynamics") for name in names), "objectives other than classification"
-    for name in names:
-        profile = read_yaml(project, Path(f"profiles/{name}.yaml"))
-        studies = profile["studies"]
-        assert studies.pop("first") is None
-        assert {*profile["tasks"], *(study["task"] for study in studies.values())} == {"my_reviews_2"}
-    apply(project, "search_mrpc")
-    assert Configuration(project).root.search.study == "fusion"
+    assert {path.stem for path in (project / "profiles").glob("*.yaml")} == {*CHECKPOINTS}
+    params = project / "params.yaml"
+    params.write_text(
+        params.read_text("utf-8").replace("first:", "mine:").replace("study: first", "study: mine"), "utf-8"
+    )
+    git(project, "commit", "--quiet", "--all", "--message", "a study of another name")
+    before = Configuration(project)
+    apply(project, name)
+    after = Configuration(project)
+    assert after.root.studies == before.root.studies
+    assert after.root.tasks == before.root.tasks
+    assert {arm: cell.cell.model.encoder.checkpoint for arm, cell in after.cells("mine").items()} == dict.fromkeys(
+        ("additive", "conv2d"), CHECKPOINTS[name]
+    )
     restore(project)
-    at_once = made(tmp_path / "q", reviews, profile="minilm").folder
+    assert Configuration(project).root == before.root
+
+
+def test_a_profile_at_once_is_a_profile_later(tmp_path: Path, reviews: Path) -> None:
+    project, at_once = made(tmp_path / "p", reviews).folder, made(tmp_path / "q", reviews, profile="minilm").folder
     apply(project, "minilm")
     assert (at_once / "params.yaml").read_bytes() == (project / "params.yaml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "label, question",
+    [
+        ("stars", "classifies the column review of my reviews-2.csv by stars best?"),
+        (None, "predicts masked words of the column review of my reviews-2.csv best?"),
+    ],
+)
+def test_it_speaks_of_the_users_text(tmp_path: Path, reviews: Path, label: str | None, question: str) -> None:
+    project = made(tmp_path / "p", reviews, label).folder
+    about = Configuration(project).root.studies["first"].about
+    assert about.endswith(question)
+    assert about in (project / "README.md").read_text("utf-8")
+    files = [project / name for name in ("README.md", "params.yaml", "variants/task/my_reviews_2.yaml")]
+    files += (project / "profiles").glob("*.yaml")
+    for file in files:
+        said = file.read_text("utf-8").lower()
+        assert not re.search(r"sst-?2|cola\b|mrpc|how should word|sentiment", said), file.name
+    assert ("profiles/" in files[0].read_text("utf-8")) == (label is not None) == (project / "profiles").is_dir()
+
+
+def test_vowel_signs_are_kept(tmp_path: Path) -> None:
+    """WordPiece in lower case removes all marks, which are vowels of Hindi, not accents."""
+    text = tmp_path / "hindi.csv"
+    rows = [f"{word} फिल्म नंबर {number},{mood}" for word, mood in (("अच्छी", 1), ("बुरी", 0)) for number in range(30)]
+    text.write_text("\n".join(["review,stars", *rows]), "utf-8")
+    found = made(tmp_path / "p", text)
+    assert any("vowel signs" in note for note in found.notes)
+    configuration = Configuration(found.folder)
+    folder = prepare(configuration.data("hindi"), task="hindi", project=Project(found.folder, found.folder))
+    tokenizer = load(folder / "tokenizer").backend
+    assert "अच्छी" in tokenizer.decode(tokenizer.encode("अच्छी फिल्म").ids)
 
 
 def test_text_without_classes_is_for_a_masked_language_model(tmp_path: Path, reviews: Path) -> None:

@@ -18,9 +18,7 @@ def new(
     ] = None,
     column: Annotated[str | None, typer.Option(help="Column of the text [default: text].")] = None,
     label: Annotated[str | None, typer.Option("--label", "--labels", help="Column of the classes.")] = None,
-    profile: Annotated[
-        str | None, typer.Option(help="Settings of isoscope's own studies for your text, such as minilm.")
-    ] = None,
+    profile: Annotated[str | None, typer.Option(help="A pre-trained encoder for your text: minilm or bert.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a project: a git and DVC repository with a first study that runs in minutes. Works outside a project.
@@ -36,7 +34,7 @@ def new(
     made = load("stages.new").new(folder, text, column=column or "text", label=label, profile=profile)
     lines = [
         f"{folder}: a git and DVC repository with the task {made.task!r}; its README.md says what is where",
-        *made.notes,
+        *(f"note: {note}" for note in made.notes),
         "next:",
         *([] if folder.resolve() == Path.cwd() else [f"  cd {folder}"]),
         "  isoscope repro    # prepare, train, search, analyse; then see reports/index.html",

@@ -43,7 +43,8 @@ _HEAD = """\
 _README = """\
 # {name}
 
-A project of isoscope. Its studies, in `params.yaml`, are on the task `{task}`.
+A project of isoscope. Its task `{task}` is {text}. The study `first`, in `params.yaml`, asks:
+{question}
 
 ```sh
 isoscope check                       # validate all files
@@ -57,23 +58,45 @@ isoscope docs                        # list the pages of the documentation; isos
 |---|---|
 | `params.yaml` | all numbers; studies, and the search |
 | `variants/<axis>/<value>.yaml` | overlays: one choice each; the data is described in `variants/task/{task}.yaml` |
-| `profiles/` | larger models on the same task: `isoscope profile NAME`; to undo: `isoscope profile --reset` |
-| `texts/`, `plugins/` | your text; your own fusions, penalties, measures … |
+{profiles}| `texts/`, `plugins/` | your text; your own fusions, penalties, measures … |
 | `dvc.yaml`, `code.yaml` | the pipeline, and digests of its code. After an upgrade of isoscope: `isoscope repro` |
+"""
+_OF_PROFILES = """\
+| `profiles/` | pre-trained encoders for your studies: `isoscope profile NAME`; to undo: `isoscope profile --reset` |
+"""
+_PROFILE = "minilm"
+"""Profile of isoscope's own project whose settings the profiles of a new project have."""
+CHECKPOINTS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2", "bert": "google-bert/bert-base-uncased"}
+"""Profile of a new project → its pre-trained encoder, both of English."""
+_PROFILE_HEAD = """\
+# {name}: all studies train the pre-trained encoder {checkpoint} (of English text)
+# instead of a small encoder from random weights. Studies and tasks stay as they are. The search is left out: each of
+# its trials would train this encoder. On a GPU: -S training.device=cuda.
+# The checkpoint is looked up in ISOSCOPE_HUB first, then on the Hugging Face hub.
+# Fusions that keep the pre-trained start are conv2d_identity and fft_residual: set them in studies.first.axes.fusion.
 """
 
 
 class OwnTask(NamedTuple):
-    """A task: its name, the section `data` of its overlay, rows of its train split, and whether they have classes.
+    """A task of a new project.
 
-    `trees`: whether it has a treebank of its own.
+    `name`; `data`: the section of its overlay; `text`: what is read, in words; `classes`: what its classes are, in
+    words (None: a text task); `train_rows`: rows of its train split; `trees`: whether it has a treebank of its own;
+    `marked`: whether its script has vowel signs, which WordPiece in lower case would remove.
     """
 
     name: str
     data: Tree
+    text: str
+    classes: str | None
     train_rows: int
-    labelled: bool
     trees: bool = False
+    marked: bool = False
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it has classes."""
+        return self.classes is not None
 
 
 def source() -> Path:
@@ -90,7 +113,7 @@ def project_files(name: str, task: OwnTask, profile: str | None) -> dict[str, st
     Raises `InputError` if there is no such profile for the task.
     """
     origin = source()
-    profiles = _profiles(origin, task) if task.labelled else {}
+    profiles = _profiles(origin) if task.labelled else {}
     if profile is not None and profile not in profiles:
         reason = nearest(profile, profiles) or "; profiles are for classifiers: give --label"
         raise InputError(f"--profile {profile}: no such profile for the task {task.name!r}{reason}")
@@ -102,7 +125,9 @@ def project_files(name: str, task: OwnTask, profile: str | None) -> dict[str, st
         str(PARAMS): params,
         "dvc.yaml": stages,
         str(CODE): code_file(read_yaml(origin, Path("dvc.yaml"))["stages"]),
-        "README.md": _README.format(name=name, task=task.name),
+        "README.md": _README.format(
+            name=name, task=task.name, text=task.text, question=_question(task), profiles=_OF_PROFILES * bool(profiles)
+        ),
         str(overlay("task", task.name)): as_dvc_writes(
             f"# The text of this project.\n{dump_yaml({'data': task.data})}"
         ),
@@ -150,6 +175,8 @@ def _params(origin: Path, task: OwnTask) -> str:
         "training": {"epochs": epochs, "fraction": fraction, "snapshots": {"epochs": False}},
         "extraction": {"share": 1.0, "sentences": 500} | ({} if task.trees else {"treebank": None}),
     }
+    if task.marked:
+        first["data"] = {"tokenizer": {"lowercase": False}}
     if not task.labelled:
         merge(first, _LANGUAGE)
         text = edited(text, _score_by_loss)
@@ -190,41 +217,43 @@ def _score_by_loss(tree: Any) -> None:
     tree["search"] |= {"objectives": {"validation/loss": "minimise"}, "constraints": {}}
 
 
+def _question(task: OwnTask) -> str:
+    """Return the question of the first study, which the report begins with."""
+    if task.classes is None:
+        return f"Which fusion of word and position embeddings predicts masked words of {task.text} best?"
+    return f"Which fusion of word and position embeddings classifies {task.text} by {task.classes} best?"
+
+
 def _study(task: OwnTask) -> Tree:
     axes, look = {"fusion": ["additive", "conv2d"]}, "inside"
     if not task.labelled:
         axes, look = axes | {"objective": ["masked"]}, "chart"
-    return {"task": task.name, "settings": [], "axes": axes, "seeds": [0, 1, 2], "looks": [look]}
+    return {
+        "about": _question(task),
+        "task": task.name,
+        "settings": [],
+        "axes": axes,
+        "seeds": [0, 1, 2],
+        "looks": [look],
+    }
 
 
-def _profiles(origin: Path, task: OwnTask) -> dict[str, str]:
-    """Return the profiles of classifiers, with the task in place of their own, by name."""
-    found = {}
-    for file in sorted((origin / PROFILES).glob("*.yaml")):
-        tree = read_yaml(origin, file.relative_to(origin))
-        studies = [study for study in (tree.get("studies") or {}).values() if study]
-        if studies and len(tree.get("tasks", ())) == 1 and not any("objective" in study["axes"] for study in studies):
-            head = (
-                f"# isoscope's profile {file.stem}, with the task {task.name}. Times and data named below are those of "
-                "its own study.\n"
-            )
-            found[file.stem] = head + edited(file.read_text("utf-8"), partial(_of_task, task=task.name))
-    return found
+def _profiles(origin: Path) -> dict[str, str]:
+    """Return profiles by name: settings of a pre-trained encoder, for whatever studies and tasks a project has."""
+    text = (origin / PROFILES / f"{_PROFILE}.yaml").read_text("utf-8")
+    text = text[text.index("\ntasks:") + 1 :]  # without its comment, about isoscope's own study
+    return {
+        name: _PROFILE_HEAD.format(name=name, checkpoint=checkpoint)
+        + edited(text, partial(_settings_alone, checkpoint=checkpoint))
+        for name, checkpoint in CHECKPOINTS.items()
+    }
 
 
-def _of_task(tree: Any, *, task: str) -> None:
-    """Give a profile's studies a task, in place of the first study; leave out what a new project lacks."""
-    studies = tree["studies"]
-    for name in [name for name, study in studies.items() if study is None]:
-        del studies[name]
-    for study in studies.values():
-        study["task"] = task
-    if tree.get("search"):
-        tree["search"]["study"] = next(iter(studies))
-    studies[FIRST] = None
-    tree["tasks"] = [task]
-    for section in ("comparisons", "report"):
-        tree.pop(section, None)
+def _settings_alone(tree: Any, *, checkpoint: str) -> None:
+    """Keep what a profile says about model, training and search, and set its checkpoint."""
+    for section in [name for name in tree if name not in ("model", "training", "search")]:
+        del tree[section]
+    tree["model"]["encoder"]["checkpoint"] = checkpoint
 
 
 def _by_digest(tree: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from safetensors import SafetensorError, deserialize, safe_open
 
 from isoscope.data.files import read_mapping
-from isoscope.data.hub import CHECKPOINT_FILES, PART, VARIABLE, resolve_checkpoint
+from isoscope.data.hub import CHECKPOINT_FILES, PART, VARIABLE, no_config, resolve_checkpoint
 from isoscope.errors import InputError, brief
 from isoscope.sealing import sha256
 
@@ -65,7 +65,7 @@ def checkpoint_digest(folder: Path) -> str:
     """
     files = sorted({file for pattern in CHECKPOINT_FILES for file in folder.glob(pattern) if file.is_file()})
     if folder / CONFIG not in files:
-        raise InputError(f"{folder}: not a checkpoint, {CONFIG} is missing")
+        raise no_config(folder)
     _check_index(folder)
     digest = hashlib.sha256()
     for path in files:
@@ -80,9 +80,7 @@ def loadable_config(folder: Path) -> dict[str, Any]:
     """
     file = folder / CONFIG
     if not file.is_file():
-        kept = sorted(folder.glob("checkpoints/*"))
-        give = f"this is the output of a run; give a checkpoint in it, such as {kept[-1]}" if kept else ""
-        raise InputError(f"checkpoint {folder}: no {CONFIG}; {give or 'give the folder of a Hugging Face checkpoint'}")
+        raise no_config(folder)
     settings = read_mapping(file)
     _refuse(file, settings, _UNLOADABLE)
     for part in _parts(settings):

@@ -81,7 +81,7 @@ def _parse(data: bytes, wanted: Sequence[str], form: Form, *, blank: bool) -> pa
 
 def _check_delimiter(text: bytes, path: Path, wanted: Sequence[str], form: Form) -> None:
     """Raise `InputError` if the header has another delimiter, and not the form's own."""
-    header = re.match(rb"\s*([^\r\n]*)", text)[1].decode()  # type: ignore[index] - it matches any text
+    header = re.split(rb"[\r\n]", text.lstrip(b"\r\n"), maxsplit=1)[0].decode()
     found = [one for one in OTHERS if one != form.delimiter and one in header]
     if form.delimiter in header or not found or header.strip('"') in wanted:
         return
@@ -114,8 +114,12 @@ def _check_rows(text: bytes, path: Path, form: Form) -> None:
 
 def _rows(text: bytes, path: Path, form: Form) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line of each row, and its cells."""
-    quoting = csv.QUOTE_MINIMAL if form.quotes else csv.QUOTE_NONE
-    reader = csv.reader(io.StringIO(text.decode(), newline=""), delimiter=form.delimiter, quoting=quoting, strict=True)
+    reader = csv.reader(
+        io.StringIO(text.decode(), newline=""),
+        delimiter=form.delimiter,
+        quoting=csv.QUOTE_MINIMAL if form.quotes else csv.QUOTE_NONE,
+        strict=True,
+    )
     limit = csv.field_size_limit(sys.maxsize)
     line = 1
     try:

@@ -66,8 +66,24 @@ def resolve_checkpoint(name: str) -> Path | None:
     _check_name(name)
     folder = _local(name)
     if folder is not None and not (folder / "config.json").is_file():
-        raise InputError(f"{folder}: not a checkpoint, config.json is missing")
+        raise no_config(folder)
     return folder
+
+
+def no_config(folder: Path) -> InputError:
+    """Return the error for a folder without config.json: it names the checkpoint below it, or what it holds."""
+    below = sorted(place for depth in ("*", "*/*") for place in folder.glob(f"{depth}/config.json"))
+    if kept := sorted(folder.glob("checkpoints/*")):
+        give = f"this is the output of a run; give a checkpoint in it, such as {kept[-1]}"
+    elif below:
+        give = f"give the folder of a checkpoint in it, such as {below[0].parent}"
+    elif folder.is_dir():
+        held = sorted(place.name for place in folder.iterdir())
+        there = ", ".join(held[:5]) + " …" * (len(held) > 5) or "nothing"
+        give = f"give the folder of a Hugging Face checkpoint, which has it beside model.safetensors; here is {there}"
+    else:
+        give = "there is no such folder"
+    return InputError(f"checkpoint {folder}: no config.json; {give}")
 
 
 def folders() -> list[Path]:

@@ -39,6 +39,8 @@ SAMPLE = 1000
 """Texts, evenly spaced, that tell the language of all."""
 KANA = 0.1
 """Share of kana among East Asian letters from which a text is Japanese; Chinese has none."""
+SIGNS = 0.01
+"""Marks per letter above which marks are vowel signs."""
 SPACES = 0.1
 """Spaces per letter, below which words are not separated: words have fewer than ten letters, phrases more."""
 
@@ -104,6 +106,12 @@ def words_of_bleu(language: str | None) -> str:
 @cache
 def _of(letter: str) -> str:
     return LANGUAGES.get(unicodedata.name(letter, "").partition(" ")[0], "")
+
+
+def has_vowel_signs(texts: Sequence[str]) -> bool:
+    """Return whether marks are letters of the script, as vowel signs are, and not only accents (which NFC composes)."""
+    sample = unicodedata.normalize("NFC", "".join(_sample(texts)))
+    return sum(map(continues, sample)) > SIGNS * sum(map(str.isalpha, sample))
 
 
 def unspaced(texts: Sequence[str]) -> str | None:

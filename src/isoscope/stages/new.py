@@ -15,6 +15,7 @@ from isoscope.config.new_project import GENERATED, OwnTask, project_files
 from isoscope.config.tree import Tree
 from isoscope.data import embedded, files
 from isoscope.data.corpus import build
+from isoscope.data.scripts import has_vowel_signs
 from isoscope.errors import InputError
 from isoscope.runs.provenance import ELSEWHERE
 
@@ -83,11 +84,16 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
 def _generated() -> OwnTask:
     source = {"kind": "embedded", "generator": "sentiment", "size": GENERATED, "difficulty": 2, "seed": 0}
     rows = round(GENERATED * (1 - 2 * embedded.HELD_OUT))
-    return OwnTask("sentiment", {"source": source}, rows, labelled=True, trees=True)
+    return OwnTask("sentiment", {"source": source}, "generated sentences", "sentiment", rows, trees=True)
 
 
 def _local(text: Path, column: str, label: str | None) -> tuple[OwnTask, list[str]]:
     """Return the task of a file, after reading it as the stage `prepare` does, and notes about its labels."""
+    if text.is_dir():
+        raise InputError(
+            f"--from {text}: is a folder; give one file, or describe a folder of splits in variants/task "
+            "(see: isoscope docs studies)"
+        )
     if not text.is_file():
         raise InputError(f"--from {text}: no such file")
     columns = {"sentence": column} | ({"label": label} if label is not None else {})
@@ -100,8 +106,11 @@ def _local(text: Path, column: str, label: str | None) -> tuple[OwnTask, list[st
     source |= {"held_out": held_out, "seed": 0, "licence": "unknown"}
     corpus = build(raw, columns=columns, held_out=held_out, seed=0, source=str(text), licence="unknown")
     name = re.sub(r"[^A-Za-z0-9_.]+", "_", text.stem).strip("_.") or "text"
-    task = OwnTask(name, {"source": source}, corpus.splits["train"].num_rows, labelled=label is not None)
-    return task, [*corpus.notes]
+    train, notes = corpus.splits["train"], [*corpus.notes]
+    if marked := has_vowel_signs(train["sentence"].to_pylist()):
+        notes.append("data.tokenizer.lowercase is false: in lower case WordPiece would remove the text's vowel signs")
+    about = f"the column {column} of {text.name}"
+    return OwnTask(name, {"source": source}, about, label, train.num_rows, marked=marked), notes
 
 
 def _check_columns(text: Path, found: list[str], asked: dict[str, str | None]) -> None:
