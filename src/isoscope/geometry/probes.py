@@ -20,6 +20,7 @@ PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 RIDGES = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5)  # weights of ‖weights‖², added to the sum of squared errors
 FRACTIONS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # shares of the groups at which the blocks of an online code end
 INNER = 3  # inner folds of a training part, to choose its penalty
+HOPELESS = 1.25  # a code longer than the shortest so far by this factor: weaker penalties would fit noise
 LOOSE, TIGHT = 1e-3, 1e-5  # nats per point from the minimum before a fit's last step: to choose a penalty, to report
 
 
@@ -88,14 +89,10 @@ def linear_probes(
         train, held, energy = _axes(cloud[~test], cloud[test], standardise)
         taught, inside = kept[~test], inner[~test] % INNER
         for names, of, classes in _by_class_count(labels):
-            mine, bits = of[:, ~test], np.zeros((len(names), len(penalties)))
-            for part in range(INNER):
-                known, sent = (np.flatnonzero(taught & one) for one in (inside != part, inside == part))
-                fits = regression_path(train[known], energy, mine[:, known], classes, penalties, tolerance=LOOSE)
-                asked = np.repeat(mine[:, sent], len(penalties), 0)
-                bits += _label_bits(train[sent], fits, asked, len(known)).sum(1).reshape(bits.shape)
-            chosen = bits.argmin(1)
-            best, start = np.asarray(penalties)[chosen], fits.of(np.arange(len(names)) * len(penalties) + chosen)
+            mine = of[:, ~test]
+            best, start = _choose(
+                train, energy, mine, classes, penalties, [taught & (inside == one) for one in range(INNER)]
+            )
             fits = logistic_regressions(
                 train[taught], energy, mine[:, taught], classes, best, tolerance=TIGHT, start=start
             )
@@ -107,6 +104,47 @@ def linear_probes(
         name: LinearProbe(float(right) / n, chance[name], n, d, float(np.exp(logs / folds)))
         for name, (right, logs) in found.items()
     }
+
+
+def _choose(
+    train: Floats, energy: Floats, labels: Ints, classes: int, penalties: Sequence[float], parts: Sequence[Any]
+) -> tuple[Floats, Fits]:
+    """Return the C of each task `[tasks]` with the shortest code of held-out labels, and fits with it to begin from.
+
+    `parts`: the points of each inner fold. C rises, and each fit begins at the last. A task is left out of weaker
+    penalties once its code is longer than its shortest by `HOPELESS`: they would fit noise, and they cost most.
+    """
+    taught = np.any(parts, axis=0)
+    inner = [(np.flatnonzero(taught & ~part), np.flatnonzero(part)) for part in parts]
+    left, least, best = np.arange(len(labels)), np.full(len(labels), np.inf), np.empty(len(labels))
+    last: list[Fits | None] = [None] * len(parts)
+    chosen: Fits | None = None
+    for c in sorted(penalties):
+        bits = np.zeros(len(left))
+        for number, (known, sent) in enumerate(inner):
+            strength = np.full(len(left), c)
+            fits = logistic_regressions(
+                train[known],
+                energy,
+                labels[np.ix_(left, known)],
+                classes,
+                strength,
+                tolerance=LOOSE,
+                start=last[number],
+            )
+            bits += _label_bits(train[sent], fits, labels[np.ix_(left, sent)], len(known)).sum(1)
+            last[number] = fits
+        shorter = bits < least[left]
+        least[left[shorter]], best[left[shorter]] = bits[shorter], c
+        if chosen is None:
+            chosen = fits
+        chosen.coefficients[left[shorter]] = fits.coefficients[shorter]
+        hopeful = bits < HOPELESS * least[left]
+        left, last = left[hopeful], [one and one.of(hopeful) for one in last]
+        if not len(left):
+            break
+    assert chosen is not None
+    return best, chosen
 
 
 def permuted(
