@@ -9,12 +9,13 @@ import pytest
 
 from isoscope import paths
 from isoscope.errors import InputError
+from isoscope.runs.lease import HeldError, Lease
 from isoscope.runs.provenance import file_md5s
 from isoscope.runs.record import read
 from isoscope.sealing import MANIFEST, seal
 from isoscope.stages import starts
 from isoscope.stages.starts import selected
-from isoscope.stages.study_cells import train_starts
+from isoscope.stages.study_cells import intact, train_starts
 from isoscope.stages.train import train
 from isoscope.stages.training_job import Job
 from start_material import Made, made_in
@@ -69,6 +70,15 @@ def test_every_kind_of_damage_to_every_file_is_named_and_restored(made: Made, st
             selected(start)
         prepare_starts(made)
         assert files_of(start) == whole, name
+
+
+def test_an_intact_start_is_looked_at_while_others_do(made: Made, start: Job) -> None:
+    """As by an array of jobs that start from one run."""
+    with Lease(start.run.folder):
+        assert intact(start.run)
+        KINDS["flipped"](start.run.output / "metrics.jsonl")
+        with pytest.raises(HeldError):
+            intact(start.run)
 
 
 def test_a_file_that_the_run_did_not_write_is_named(start: Job) -> None:

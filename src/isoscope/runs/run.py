@@ -124,11 +124,6 @@ class Run:
             print(f"warning: {self.output}: {wrong}; {then}", file=sys.stderr)
         return whole
 
-    def restorable(self) -> bool:
-        """Own the run for this one look, and return whether it is `finished`."""
-        with Lease(self.folder, title=self.identity.title):
-            return self.finished
-
     def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
         """Write the run's identity and this attempt (process, sources, libraries) to the record."""
         self.under_way = True

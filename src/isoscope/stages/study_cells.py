@@ -17,7 +17,9 @@ from isoscope.executor.cluster import Cluster, connected
 from isoscope.executor.execute import Piece, room, side_by_side
 from isoscope.executor.live_table import Progress
 from isoscope.guard import StopSignal
-from isoscope.runs.lease import HeldError
+from isoscope.runs.lease import HeldError, Lease
+from isoscope.runs.run import Run
+from isoscope.runs.stored import output_fault
 from isoscope.stages.mirror import following
 from isoscope.stages.training_job import Job, carry, job
 
@@ -151,6 +153,14 @@ def place(setup: Setup, where: Callable[[str, str, int], Path], study: str, arm:
     return None if other else setup.project.folder / where(study, arm, seed)
 
 
+def intact(run: Run) -> bool:
+    """Return whether a run is finished; own it only to restore it, because other processes look at the same time."""
+    if output_fault(run.project, run.digest) is None:
+        return True
+    with Lease(run.folder, title=run.identity.title):
+        return run.finished
+
+
 def train_starts(setup: Setup, cells: Iterable[tuple[str, str, int]], **options: Any) -> None:
     """Train the runs that unfinished cells start from, and before them those that they start from.
 
@@ -158,8 +168,8 @@ def train_starts(setup: Setup, cells: Iterable[tuple[str, str, int]], **options:
     They are not published: their own study does that. `options` of `carry_out_all`.
     """
     works = [work for cell in cells if (work := training_job(setup, *cell)).starts]
-    starts = {start.run.digest: start for work in works if not work.run.restorable() for start in work.starts.values()}
-    wanted = [start.cell for start in starts.values() if not start.run.restorable()]
+    starts = {start.run.digest: start for work in works if not intact(work.run) for start in work.starts.values()}
+    wanted = [start.cell for start in starts.values() if not intact(start.run)]
     if wanted:
         plain = Setup(setup.configuration.without_overrides(), setup.project, "train")
         train_starts(plain, wanted, **options)
