@@ -77,10 +77,10 @@ def check_shapes(kind: Any, folder: Path, config: Any, replaced: Sequence[str] =
 
     `replaced`: beginnings of names of weights that may have any shape.
     """
-    build = getattr(kind, "from_config", None) or kind._from_config
+    shapes, build = weight_shapes(folder), getattr(kind, "from_config", None) or kind._from_config
     with in_one_line(folder), quiet(), plugins_named(), torch.device("meta"), no_init_weights():
         model = build(config)
-    there = {_plain(name, model): shape for name, shape in weight_shapes(folder).items()}
+    there = {_plain(name, model): shape for name, shape in shapes.items()}
     other = [
         f"{name} {list(there[plain])} (config.json: {list(value.shape)})"
         for name, value in model.state_dict().items()

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -71,9 +72,10 @@ def find(given: Sequence[str]) -> list[Checkpoint]:
 def _name_equal(given: Sequence[str], folders: Sequence[Path]) -> None:
     """Warn of checkpoints with the same weights, such as a copy that was meant to be another step."""
     seen: dict[str, str] = {}
-    for name, folder in zip(given, folders, strict=True):
-        if (other := seen.setdefault(weights_digest(folder), name)) != name:
-            print(f"warning: {other} and {name} have equal weights; is one of them a copy?", file=sys.stderr)
+    for name, folder in zip(given, folders, strict=True) if len(given) > 1 else ():
+        with suppress(InputError):  # weights that cannot be read are named when they are loaded
+            if (other := seen.setdefault(weights_digest(folder), name)) != name:
+                print(f"warning: {other} and {name} have equal weights; is one of them a copy?", file=sys.stderr)
 
 
 def _trained(folder: Path) -> Trained | None:
