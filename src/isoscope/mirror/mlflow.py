@@ -178,7 +178,11 @@ class Server:
             own = f"source_run_id = '{run_id}'"
             return self.client.search_logged_models([experiment], own, max_results=count, page_token=token)
 
-        found = reversed(get_results_from_paginated_fn(page, 100))
+        found = sorted(
+            get_results_from_paginated_fn(page, 100),
+            key=lambda model: (model.creation_timestamp, model.model_id),
+            reverse=True,  # the last of equal keys stays: the first that was created
+        )
         return {model.tags.get(CHECKPOINT, model.model_id): model for model in found}
 
     def create_model(self, experiment: str, run_id: str, model: Model) -> entities.LoggedModel:
