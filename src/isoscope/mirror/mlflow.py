@@ -119,7 +119,7 @@ class Server:
             raise RefusedError(f"MLflow's experiment {name!r} holds the runs of {holds!r}; give it another name there")
         return present
 
-    def experiments(self, view: str = entities.ViewType.ACTIVE_ONLY) -> list[entities.Experiment]:
+    def experiments(self, view: int = entities.ViewType.ACTIVE_ONLY) -> list[entities.Experiment]:
         """Return all experiments [default: that are not deleted]."""
 
         def page(count: int, token: str | None) -> Any:

@@ -10,7 +10,7 @@ from isoscope.config.load import Configuration
 from isoscope.config.searching import Search, corners
 from isoscope.config.tree import flatten
 from isoscope.executor.live_table import Progress
-from isoscope.mirror.browsing import SEARCH
+from isoscope.runs.field_checks import SEARCH
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.record import Tail
 from isoscope.runs.restored import read_metrics
