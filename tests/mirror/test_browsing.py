@@ -8,11 +8,12 @@ import pytest
 
 from isoscope.errors import InputError
 from isoscope.mirror import browsing
-from isoscope.mirror.browsing import NOTE, SEARCH, has_arms, runs_page
+from isoscope.mirror.browsing import NOTE, has_arms, runs_page
 from isoscope.mirror.fields import DIGEST as TAG
 from isoscope.mirror.fields import known_experiments
 from isoscope.mirror.mlflow import Server, connect
 from isoscope.mirror.replay import Mirror, mirror
+from isoscope.runs.field_checks import SEARCH
 from isoscope.runs.lines import End, Run, RunRecord, plugin_tags
 from isoscope.runs.record import read
 from isoscope.stages.mirror import serve

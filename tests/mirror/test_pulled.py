@@ -12,6 +12,7 @@ from isoscope.errors import InputError
 from isoscope.mirror.mlflow import connect
 from isoscope.paths import Project
 from isoscope.runs.lines import RunRecord, summed
+from isoscope.runs.stored import locked_runs
 from isoscope.stages.mirror import mirror_all
 from tracked_runs import RUN, shown, write_record
 
@@ -160,3 +161,18 @@ def test_a_damaged_record_holds_up_no_other_run(project: Path, capsys: pytest.Ca
     assert mirror_all(Project(project, project), None)["runs"] == 1
     assert "its line about the run is lost" in capsys.readouterr().err
     assert not (project.parent / "evil").exists()
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "a\\..\\evil", ".", "a//b", "a\0b"])
+def test_a_listing_of_dvcs_cache_that_leads_out_of_its_folder_is_not_used(tmp_path: Path, name: str) -> None:
+    """`relpath` of a pulled `.dir` file would become a path to write to."""
+    md5 = "ab" + "0" * 30
+    (tmp_path / "files/md5/ab").mkdir(parents=True)
+    listing = tmp_path / f"files/md5/ab/{'0' * 30}.dir"
+    sound = {"relpath": "additive/seed-0/config.yaml", "md5": md5}
+    lock = {"outs": [{"path": "models/fusion", "md5": f"{md5}.dir"}]}
+    (tmp_path / "dvc.lock").write_text(dump_yaml({"stages": {"train": lock}}))
+    (tmp_path / "files/md5/ab" / ("0" * 30)).write_text("digest")
+    for listed, found in (([sound], 1), ([sound, {"relpath": f"additive/seed-0/{name}", "md5": md5}], 0)):
+        listing.write_text(json.dumps(listed))
+        assert len(locked_runs(tmp_path, tmp_path)) == found

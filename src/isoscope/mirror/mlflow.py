@@ -120,7 +120,7 @@ class Server:
             raise RefusedError(f"MLflow's experiment {name!r} holds the runs of {holds!r}; give it another name there")
         return present
 
-    def experiments(self, view: str = entities.ViewType.ACTIVE_ONLY) -> list[entities.Experiment]:
+    def experiments(self, view: int = entities.ViewType.ACTIVE_ONLY) -> list[entities.Experiment]:
         """Return all experiments [default: that are not deleted]."""
 
         def page(count: int, token: str | None) -> Any:
@@ -179,7 +179,11 @@ class Server:
             own = f"source_run_id = '{run_id}'"
             return self.client.search_logged_models([experiment], own, max_results=count, page_token=token)
 
-        found = reversed(get_results_from_paginated_fn(page, 100))
+        found = sorted(
+            get_results_from_paginated_fn(page, 100),
+            key=lambda model: (model.creation_timestamp, model.model_id),
+            reverse=True,  # the last of equal keys stays: the first that was created
+        )
         return {model.tags.get(CHECKPOINT, model.model_id): model for model in found}
 
     def create_model(self, experiment: str, run_id: str, model: Model) -> entities.LoggedModel:

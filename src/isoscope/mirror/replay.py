@@ -14,6 +14,7 @@ from isoscope.mirror import fields as plan
 from isoscope.mirror.errors import ConflictError, RefusedError, UnreachableError, storing, trouble
 from isoscope.mirror.mlflow import LOCK_SECONDS, Present, Server, connect, lock
 from isoscope.mirror.settings import changed, written
+from isoscope.runs.field_checks import SEARCH
 from isoscope.runs.lines import RUNNING, Run, RunRecord
 from isoscope.runs.provenance import file_md5
 from isoscope.runs.record import read
@@ -119,7 +120,7 @@ class Mirror:
         if record.restored and originals:
             sent.run_id = originals[0].run_id
             return None
-        begun_by = run.tags.get(browsing.SEARCH)
+        begun_by = run.tags.get(SEARCH)
         left = [item for item in found if self.server.names[item.experiment] == begun_by != home]
         if not record.restored:
             left += [item for item in restored if item not in left]

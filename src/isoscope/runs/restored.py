@@ -65,7 +65,7 @@ def _identity(output: Path, t: int) -> Run:
         config = read_yaml(output, Path(CONFIG))
     except InputError as error:
         raise InputError(f"{output}/{error}; {_AGAIN}") from None
-    names = {name: config.get(name) for name in ("digest", "study", "arm", "seed", "task", "code")}
+    names: dict[str, Any] = {name: config.get(name) for name in ("digest", "study", "arm", "seed", "task", "code")}
     names["stage"] = config.get("stage") or TRAIN
     names |= {name: config.get(name) or {} for name in ("axes", "params", "inputs", "plugins")}
     try:

@@ -12,8 +12,8 @@ from isoscope.config.searching import Search, check_directions, corners
 from isoscope.config.tree import flatten
 from isoscope.errors import InputError
 from isoscope.executor.live_table import Progress
-from isoscope.mirror.browsing import SEARCH
 from isoscope.outputs import directions
+from isoscope.runs.field_checks import SEARCH
 from isoscope.runs.follower import FOLLOWED
 from isoscope.runs.record import Tail
 from isoscope.runs.restored import read_metrics
