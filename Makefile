@@ -22,8 +22,8 @@ ui: .venv/.project  ## browse the runs in MLflow on 127.0.0.1
 docs: .venv/.project  ## build the documentation as a site that is readable offline (site/index.html)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-wheel: .venv/.project  ## build the package, which needs no checkout (dist/)
-	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+wheel:  ## build the package, which needs no checkout (dist/), in an environment of its own, in seconds
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 test: .venv/.project  ## run the tests; the summary names skipped tests
 	$(PYTEST) --dist loadfile --no-loadscope-reorder

@@ -64,6 +64,11 @@ def test_a_changed_pyproject_reinstalls_the_project_only(project: Path) -> None:
     assert "requirements.lock" not in plan
 
 
+def test_a_wheel_needs_no_environment_of_the_project(project: Path) -> None:
+    """pip builds it in an environment of its own, which holds setuptools alone."""
+    assert make(project, "-n", "wheel").stdout == "python3 -m pip wheel --quiet --no-deps --wheel-dir dist .\n"
+
+
 def test_an_old_python_gets_one_line(project: Path) -> None:
     old = project / "python2"
     old.write_text("#!/bin/sh\nexit 1\n")

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -125,3 +126,48 @@ def test_a_study_trains_with_all_streams_closed(project: Project) -> None:
     new = [record for digest, record in project.records().items() if digest not in before]
     assert [record.status for record in new] == ["FINISHED"] * 2
     assert not any(record.damaged for record in new)
+
+
+# Root without its right to pass over owners and modes, so that another user's files are that to it.
+AS_A_USER = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner")
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def anothers(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The finished project, all of it another user's, readable to everybody."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root can give files to another user, and only setpriv can then lower root's rights")
+    project = finished.project.copy(tmp_path_factory.mktemp("anothers") / "project", mirrored=False)
+    for path in (project.folder, *project.folder.rglob("*")):
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    return project
+
+
+@pytest.mark.parametrize(
+    "command", [TRAIN, ("repro",), ("report",), ("gc",), ("mirror",), ("prepare", "tiny")], ids=lambda words: words[0]
+)
+def test_another_users_files_are_named_and_left_alone(anothers: Project, command: tuple[str, ...]) -> None:
+    before = contents(anothers.folder)
+    done = anothers.run(*AS_A_USER, str(BINARIES / "isoscope"), *command, code=None)
+    assert done.code in (1, 2)
+    line = line_of(done)
+    assert str(anothers.folder) in line
+    assert "Permission denied" in line
+    assert contents(anothers.folder) == before
+
+
+@pytest.mark.parametrize(
+    "name, command",
+    [(".isoscope/records", TRAIN), (".isoscope/runs", ("report",)), ("params.yaml", ("check",))],
+)
+def test_what_another_user_hides_is_named(anothers: Project, name: str, command: tuple[str, ...]) -> None:
+    path = anothers.folder / name
+    mode = path.stat().st_mode
+    path.chmod(0)
+    try:
+        done = anothers.run(*AS_A_USER, str(BINARIES / "isoscope"), *command, code=None)
+    finally:
+        path.chmod(mode)
+    assert done.code in (1, 2)
+    assert f"{path}: this user may not read or write it" in line_of(done)

@@ -42,6 +42,19 @@ def test_each_is_done_in_a_process_of_its_own_and_no_more_than_asked_at_once(tmp
     assert max(at_once) <= 2
 
 
+def test_as_many_as_asked_are_at_work_at_once(tmp_path: Path) -> None:
+    def do(progress: Progress, own: str, other: str) -> str:
+        (tmp_path / own).touch()
+        while not (tmp_path / other).exists():  # neither can end before both have begun
+            time.sleep(0.02)
+        return own
+
+    assert run([Piece("a", partial(do, own="a", other="b")), Piece("b", partial(do, own="b", other="a"))]).keys() == {
+        "a",
+        "b",
+    }
+
+
 def test_what_several_say_alike_is_shown_once_and_counted(capfd: pytest.CaptureFixture[str]) -> None:
     def do(progress: Progress, own: str) -> str:
         progress.note("23 texts cut to 64 tokens")
