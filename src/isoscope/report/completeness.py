@@ -47,8 +47,8 @@ def lacking(
         if (names := _changed(records.get(there[cell]), arms[cell[0]]))
     }
     if changed:
-        names = ", ".join(sorted({name for names in changed.values() for name in names})[:SHOWN])
-        found += [f"{one} ({names})" for one in _listed("has other parameters", "have other parameters", changed)]
+        every = ", ".join(sorted({name for names in changed.values() for name in names})[:SHOWN])
+        found += [f"{one} ({every})" for one in _listed("has other parameters", "have other parameters", changed)]
     for look in study.looks:
         stage, written, table = ANALYSES[look]
         if not (folder / written).is_file():
