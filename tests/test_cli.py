@@ -301,6 +301,11 @@ def test_no_option_of_one_value_keeps_the_last_of_two_in_silence() -> None:
         (["new", "x", "--from", "a.csv", "--label", "a", "--labels", "b"], "--label/--labels: given 2 times"),
         (["train", "fusion", "additive", "--seed", "0", "--seed=1"], "--seed: given 2 times"),
         (["search", "run", "--workers", "1", "--workers", "2", "--workers", "3"], "--workers: given 3 times"),
+        (["check", "-S", "training.epochs=2", "-S", "training.epochs=3"], "-S training.epochs: given 2 times"),
+        (
+            ["check", "-S", "training.epochs=2 training.batch_size=8 training.epochs=3"],
+            "-S training.epochs: given 2 times",
+        ),
     ],
 )
 def test_a_repeated_option_is_one_line(words: list[str], expected: str) -> None:

@@ -23,6 +23,7 @@ from isoscope.config.tree import (
     Origin,
     Override,
     Tree,
+    check_once,
     merge,
     parse_override,
     read_yaml,
@@ -66,6 +67,8 @@ class Configuration:
         self._overlays: dict[Path, Tree] = {}
         self.raw = read_yaml(folder, paths.PARAMS) if raw is None else raw
         self.overrides: list[Override] = []
+        with found.each():
+            check_once(self.given)
         for text in self.given:
             with found.each():
                 self.overrides += [parse_override(one) for one in split_overrides(text)]

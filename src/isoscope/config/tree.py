@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -184,6 +185,14 @@ class Override(NamedTuple):
 def split_overrides(text: str) -> list[str]:
     """Split an `-S` into its settings: MLproject passes several (`a.b=1 c.d=2`) or none."""
     return [one for one in _NEXT_SETTING.split(text.strip()) if one]
+
+
+def check_once(overrides: Iterable[str]) -> None:
+    """Raise `InputError` if several `-S` set one name: only the last would count."""
+    names = Counter(one.partition("=")[0].strip() for text in overrides for one in split_overrides(text) if "=" in one)
+    for name, times in names.items():
+        if times > 1:
+            raise InputError(f"-S {name}: given {times} times; give it once")
 
 
 def parse_override(text: str) -> Override:
