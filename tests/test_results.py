@@ -108,6 +108,7 @@ def test_a_table_of_many_families_counts_each(rebuild: ModuleType) -> None:
     assert rows == {"apart": "18", "apart context": "18", "apart sts": "18"}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_readme_marks_pages_without_data_and_verdicts(rebuild: ModuleType, page: Path) -> None:
     readme = (RESULTS.parents[1] / "README.md").read_text("utf-8")
     (entry,) = re.findall(rf"^- \[[^\]]*\]\(docs/results/{page.name}\):.*?(?=^- |^$)", readme, re.DOTALL | re.MULTILINE)

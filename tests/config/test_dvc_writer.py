@@ -14,8 +14,8 @@ from isoscope.config.tree import flatten, parse_yaml, read_yaml
 ROOT = Path(__file__).parents[2]
 PARAMS = (ROOT / "params.yaml").read_text("utf-8")
 TASKS = (
-    OwnTask("mine", {"source": {"kind": "table", "path": "texts/mine.csv"}}, 1000, labelled=True),
-    OwnTask("mine", {"source": {"kind": "lines", "path": "texts/mine.txt"}}, 100, labelled=False),
+    OwnTask("mine", {"source": {"kind": "table", "path": "texts/mine.csv"}}, "mine.csv", "stars", 1000),
+    OwnTask("mine", {"source": {"kind": "lines", "path": "texts/mine.txt"}}, "mine.txt", None, 100),
 )
 
 

@@ -20,8 +20,8 @@ FAULTS = {
     ),
     "params.yaml: studies.isotropy: seeds [0, 0] contain a duplicate": (
         "params.yaml",
-        "seeds: [0, 1]\n",
-        "seeds: [0, 0]\n",
+        "    seeds:\n    - 0\n    - 1\n    looks:\n    - chart\n",
+        "    seeds:\n    - 0\n    - 0\n    looks:\n    - chart\n",
     ),
     "params.yaml: training.batch_size: expected greater than or equal to 1, got -3": (
         *("params.yaml", "batch_size: 32 ", "batch_size: -3 "),
@@ -107,7 +107,7 @@ def test_one_fault_alone_is_one_line(project: Path, capsys: pytest.CaptureFixtur
 
 
 def test_what_cannot_be_read_hides_no_other_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spoil(project, "params.yaml", "tasks: [", "tasks: [[")
+    spoil(project, "params.yaml", "plugins: [", "plugins: [[")
     spoil(project, "dvc.yaml", "isoscope train ${key}", "isoscope trian ${key}")
     spoil(project, "variants/fusion/fft.yaml", "model:", "modell:")
     code, lines, _ = checked(capsys)

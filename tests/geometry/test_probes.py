@@ -139,27 +139,48 @@ def test_groups_are_whole_and_strata_even() -> None:
 
 
 def test_no_fit_sees_a_held_out_label(monkeypatch: pytest.MonkeyPatch) -> None:
-    points, seen = cloud(100, 10), []
+    points, seen, solve = cloud(100, 10), [], probes.logistic_regressions
 
-    def spied(solve: Any) -> Any:
-        def spy(design: Any, energy: Any, labels: Any, *rest: Any, **options: Any) -> Any:
-            seen.append((len(design), np.bincount(labels[0])))
-            return solve(design, energy, labels, *rest, **options)
+    def spy(design: Any, energy: Any, labels: Any, *rest: Any, **options: Any) -> Any:
+        seen.append((len(design), np.bincount(labels[0])))
+        return solve(design, energy, labels, *rest, **options)
 
-        return spy
-
-    for name in ("logistic_regressions", "regression_path"):
-        monkeypatch.setattr(probes, name, spied(getattr(probes, name)))
+    monkeypatch.setattr(probes, "logistic_regressions", spy)
     labels, folds = np.random.default_rng(0).integers(0, 2, 100), outer(np.arange(100), 0)
     linear_probe(points, labels, np.arange(100), seed=0)
-    assert len(seen) == 20  # for each fold, all penalties on each two of three inner folds, then the chosen penalty
+    fits = iter(seen)  # for each fold, penalties on each two of three inner folds, then the chosen penalty
     for fold in range(5):
-        *inner, (points_seen, counts) = seen[4 * fold : 4 * fold + 4]
         inside = labels[folds != fold]
-        assert points_seen == len(inside)
+        inner = []
+        for points_seen, counts in fits:
+            if points_seen == len(inside):
+                break
+            inner.append((points_seen, counts))
         np.testing.assert_array_equal(counts, np.bincount(inside))
-        assert sum(points_known for points_known, _ in inner) == 2 * len(inside)
-        np.testing.assert_array_equal(sum(known for _, known in inner), 2 * counts)
+        assert len(inner) in range(3, 3 * len(probes.PENALTIES) + 1, 3)
+        for at in range(0, len(inner), 3):
+            assert sum(points_known for points_known, _ in inner[at : at + 3]) == 2 * len(inside)
+            np.testing.assert_array_equal(sum(known for _, known in inner[at : at + 3]), 2 * np.bincount(inside))
+    assert next(fits, None) is None
+
+
+def test_penalties_that_only_fit_noise_are_not_tried_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    points, random = cloud(120, 60), np.random.default_rng(0)
+    tasks = {"signal": classes(points, 3), "weak": classes(points, 2, noise=8.0), "noise": random.integers(0, 3, 120)}
+    solved: list[float] = []
+    solve = probes.logistic_regressions
+
+    def spy(*given: Any, **options: Any) -> Any:
+        solved.append(len(given[2]))
+        return solve(*given, **options)
+
+    monkeypatch.setattr(probes, "logistic_regressions", spy)
+    found = linear_probes(points, tasks, np.arange(120), seed=0)
+    fewer = sum(solved)
+    monkeypatch.setattr(probes, "HOPELESS", np.inf)
+    solved.clear()
+    assert linear_probes(points, tasks, np.arange(120), seed=0) == found
+    assert fewer < 0.8 * sum(solved)
 
 
 def test_noise_is_penalised_more_than_a_signal() -> None:

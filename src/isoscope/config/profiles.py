@@ -9,10 +9,12 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from isoscope.config.load import Configuration
 from isoscope.config.searching import Search
 from isoscope.config.tree import Tree, parse_yaml, read_yaml
+from isoscope.config.yaml_scalars import represent_float
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, PROFILES, checked_name
 from isoscope.sealing import write_text
@@ -62,6 +64,13 @@ def restore(folder: Path) -> str:
     return _difference(before, after)
 
 
+class _Written(RoundTripRepresenter):
+    """Writes new numbers for readers of YAML 1.1, too; DVC leaves them as they are."""
+
+
+_Written.add_representer(float, represent_float)
+
+
 def laid_over(text: str, overlay: Tree) -> str:
     """Return YAML text with an overlay merged in; comments and order stay, a node with `kind` is replaced.
 
@@ -103,6 +112,7 @@ def changed_by(yaml: YAML, text: str, change: Callable[[Any], None]) -> str:
 
 def _as_dvc() -> YAML:
     yaml = YAML()
+    yaml.Representer = _Written
     yaml.default_flow_style = False
     return yaml
 

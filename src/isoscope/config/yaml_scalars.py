@@ -12,11 +12,12 @@ def add_scalars(representer: Any) -> None:
 
     In YAML 1.1 `1e-08` is text, `no` is false and `1:30` is 90.
     """
-    representer.add_representer(float, _float)
+    representer.add_representer(float, represent_float)
     representer.add_representer(str, _text)
 
 
-def _float(to: Any, value: float) -> Any:
+def represent_float(to: Any, value: float) -> Any:
+    """Return the node of a float: `1.0e-08`, which in YAML 1.1 would be text without the point."""
     node = to.represent_float(value)
     node.value = re.sub(r"^(-?\d+)e", r"\1.0e", node.value)
     return node

@@ -72,7 +72,7 @@ def _distinct(name: str, values: npt.ArrayLike, n: int) -> tuple[Floats, npt.NDA
     if len(of.ravel()) != n or len(rows) < 2:
         raise InputError(f"{name}: {len(rows)} different targets of {of.size}; expected {n} targets, not all the same")
     # In axes of their own, few targets have few dimensions: the same distances and cosines, a fraction of the work.
-    return np.linalg.qr(rows.T, mode="r").T, of.ravel()
+    return np.asarray(np.linalg.qr(rows.T, mode="r")).T, of.ravel()
 
 
 def _map(left: Floats, values: Floats, wanted: Floats) -> Floats:

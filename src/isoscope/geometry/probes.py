@@ -88,14 +88,12 @@ def linear_probes(
         test = outer % folds == fold
         train, held, energy = _axes(cloud[~test], cloud[test], standardise)
         taught, inside = kept[~test], inner[~test] % INNER
+        parts = [taught & (inside == part) for part in range(INNER)]
         for names, of, classes in _by_class_count(labels):
             mine = of[:, ~test]
-            best, start = _choose(
-                train, energy, mine, classes, penalties, [taught & (inside == one) for one in range(INNER)]
-            )
-            fits = logistic_regressions(
-                train[taught], energy, mine[:, taught], classes, best, tolerance=TIGHT, start=start
-            )
+            best, start = _choose(train, energy, mine, classes, penalties, parts)
+            given = (train[taught], energy, mine[:, taught], classes, best)
+            fits = logistic_regressions(*given, tolerance=TIGHT, start=start)
             right = (chances(held, fits).argmax(1) == of[:, test]).sum(1)
             for name, *figures in zip(names, right.tolist(), np.log(best).tolist(), strict=True):
                 found[name] += figures
@@ -118,33 +116,21 @@ def _choose(
     inner = [(np.flatnonzero(taught & ~part), np.flatnonzero(part)) for part in parts]
     left, least, best = np.arange(len(labels)), np.full(len(labels), np.inf), np.empty(len(labels))
     last: list[Fits | None] = [None] * len(parts)
-    chosen: Fits | None = None
+    found: dict[int, Fits] = {}
     for c in sorted(penalties):
         bits = np.zeros(len(left))
         for number, (known, sent) in enumerate(inner):
-            strength = np.full(len(left), c)
-            fits = logistic_regressions(
-                train[known],
-                energy,
-                labels[np.ix_(left, known)],
-                classes,
-                strength,
-                tolerance=LOOSE,
-                start=last[number],
-            )
+            given = (train[known], energy, labels[np.ix_(left, known)], classes, np.full(len(left), c))
+            last[number] = fits = logistic_regressions(*given, tolerance=LOOSE, start=last[number])
             bits += _label_bits(train[sent], fits, labels[np.ix_(left, sent)], len(known)).sum(1)
-            last[number] = fits
         shorter = bits < least[left]
         least[left[shorter]], best[left[shorter]] = bits[shorter], c
-        if chosen is None:
-            chosen = fits
-        chosen.coefficients[left[shorter]] = fits.coefficients[shorter]
+        found |= {int(left[row]): fits.of(row) for row in np.flatnonzero(shorter)}
         hopeful = bits < HOPELESS * least[left]
         left, last = left[hopeful], [one and one.of(hopeful) for one in last]
         if not len(left):
             break
-    assert chosen is not None
-    return best, chosen
+    return best, Fits(*map(np.stack, zip(*(found[task] for task in range(len(labels))), strict=True)))
 
 
 def permuted(

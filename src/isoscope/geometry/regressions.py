@@ -6,7 +6,7 @@ labels.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,8 @@ class Fits(NamedTuple):
     coefficients: Floats
     absent: Floats
 
-    def of(self, which: Ints) -> "Fits":
-        """Return these fits only."""
+    def of(self, which: Any) -> "Fits":
+        """Return the fits that an index, a mask or a list of numbers names."""
         return Fits(self.coefficients[which], self.absent[which])
 
 

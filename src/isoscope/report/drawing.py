@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from isoscope.data.csv_text import csv_text
 from isoscope.errors import InputError
+from isoscope.figures.csv_text import csv_text
 from isoscope.figures.style import WIDTH
 from isoscope.paths import LARGE_TABLES
 from isoscope.report.compact import REFERENCE, SVG, compact

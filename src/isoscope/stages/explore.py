@@ -15,9 +15,9 @@ from isoscope import paths
 from isoscope.config.extraction import Measures
 from isoscope.config.project import Analysis, Phases, Study
 from isoscope.config.tree import read_yaml
-from isoscope.data.csv_text import csv_text
 from isoscope.data.parquet import write_parquet
 from isoscope.errors import InputError
+from isoscope.figures.csv_text import csv_text
 from isoscope.figures.snapshots import common
 from isoscope.figures.style import to_png, to_svg
 from isoscope.inside.attention_tables import arm_heads

@@ -16,11 +16,11 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config, weights_digest
-from isoscope.data.csv_text import csv_text
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Texts
 from isoscope.data.short_names import Trained, checkpoint_names
 from isoscope.errors import InputError
+from isoscope.figures.csv_text import csv_text
 from isoscope.inside.catalogue import MAPPED, Tables
 from isoscope.inside.choices import SPACES_COMPARED, Settings
 from isoscope.inside.measures import measure

@@ -63,7 +63,7 @@ def differing_versions(outputs: Iterable[Path], project: paths.Project) -> str |
 def run_files(output: Path, files: Collection[str]) -> list[Path]:
     """Return the parameters and metrics of a run, its predictions or translations, and those of `files` that it has."""
     classifies = (output / CONFIG).is_file() and read_output(output).objective == "classification"
-    optional = [path for name in (TRANSLATIONS.name, OBJECTIVE.name, *files) for path in sorted(output.glob(name))]
+    optional = [path for name in (TRANSLATIONS.name, OBJECTIVE, *files) for path in sorted(output.glob(name))]
     return [
         output / CONFIG,
         output / METRICS,

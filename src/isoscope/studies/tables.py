@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from isoscope.data.csv_text import as_it_was, csv_text
 from isoscope.errors import InputError
+from isoscope.figures.csv_text import as_it_was, csv_text
 from isoscope.outputs import Trained, read_output
 from isoscope.sealing import write_text
 from isoscope.studies.arms import ArmRow, Baselines, compare_arms, results
