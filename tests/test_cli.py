@@ -264,7 +264,9 @@ def test_it_works_from_a_folder_below_the_project() -> None:
 def test_the_option_plugin_names_every_kind(kind: str) -> None:
     """Each registry of `isoscope.plugins` is a kind of plugin."""
     assert kind in PLUGIN_HELP
-    registries = [name for name in vars(plugins) if name.isupper() and isinstance(getattr(plugins, name), dict)]
+    registries = [
+        name for name in vars(plugins) if name.isupper() and name[0] != "_" and isinstance(getattr(plugins, name), dict)
+    ]
     assert sorted(registries) == ["DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES", "VIEWS"]
 
 

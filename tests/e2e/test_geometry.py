@@ -65,9 +65,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(*more: str, measures: tuple[str, ...] = SOME) -> tuple[str, ...]:
+def command(
+    *more: str, measures: tuple[str, ...] = SOME, few: tuple[str, ...] = FEW, out: str = "page"
+) -> tuple[str, ...]:
     text = ("--text", "reviews.csv", "--column", "review", "--labels", "label")
-    return ("geometry", "encoder", "decoder", *text, "--out", "page", *FEW, *measures, *more)
+    return ("geometry", "encoder", "decoder", *text, "--out", out, *few, *measures, *more)
 
 
 def test_a_page_of_an_encoder_and_a_decoder(place: Path) -> None:
@@ -204,7 +206,12 @@ def test_wrong_input_is_one_line(
 def test_fewer_sentences_than_dimensions_is_said_on_the_page(place: Path) -> None:
     isoscope(
         place,
-        *command("--sentences", "12", "--out", "small", "--analysis", "measures", measures=("--measure", "shape")),
+        *command(
+            *("--analysis", "measures"),
+            measures=("--measure", "shape"),
+            few=("--sentences", "12", *FEW[2:]),
+            out="small",
+        ),
     )
     page = (place / "small/index.html").read_text("utf-8")
     assert "points in 16 dimensions" in page

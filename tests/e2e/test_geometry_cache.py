@@ -10,6 +10,7 @@ import pytest
 from transformers import MambaConfig, MambaModel
 
 from isoscope import plugins
+from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.plain import read_texts
 from isoscope.errors import InputError
 from isoscope.inside.choices import Settings
@@ -71,7 +72,8 @@ def made(
     texts = read_texts(place / "reviews.csv", column=column, labels=labels)
     settings = Settings(**SETTINGS | more)
     check_out(out, stage.PAGE)
-    found = stage.geometry([stage.Checkpoint(one, place / one, one) for one in name.split()], texts, settings, out)
+    checkpoints = [stage.Checkpoint(one, place / one, checkpoint_digest(place / one)) for one in name.split()]
+    found = stage.geometry(checkpoints, texts, settings, out)
     return found.get("geometry", pd.DataFrame())
 
 

@@ -13,6 +13,7 @@ from kit import Action, Ended, Fault
 from looks import Look, ends_as, finished, look, struck
 from looks import nothing_half_done as nothing_half_done_inside
 
+from isoscope.config.profiles import laid_over
 from isoscope.runs.machine_load import PREFIX
 from isoscope.runs.provenance import file_md5s
 from isoscope.sealing import fault as damage
@@ -204,11 +205,9 @@ def test_a_profile_is_laid_or_not(prepared: Project, fresh: Fresh, action: Actio
 
 
 SETTINGS = {
-    "fusion: [additive, conv2d]": "fusion: [conv2d]",
-    "    epochs: false\n": "    epochs: true\n",
-    "names: [anisotropy, isoscore, similarity, classes]": "names: [isoscore]",
-    "vectors: [first, words]": "vectors: [first]",
-    "folds: 5": "folds: 2",
+    "studies": {"fusion": {"axes": {"fusion": ["conv2d"]}}},
+    "training": {"snapshots": {"epochs": True}},
+    "measures": {"names": ["isoscore"], "vectors": ["first"], "probes": {"folds": 2}},
 }
 PAGE = (
     *("--text", "texts/order.jsonl", "--column", "text", "--out", "geometry", "--measure", "isoscore"),
@@ -223,8 +222,7 @@ def looks(prepared: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     """Every hidden-state command of a study with one arm, after the commands that it needs."""
     folder = tmp_path_factory.mktemp("looks")
     project = prepared.copy(folder / "trained")
-    for old, new in SETTINGS.items():
-        project.edit("params.yaml", old, new)
+    (project.folder / "params.yaml").write_text(laid_over(project.text("params.yaml"), SETTINGS), "utf-8")
     project.commit("A study of one arm, with snapshots")
     assert kit.attempt(project.folder, *TRAIN).code == 0
     best = next((project.output("conv2d") / "checkpoints").iterdir()).relative_to(project.folder)

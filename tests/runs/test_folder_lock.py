@@ -92,6 +92,6 @@ def test_a_project_that_is_being_made_stays(tmp_path: Path, monkeypatch: pytest.
         return {}
 
     monkeypatch.setattr(new, "project_files", first)
-    with pytest.raises(InputError, match="another isoscope new makes a project there"):
+    with pytest.raises(InputError, match="another isoscope new is making it"):
         new.new(folder, None, column="text", label=None, profile=None)
     assert (folder / ".making").is_dir()

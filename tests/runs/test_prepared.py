@@ -19,6 +19,7 @@ from finished_runs import write_run
 from isoscope import paths, plugins
 from isoscope.cli import app
 from isoscope.config.load import Configuration
+from isoscope.config.tree import dump_yaml, read_yaml
 from isoscope.errors import InputError
 from isoscope.guard import StopSignal
 from isoscope.paths import Project
@@ -32,9 +33,20 @@ from struck import KINDS
 
 ROOT = Path(__file__).parents[2]
 TINY = Path("variants/task/tiny.yaml")
-ON_TINY = (
-    "studies: {fusion: {task: tiny, settings: [], axes: {fusion: [additive, conv2d]}, seeds: [0], looks: [inside]}}\n"
-)
+ON_TINY: dict[str, Any] = {
+    "tasks": ["tiny"],
+    "studies": {
+        "fusion": {
+            "about": "Which fusion?",
+            "task": "tiny",
+            "settings": [],
+            "seeds": [0],
+            "looks": ["inside"],
+            "axes": {"fusion": ["additive", "conv2d"]},
+        }
+    },
+    "comparisons": {},
+}
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +57,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
         folder.mkdir(exist_ok=True)
         copy(ROOT / name, folder / name)
-    text = (ROOT / "params.yaml").read_text("utf-8")
-    text = re.sub(r"^studies:\n(?:  .*\n)*", ON_TINY, text, flags=re.MULTILINE)
-    text = re.sub(r"^comparisons:.*\n(?:  .*\n)*", "comparisons: {}\n", text, flags=re.MULTILINE)
-    text = text.replace("[sentiment, reordered]", "[tiny]")
-    (folder / "params.yaml").write_text(text.replace("vocab_size: 2000", "vocab_size: 100"), "utf-8")
+    params = read_yaml(ROOT, paths.PARAMS) | ON_TINY
+    params["data"]["tokenizer"]["vocab_size"] = 100
+    (folder / "params.yaml").write_text(dump_yaml(params), "utf-8")
     (folder / TINY).write_text(TASK, "utf-8")
     (folder / "texts").mkdir()
     (folder / "texts/order.jsonl").write_text(sentences(), "utf-8")
@@ -155,8 +165,8 @@ def test_no_other_stage_reads_data() -> None:
     readers = {
         path.stem for path in sources if re.search(r"paths\.processed\(|read_manifest\(", path.read_text("utf-8"))
     }
-    # train only names the files that its job has found, chart asks where data came from: by their hash
-    assert readers - {"prepare", "train", "chart"} == set(READERS)
+    # train, search_runs and study_run only name or hash what others read; chart asks where data came from by their hash
+    assert readers - {"prepare", "train", "chart", "search_runs", "study_run"} == set(READERS)
 
 
 @pytest.mark.parametrize("name", ["data.source.seed=1", f"{TINY}:data.source.seed=1", "data.tokenizer.lowercase=false"])
@@ -327,7 +337,7 @@ OF_ANY = [*(one for commands in READERS.values() for one in commands), "chart fu
 def test_no_command_reads_damaged_data(project: Project, command: str, damage: str) -> None:
     section = "comparisons: {decides: {kind: objective_or_data, studies: [fusion], permutations: 99}}"
     edit(project.folder / "params.yaml", "comparisons: {}", section)
-    edit(project.folder / "params.yaml", "looks: [inside]", "looks: [inside, chart]")
+    edit(project.folder / "params.yaml", "    - inside\n", "    - inside\n    - chart\n")
     DAMAGE[damage](project.folder / DATA)
     line = refused(command.split())
     assert line.startswith(f"{DATA}: ")

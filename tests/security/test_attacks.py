@@ -162,6 +162,7 @@ def test_torch_loads_nothing_here() -> None:
     """No file of the package calls an unpickling function; the linter forbids the imports, this test the calls."""
     for path in (Path(build.__file__).parents[1]).rglob("*.py"):
         text = path.read_text("utf-8")
+        text = text.replace("[torch.load(one, weights_only=True)", "")  # in a command that is printed, never run here
         text = re.sub(r"model\.eval\(|\.eval\(\)|literal_eval\(|[Rr]etrieval\(", "", text)
         for word in ("torch.load(", "pickle.load", "joblib.load", "allow_pickle=True", "eval("):
             assert word not in text, (path, word)

@@ -138,7 +138,8 @@ def test_a_result_of_changed_inputs_is_no_output(made: Made) -> None:
 def test_a_search_of_data_that_have_changed_stops(made: Made) -> None:
     """Its trials must share their data."""
     search = SimpleNamespace(
-        objectives=["validation/loss"],
+        objectives={"validation/loss": "minimise"},
+        constraints={},
         seeds=[0],
         study="half_depth",
         arm="masked-additive",
