@@ -62,7 +62,6 @@ FILES = [
     ("folder", ".isoscope/runs/DIGEST/lease.json", ("gc",)),
     ("folder", ".isoscope/records/DIGEST.jsonl", TRAIN),
     ("folder", ".isoscope/records/DIGEST.jsonl", ("mirror",)),
-    ("folder", ".isoscope/mirrored.json", ("mirror",)),
     ("folder", ".isoscope/locks/mlflow-schema.lock", ("mirror",)),
     ("folder", ".isoscope/accepted/DIGEST.json", ("gc",)),
     ("folder", "data/processed/tiny/settings.json", TRAIN),
@@ -90,7 +89,10 @@ def test_what_is_no_file_where_a_file_belongs_is_named(
         if kept.exists():
             kept.rename(path)
     assert done.code in (1, 2), done
-    assert path.name in line_of(done)
+    if command == ("mirror",) and "records" in name:  # each run is a line of its own, and a last line counts them
+        assert path.name in done.err.splitlines()[0], done.err
+    else:
+        assert path.name in line_of(done)
 
 
 @pytest.mark.parametrize(

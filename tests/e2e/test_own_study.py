@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
+from isoscope.config.profiles import laid_over
+from isoscope.config.tree import parse_yaml
 from pipeline_project import ROOT, TWO, Finished, Project, written
 
 OVERLAY = """\
@@ -93,7 +95,8 @@ search:
 def test_a_search_for_the_worse_direction_ends_with_one_line(project: Project) -> None:
     """Of a plugin the direction is known after the first run; of a built-in objective before it."""
     (project.folder / "variants/settings/best.yaml").write_text("training: {keep: best}\n", "utf-8")
-    project.edit("params.yaml", "search: null", SEARCH.rstrip())
+    params = laid_over(project.text("params.yaml"), parse_yaml(SEARCH, "search"))
+    (project.folder / "params.yaml").write_text(params, "utf-8")
     done = project.isoscope("search", "run", code=2)
     assert "search: validation/rmse is maximised, but its objective declares 'minimise'" in done.err
     assert "Traceback" not in done.err

@@ -132,7 +132,7 @@ def cached(project: Project, md5: str) -> Path:
 
 def test_an_overlay_retrains_its_cells_only(project: Project) -> None:
     before, additive, conv2d = attempts(project), project.digest("additive"), project.digest("conv2d")
-    project.edit("variants/fusion/conv2d.yaml", "kernel_size: [3, 3]", "kernel_size: [1, 3]")
+    project.edit("variants/fusion/conv2d.yaml", "kernel_size:\n    - 3\n", "kernel_size:\n    - 1\n")
     assert project.isoscope("repro").ran == [TRAIN, ANALYSE, REPORT]
     fresh = project.digest("conv2d")
     assert fresh not in before

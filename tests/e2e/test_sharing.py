@@ -129,7 +129,7 @@ def test_in_a_clone_a_changed_overlay_trains_only_its_cells(clone: Project, tmp_
     other = clone.copy(tmp_path / "other", without=(".isoscope",))
     other.dvc("checkout", "--force")
     before = {path.name: path.read_bytes() for path in other.output("additive").glob("*.*")}
-    other.edit("variants/fusion/conv2d.yaml", "kernel_size: [3, 3]", "kernel_size: [1, 3]")
+    other.edit("variants/fusion/conv2d.yaml", "kernel_size:\n    - 3\n", "kernel_size:\n    - 1\n")
     done = other.isoscope("repro")
     assert done.ran == ["train@fusion", "analyse@fusion", "report"]
     trained = [record.run.arm for record in other.records().values() if record.run and record.run.stage == "train"]

@@ -23,13 +23,18 @@ def pages(project: Path) -> Path:
     return project
 
 
+def heard() -> None:
+    """Let a hang-up end the process, also below nohup, which makes every process ignore it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def served(folder: Path, *before: str) -> tuple[subprocess.Popen[bytes], list[psutil.Process]]:
     """A running `isoscope ui` and all its processes, once its page answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [*before, sys.executable, "-W", "ignore", "-c", MAIN, "ui", "--port", str(port)]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=heard)
     while True:
         assert process.poll() is None
         try:

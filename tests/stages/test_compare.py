@@ -183,12 +183,12 @@ def test_a_missing_run_is_named(made: Made) -> None:
         run.with_name("away").rename(run)
 
 
-def test_a_study_without_an_allocation_is_named(made: Made) -> None:
+def test_a_study_that_lost_its_allocation_is_named(made: Made) -> None:
     hidden = sorted(made.project.folder.glob("models/few/*/*/allocation.parquet"))
     for file in hidden:
         file.rename(file.with_suffix(".away"))
     try:
-        with pytest.raises(InputError, match="study 'few': no run has an allocation"):
+        with pytest.raises(InputError, match=r"^models/few/.*: allocation.parquet is missing; run: isoscope train"):
             made.compare()
     finally:
         for file in hidden:

@@ -67,7 +67,8 @@ def test_a_first_run_and_a_resumed_run_are_no_news(made: Made, capsys: pytest.Ca
 def test_a_setting_larger_than_the_run_is_named_with_the_numbers(
     made: Made, capsys: pytest.CaptureFixture[str], given: tuple[str, ...], line: str
 ) -> None:
-    assert re.search(line, said(made, capsys, *LONGER, *(f"training.{one}" for one in given)))
+    settings = dict(one.split("=") for one in (*LONGER, *(f"training.{one}" for one in given)))
+    assert re.search(line, said(made, capsys, *(f"{name}={value}" for name, value in settings.items())))
 
 
 def test_settings_that_fit_are_not_named(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
