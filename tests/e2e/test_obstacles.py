@@ -48,7 +48,7 @@ def test_a_file_system_without_locks_is_named(shared: Project, command: tuple[st
     words = (sys.executable, str(NO_LOCKS), str(number), str(BINARIES / "isoscope"), *command)
     line = line_of(shared.run(*words, code=2))
     assert str(shared.folder / ".isoscope") in line
-    assert f"has no locks (flock: {os.strerror(number)}); move the project to a local disk" in line
+    assert f"has no locks (flock: {os.strerror(number)}); use a local disk" in line
     assert contents(shared.folder) == before
 
 

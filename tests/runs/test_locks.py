@@ -48,7 +48,9 @@ def test_each_user_of_locks_names_the_folder_and_the_remedy(number: int, tmp_pat
     process.join()
     assert said.keys() == USERS.keys()
     for text in said.values():
-        assert text.startswith(f"{tmp_path}: its file system has no locks (flock: {os.strerror(number)}); move")
+        assert text.startswith(
+            f"{tmp_path}: its file system has no locks (flock: {os.strerror(number)}); use a local disk"
+        )
 
 
 @pytest.mark.parametrize("user", [user for user in USERS if user != "held"])

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from isoscope.errors import InputError
+from isoscope.runs.locks import flock
 
 LOCKS = Path("/proc/locks")
 
@@ -16,20 +17,16 @@ def writing(folder: Path, *, called: str) -> Iterator[None]:
     """Hold the only right to write `folder`; makes it, and takes it away again if it stays empty.
 
     Two commands would mix their files there. `called`: name of the folder in errors, such as `--out page`. Raises
-    `InputError` that names the process that writes there.
+    `InputError` that names the process that writes there, and for a file system without locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
         except BlockingIOError:
             raise InputError(
                 f"{called}: {_holder(descriptor)} is writing there; wait for it to end, or give another folder"
-            ) from None
-        except OSError as error:
-            raise InputError(
-                f"{called}: its file system cannot lock a folder ({error.strerror}); write to a local disk"
             ) from None
         yield
     finally:

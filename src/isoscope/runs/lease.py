@@ -30,7 +30,7 @@ class Lease(AbstractContextManager["Lease"]):
         self.path = folder / "lease.json"
         self._descriptor = opened(self.path)
         try:
-            flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, self.path)
+            flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
         except BlockingIOError:
             text = os.pread(self._descriptor, 4096, 0).decode("utf-8", "replace")
             os.close(self._descriptor)
@@ -59,7 +59,7 @@ def held(folder: Path) -> bool:
     """Return whether a live process holds the lease of a run's folder."""
     try:
         with (folder / "lease.json").open("r") as file:
-            flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB, folder / "lease.json")
+            flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB, folder)
     except FileNotFoundError:
         return False
     except BlockingIOError:

@@ -9,7 +9,8 @@ from filelock import FileLock
 
 from isoscope.errors import InputError
 
-_UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+_UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF)
+"""Errors of a file system without locks. EBADF: NFS locks no folder, because a folder cannot be opened for writing."""
 
 
 def opened(path: Path) -> int:
@@ -21,8 +22,8 @@ def opened(path: Path) -> int:
     return os.open(path, flags, 0o644)
 
 
-def flock(descriptor: int, operation: int, path: Path) -> None:
-    """Lock a file as `fcntl.flock` does; `path`: the file's name in errors.
+def flock(descriptor: int, operation: int, folder: Path) -> None:
+    """Lock a folder, or a file in it, as `fcntl.flock` does; `folder`: its name in errors.
 
     Raises `BlockingIOError` if another process has the lock, and `InputError` if the file system has no locks.
     """
@@ -32,9 +33,21 @@ def flock(descriptor: int, operation: int, path: Path) -> None:
         if error.errno not in _UNSUPPORTED:
             raise
         raise InputError(
-            f"{path.parent}: its file system has no locks (flock: {error.strerror}); move the project to a local disk, "
-            "or mount the file system with locks (Lustre: the option flock; NFS: without nolock)"
+            f"{folder}: its file system has no locks (flock: {error.strerror}); use a local disk, or mount the file "
+            "system with locks (Lustre: the option flock; NFS: without nolock)"
         ) from None
+
+
+def check_locks(path: Path) -> None:
+    """Raise `InputError` if the file system has no locks: try `path`, and create it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = opened(path)
+    try:
+        flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, path.parent)
+    except BlockingIOError:  # another process has it, so there are locks
+        pass
+    finally:
+        os.close(descriptor)
 
 
 def file_lock(path: Path, *, seconds: float = -1) -> FileLock:
@@ -42,12 +55,5 @@ def file_lock(path: Path, *, seconds: float = -1) -> FileLock:
 
     Where flock is missing, filelock would use the presence of the file instead, which a killed process leaves behind.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = opened(path)
-    try:
-        flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, path)
-    except BlockingIOError:  # another process has it, so there are locks
-        pass
-    finally:
-        os.close(descriptor)
+    check_locks(path)
     return FileLock(path, timeout=seconds)

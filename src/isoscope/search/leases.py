@@ -43,10 +43,9 @@ class FileLeases:
     def take(self, number: int, *, wait: bool = False) -> bool:
         """Take a lock if it is free, or wait for it; return whether this process holds it."""
         if number not in self._files:
-            path = self.folder / f"{number}.lock"
-            descriptor = opened(path)
+            descriptor = opened(self.folder / f"{number}.lock")
             try:
-                flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), path)
+                flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), self.folder)
             except BlockingIOError:
                 os.close(descriptor)
                 return False

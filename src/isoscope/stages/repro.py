@@ -19,7 +19,7 @@ from isoscope.config.load import Configuration
 from isoscope.config.tree import flatten, parse_override, read_yaml, split_overrides
 from isoscope.errors import InputError
 from isoscope.guard import end_with_parent
-from isoscope.runs.locks import file_lock
+from isoscope.runs.locks import check_locks
 from isoscope.runs.reconcile import free_dvc
 from isoscope.stages.mirror import following
 
@@ -41,7 +41,8 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
     if changed := renew(project.folder):
         print(f"isoscope: {paths.CODE}: other code than before: {', '.join(changed)}", file=sys.stderr)
     free_dvc(project.folder)
-    file_lock(project.state / ".isoscope" / "locks" / "repro.lock")  # DVC would blame another process
+    # Without locks DVC would blame another process.
+    check_locks(project.state / ".isoscope" / "locks" / "repro.lock")
     with following(project):
         child = subprocess.Popen(
             command,
