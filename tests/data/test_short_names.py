@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isoscope.data.short_names import LONGEST, Trained, checkpoint_names, short_names
+from isoscope.data.short_names import LONGEST, RunCheckpoint, checkpoint_names, short_names
 
 PARTS = st.sampled_from(["a", "b", "seed-0", "seed-1", "model", "checkpoints", "…", "a…b", "(1)", "@", "x" * 40, "é"])
 PATHS = st.lists(PARTS, min_size=1, max_size=6).map("/".join) | st.text(min_size=1, max_size=90)
@@ -56,9 +56,9 @@ def test_a_path_that_repeats_is_refused() -> None:
         short_names(["a", "a"])
 
 
-def of(*parts: str, project: str = "/p") -> Trained:
+def of(*parts: str, project: str = "/p") -> RunCheckpoint:
     study, arm, seed, kept = parts
-    return Trained(f"{study}/{arm}/seed-{seed}", kept, project)
+    return RunCheckpoint(f"{study}/{arm}/seed-{seed}", kept, project)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def of(*parts: str, project: str = "/p") -> Trained:
     ],
 )
 def test_a_checkpoint_of_a_project_is_named_by_its_cell(
-    paths: list[str], trained: list[Trained | None], names: list[str]
+    paths: list[str], trained: list[RunCheckpoint | None], names: list[str]
 ) -> None:
     assert checkpoint_names(paths, trained) == names
 
@@ -104,8 +104,8 @@ def test_names_of_long_arms_are_told_apart() -> None:
 @given(st.lists(PATHS, unique=True, max_size=6), st.data())
 def test_all_names_are_distinct(paths: list[str], data: st.DataObject) -> None:
     """Also where a folder is called as a cell."""
-    cells = st.none() | st.builds(Trained, PARTS, PARTS, PARTS)
-    trained: list[Trained | None] = []
+    cells = st.none() | st.builds(RunCheckpoint, PARTS, PARTS, PARTS)
+    trained: list[RunCheckpoint | None] = []
     for _ in paths:
         one = data.draw(cells)
         trained.append(None if one in trained else one)

@@ -14,7 +14,7 @@ from isoscope.errors import InputError
 Scalar = bool | int | float | str | None
 LARGEST, FINEST = 1e12, 1_000_000
 """Maximum absolute value of a searched number, and maximum steps between its bounds."""
-SPLITS = ("train/", "validation/")
+SEEN = ("train/", "validation/")
 """Prefixes of an objective's metrics that may guide a search."""
 UNSEEN = ("test/", "posthoc/")
 """Prefixes of metrics on the test split; they must not guide a search."""
@@ -224,7 +224,7 @@ def check_directions(search: Search, better: Mapping[str, Direction]) -> None:
     wanted = search.objectives | {name: one.better for name, one in search.constraints.items()}
     for name, direction in wanted.items():
         declared = better.get(name.rpartition("/")[2], direction)
-        if name.startswith(SPLITS) and declared != direction:
+        if name.startswith(SEEN) and declared != direction:
             raise InputError(
                 f"params.yaml: search: {name} is {direction}d, but its objective declares {declared!r}; correct it"
             )

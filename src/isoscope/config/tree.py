@@ -133,6 +133,15 @@ def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
     }
 
 
+def differing(params: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a run, by dotted name, that `now` has with another value; names of its digest only."""
+    return {
+        name: value
+        for name, value in params.items()
+        if name not in NOT_IN_DIGEST and name in now and json.dumps(value) != json.dumps(now[name])
+    }
+
+
 class _Plain(SafeRepresenter):
     """Represents scalars for readers of YAML 1.1, too."""
 

@@ -11,7 +11,7 @@ LONGEST = 36
 GAP = "…"
 
 
-class Trained(NamedTuple):
+class RunCheckpoint(NamedTuple):
     """A checkpoint of a project's run: `cell` is `study/arm/seed-0`, `kept` its folder, such as `epoch-3`; `project`:
     folder of the project.
     """
@@ -21,7 +21,7 @@ class Trained(NamedTuple):
     project: str
 
 
-def checkpoint_names(paths: Sequence[str], trained: Sequence[Trained | None]) -> list[str]:
+def checkpoint_names(paths: Sequence[str], trained: Sequence[RunCheckpoint | None]) -> list[str]:
     """Return a distinct name for each checkpoint, at most `LONGEST` characters.
 
     A project's checkpoint has the name of its cell, and its epoch or update if several of the cell are given; with

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from isoscope.config.tree import NOT_IN_DIGEST, Tree, flatten, merge, parse_yaml, read_yaml
+from isoscope.config.tree import Tree, differing, flatten, merge, parse_yaml, read_yaml
 from isoscope.errors import InputError
 from isoscope.paths import PARAMS, overlay
 from isoscope.runs.lines import TRAIN, Run
@@ -26,16 +26,9 @@ def changed(folder: Path, run: Run) -> dict[str, Any]:
     if run.stage != TRAIN or run.study is None:
         return {}
     try:
-        known = flatten(_settings(folder, run))
-    except (
-        InputError,
-        AttributeError,
-        KeyError,
-        TypeError,
-    ):  # another project's run, or settings that are invalid by now
+        return differing(run.params, flatten(_settings(folder, run)))
+    except (InputError, AttributeError, KeyError, TypeError):  # another project's run, or settings invalid by now
         return {}
-    found = {name: value for name, value in run.params.items() if name in known and name not in NOT_IN_DIGEST}
-    return {name: value for name, value in found.items() if json.dumps(value) != json.dumps(known[name])}
 
 
 def written(changes: Mapping[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """What a report lacks of its params.yaml: runs and analyses that are missing, and runs with other parameters."""
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.config.project import Study
-from isoscope.config.tree import NOT_IN_DIGEST
+from isoscope.config.tree import differing
 from isoscope.paths import CHART, INSIDE
 from isoscope.report.numbers import count
 from isoscope.runs.lines import RunRecord
@@ -68,12 +67,7 @@ def _listed(one: str, several: str, cells: Collection[Cell]) -> Iterator[str]:
 
 def _changed(record: RunRecord | None, now: Mapping[str, Any]) -> list[str]:
     """Return the parameters of a run that params.yaml has with another value; none without a record."""
-    params = record.run.params if record is not None and record.run is not None else {}
-    return [
-        name
-        for name, value in params.items()
-        if name not in NOT_IN_DIGEST and name in now and json.dumps(value) != json.dumps(now[name])
-    ]
+    return [*differing(record.run.params, now)] if record is not None and record.run is not None else []
 
 
 def _cells(table: Path) -> set[Cell] | None:

@@ -10,15 +10,13 @@ from isoscope.config.data import Data, JointTokenizer, Local
 from isoscope.config.load import Configuration
 from isoscope.config.tree import Tree, flatten
 from isoscope.errors import InputError
-from isoscope.runs.provenance import dvc_md5, remembered
+from isoscope.runs.provenance import dvc_md5, file_sha256
 from isoscope.runs.secrets import scrub_tree
-from isoscope.sealing import sha256
 
 MANIFEST, SETTINGS, FILES = "manifest.json", "settings.json", "files"
 VOCABULARY = "vocabulary"
 """Fact of a manifest: the hashes of the local files that each source of a joint vocabulary consists of."""
 _MISSING = "missing"
-_sha256 = remembered(sha256)
 
 
 def settings(data: Data) -> Tree:
@@ -35,7 +33,7 @@ def seal(folder: Path, data: Data) -> str:
 
 def _hashes(folder: Path) -> dict[str, str]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path != folder / SETTINGS)
-    return {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
+    return {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
 
 
 def check_whole(project: paths.Project, task: str) -> None:
@@ -130,7 +128,7 @@ def _check_files(root: Path, source: str, inputs: Mapping[str, str], cure: str) 
     """Check that the user's files have not changed since preparation; a missing file passes."""
     for name, known in inputs.items():
         path = Path(source) if (root / source).is_file() else Path(source) / name
-        if (root / path).is_file() and sha256(root / path) != known:
+        if (root / path).is_file() and file_sha256(root / path) != known:
             raise InputError(f"{path}: has changed since it was prepared to {cure}")
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from isoscope.errors import InputError
 from isoscope.inherited import recorded
 from isoscope.runs.secrets import scrub
+from isoscope.sealing import sha256
 
 # Sources and settings that people write. Not dvc.lock, because every run changes it.
 SOURCES = (
@@ -162,6 +163,9 @@ def remembered(hashed: Callable[[Path], str]) -> Callable[[Path], str]:
         return known[path, stamp]
 
     return found
+
+
+file_sha256 = remembered(sha256)
 
 
 @remembered

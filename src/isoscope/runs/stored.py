@@ -20,10 +20,10 @@ from isoscope.paths import Project
 from isoscope.runs.card import CARD
 from isoscope.runs.field_checks import is_inside
 from isoscope.runs.lines import FINISHED, End
-from isoscope.runs.provenance import dvc_md5, file_md5, remembered, tree_md5
+from isoscope.runs.provenance import dvc_md5, file_md5, file_sha256, tree_md5
 from isoscope.runs.record import read
 from isoscope.runs.restored import CONFIG, METRICS, named_digest, points_of, read_metrics
-from isoscope.sealing import fault, listed, replacing, seal, sha256, write_text
+from isoscope.sealing import fault, listed, replacing, seal, write_text
 
 LOCK = Path("dvc.lock")
 
@@ -113,9 +113,8 @@ def stored_points(project: Project, digest: str) -> list[dict[str, Any]] | None:
 
     None if the run is not finished here.
     """
-    output = project.runs / digest / "output"
-    if fault(output) is None:
-        return read_metrics(output)
+    if output_fault(project, digest) is None:
+        return read_metrics(project.runs / digest / "output")
     end = finished(project, digest)
     if file := whole_files(project, digest, end).get(METRICS):
         return [*points_of(file)]
@@ -168,13 +167,12 @@ def check_published(project: Project, folder: Path, files: Collection[str] | Non
 
 
 _MAKERS = {"models": "train", "hidden_states": "extract", "measures": "measure"}
-_sha256 = remembered(sha256)
 
 
 def _expected(project: Project, digest: str) -> tuple[Callable[[Path], str], dict[str, str]]:
     """Return a hash function, and the hash of each file of a run's output; no files if nothing vouches for it."""
     if stored := listed(project.runs / digest / "output"):
-        return _sha256, stored
+        return file_sha256, stored
     lock = project.folder / LOCK
     cached = _named(project, lock.stat().st_mtime_ns).get(digest, {}) if lock.is_file() else {}
     return file_md5, {name: path.parent.name + path.name for name, path in cached.items()}

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config, weights_digest
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Texts
-from isoscope.data.short_names import Trained, checkpoint_names
+from isoscope.data.short_names import RunCheckpoint, checkpoint_names
 from isoscope.errors import InputError
 from isoscope.figures.csv_text import csv_text
 from isoscope.inside.catalogue import MAPPED, Tables
@@ -78,7 +78,7 @@ def _name_equal(given: Sequence[str], folders: Sequence[Path]) -> None:
                 print(f"warning: {other} and {name} have equal weights; is one of them a copy?", file=sys.stderr)
 
 
-def _trained(folder: Path) -> Trained | None:
+def _trained(folder: Path) -> RunCheckpoint | None:
     """Return the cell of a checkpoint in the published output of a run; None for another folder."""
     output = folder.parent.parent
     if folder.parent.name not in ("checkpoints", "snapshots") or not (output / CONFIG).is_file():
@@ -87,7 +87,7 @@ def _trained(folder: Path) -> Trained | None:
         run = read_output(output).run
     except InputError:
         return None
-    return Trained(f"{run.study}/{run.arm}/seed-{run.seed}", folder.name, str(output.parents[3]))
+    return RunCheckpoint(f"{run.study}/{run.arm}/seed-{run.seed}", folder.name, str(output.parents[3]))
 
 
 def geometry(

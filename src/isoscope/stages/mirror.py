@@ -41,7 +41,7 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     records, unsent = _readable(project, there)
     sent = mirror(project.state, uri=uri, records=records)
     if away := [one for one in sent if one.away]:
-        where = scrub(address(uri))
+        where = address(uri)
         raise InputError(
             f"MLflow does not answer at {where} ({away[0].error}); {len(away)} of {len(there)} runs were not sent. "
             "Start that server, or name another (--uri or MLFLOW_TRACKING_URI), then run: isoscope mirror"
@@ -57,7 +57,7 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
             "Remove the reasons, then run: isoscope mirror"
         )
     return {
-        "uri": scrub(address(uri)),
+        "uri": address(uri),
         "runs": len(sent),
         "points": sum(one.new["metrics"] for one in sent),
         "models": sum(one.new["models"] for one in sent),
