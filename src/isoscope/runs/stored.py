@@ -81,12 +81,16 @@ def take_back(project: Project, digest: str) -> bool:
     files = whole_files(project, digest, finished(project, digest))
     if files:
         with replacing(project.runs / digest / "output", "output") as fresh:
-            for name, path in files.items():
-                if name != CONFIG and Path(name).name != CARD:  # publishing writes them
-                    (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-                    _duplicate(path, fresh / name)
+            for name, path in _written(files).items():
+                (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+                _duplicate(path, fresh / name)
             seal(fresh, of=digest)
     return bool(files)
+
+
+def _written(files: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the files that the run wrote; publishing writes the others, which differ between studies with one cell."""
+    return {name: path for name, path in files.items() if name != CONFIG and Path(name).name != CARD}
 
 
 def output_fault(project: Project, digest: str) -> str | None:
@@ -148,7 +152,6 @@ def check_published(project: Project, folder: Path, files: Collection[str] | Non
     """Check a published output against what vouches for it: the stored output's manifest, else dvc.lock.
 
     `files`: names or patterns of the files to check [default: all]; a file that the run wrote must be there.
-
     Raises `InputError` with the file that has changed, and the command that restores it. An output that nothing
     vouches for passes.
     """
@@ -170,12 +173,12 @@ _MAKERS = {"models": "train", "hidden_states": "extract", "measures": "measure"}
 
 
 def _expected(project: Project, digest: str) -> tuple[Callable[[Path], str], dict[str, str]]:
-    """Return a hash function, and the hash of each file of a run's output; no files if nothing vouches for it."""
+    """Return a hash function, and the hash of each file that a run wrote; no files if nothing vouches for it."""
     if stored := listed(project.runs / digest / "output"):
         return file_sha256, stored
     lock = project.folder / LOCK
     cached = _named(project, lock.stat().st_mtime_ns).get(digest, {}) if lock.is_file() else {}
-    return file_md5, {name: path.parent.name + path.name for name, path in cached.items()}
+    return file_md5, {name: path.parent.name + path.name for name, path in _written(cached).items()}
 
 
 def _cached_runs(project: Project) -> dict[str, dict[str, Path]]:
