@@ -1,10 +1,11 @@
 """Estimate the intrinsic dimension of a cloud from distances to near neighbours."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
@@ -50,7 +51,8 @@ def places(points: npt.ArrayLike, k: int) -> Places:
     limit = REPEATED * float(np.median(near[:, min(1, k - 1)]))
     close = np.flatnonzero(near[:, 0] < limit)
     if len(close):
-        _, of = connected_components(csr_array(cdist(cloud[close], cloud[close]) < limit), directed=False)
+        pairs = vstack([csr_array(rows < limit) for rows in _distances(cloud[close], cloud[close])])
+        _, of = connected_components(pairs, directed=False)
         first = np.unique(of, return_index=True)[1]
         cloud = np.delete(cloud, np.delete(close, first), axis=0)
         near = _nearest(cloud, k)
@@ -62,9 +64,16 @@ def _nearest(cloud: Floats, k: int) -> Floats:
     """Return distances to the k nearest other points, rising, `[n, k]`."""
     if len(cloud) <= k:
         raise InputError(f"points: {len(cloud)} distinct points, but {k} neighbours are requested")
-    # Differences (not the expansion of the square) stay precise in a narrow cone far from the origin.
-    rows = (cdist(cloud[start : start + _ROWS], cloud) for start in range(0, len(cloud), _ROWS))
-    return np.concatenate([np.sort(np.partition(row, k, axis=1)[:, : k + 1], axis=1)[:, 1:] for row in rows])
+    near = (np.partition(rows, k, axis=1)[:, : k + 1] for rows in _distances(cloud, cloud))
+    return np.concatenate([np.sort(rows, axis=1)[:, 1:] for rows in near])
+
+
+def _distances(some: Floats, cloud: Floats) -> Iterator[Floats]:
+    """Yield the distances from `some` points to all of a cloud, `_ROWS` of them at once.
+
+    Differences (not the expansion of the square) stay precise in a narrow cone far from the origin.
+    """
+    return (cdist(some[start : start + _ROWS], cloud) for start in range(0, len(some), _ROWS))
 
 
 def near_distances(points: npt.ArrayLike, k: int) -> Floats:
