@@ -238,10 +238,8 @@ def report(
     begin(project, configuration, *root.tasks)
     for name in root.comparisons:
         configuration.check_comparison(name)
-    from isoscope.config.tree import flatten
-
     cells = {
-        name: {arm: flatten(cell.tree) for arm, cell in configuration.cells(name).items()}
+        name: {arm: cell.tree for arm, cell in configuration.cells(name).items()}
         for name, study in root.studies.items()
         if study.seeds
     }

@@ -145,11 +145,15 @@ def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
 
 def _lacking(column: str, found: Sequence[str]) -> str:
     """Say why a column cannot be read from the columns found."""
-    known = ", ".join(name if name == name.strip() != "" else repr(name) for name in found)
     if column in found:
-        return f"repeats; found {known}; rename one of them"
+        return f"repeats; found {shown_columns(found)}; rename one of them"
     close = next((name for name in found if name.strip().casefold() == column.strip().casefold()), None)
-    return f"is missing; found {known}" + (f"; did you mean {close!r}?" if close else "")
+    return f"is missing; found {shown_columns(found)}" + (f"; did you mean {close!r}?" if close else "")
+
+
+def shown_columns(names: Sequence[str]) -> str:
+    """Return the names of columns for an error: names with spaces at an end, and empty names, in quotes."""
+    return ", ".join(name if name == name.strip() != "" else repr(name) for name in names) or "none"
 
 
 def _decoded(values: pa.ChunkedArray, column: str, place: str) -> pa.ChunkedArray:

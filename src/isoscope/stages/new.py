@@ -14,7 +14,7 @@ from isoscope.config.load import Configuration
 from isoscope.config.new_project import GENERATED, OwnTask, project_files
 from isoscope.config.tree import Tree
 from isoscope.data import embedded, files
-from isoscope.data.corpus import build
+from isoscope.data.corpus import build, shown_columns
 from isoscope.data.scripts import has_vowel_signs
 from isoscope.errors import InputError
 from isoscope.runs.provenance import ELSEWHERE
@@ -117,9 +117,8 @@ def _check_columns(text: Path, found: list[str], asked: dict[str, str | None]) -
     """Raise `InputError`, naming the option, for a column that a file lacks."""
     for option, name in asked.items():
         if name is not None and name not in found:
-            there = ", ".join(one if one == one.strip() != "" else repr(one) for one in found) or "none"
             where = "its first line has" if text.suffix in (".csv", ".tsv") else "there are"
-            raise InputError(f"{text}: no column {name!r}; {where}: {there}; name it with {option}")
+            raise InputError(f"{text}: no column {name!r}; {where}: {shown_columns(found)}; name it with {option}")
 
 
 def _leave_out(project: Path, text: Path) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from isoscope import paths
 from isoscope.config.comparing import Comparison
 from isoscope.config.project import Report, Study
+from isoscope.config.tree import Tree, flatten
 from isoscope.mirror.fields import known_experiments
 from isoscope.report import build, read_records, summary
 from isoscope.report.completeness import lacking
@@ -32,18 +33,24 @@ def report(
     tasks: Collection[str],
     *,
     project: paths.Project,
-    cells: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({}),
+    cells: Mapping[str, Mapping[str, Tree]] = MappingProxyType({}),
 ) -> Reported:
     """Write `reports/index.html`, and large tables to `reports/data`.
 
     They are made from the tables of studies and comparisons, tasks' manifests and runs' records. A study without seeds
-    is not shown. `cells`: study → arm → its parameters in params.yaml, to say what the page lacks of them. Raises
+    is not shown. `cells`: study → arm → its settings in params.yaml, to say what the page lacks of them. Raises
     `InputError` if tables or a manifest are missing.
     """
     shown = [read_tables(project.folder / paths.analysed(name)) for name, study in studies.items() if study.seeds]
     records = read_records(project.records, shown)
     lacks = {
-        one.study: lacking(one, studies[one.study], arms, records, project.folder / paths.analysed(one.study))
+        one.study: lacking(
+            one,
+            studies[one.study],
+            {arm: flatten(tree) for arm, tree in arms.items()},
+            records,
+            project.folder / paths.analysed(one.study),
+        )
         for one in shown
         if (arms := cells.get(one.study)) is not None
     }
