@@ -15,7 +15,6 @@ from isoscope.cli.options import PLUGIN_HELP, check_free
 from isoscope.errors import InputError
 
 ROOT = Path(__file__).parents[1]
-LONG = "x" * 300
 
 
 def isoscope(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -201,32 +200,6 @@ def test_wrong_input_is_one_line_and_exit_code_2(words: list[str], expected: str
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("isoscope: ")
     assert expected in done.stderr
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["train", LONG],
-        ["train", "fusion", LONG],
-        ["prepare", LONG],
-        ["prepare", "sentiment", "--out", f"data/by-hand/{LONG}"],
-        ["train", "fusion", "additive", "--seed", "0", "--out", f"models/by-hand/{LONG}"],
-        ["geometry", ".", "--text", "README.md", "--out", LONG],
-        ["check", "-S", f"tasks=[{LONG}]"],
-        ["check", "-S", f"studies.fusion.axes.fusion=[{LONG}]"],
-        ["check", "--plugin", f"{LONG}.py"],
-        ["profile", LONG],
-        ["new", LONG],
-        ["new", "short", "--from", f"{LONG}.csv"],
-        ["export", LONG, "out"],
-    ],
-    ids=lambda words: " ".join(words).replace(LONG, "LONG"),
-)
-def test_a_name_of_three_hundred_letters_is_one_line(words: list[str]) -> None:
-    done = isoscope(*words)
-    assert done.returncode == 2
-    assert all(line.startswith("isoscope: ") for line in done.stderr.splitlines())  # `check` has a line for each fault
-    assert LONG[:40] in done.stderr
 
 
 def test_outside_a_project_it_says_where_to_go(tmp_path: Path) -> None:
