@@ -311,6 +311,8 @@ HOWS = {
     "raise SystemExit('enough')": "it ends the program",
     "raise ValueError('wrong')": "ValueError: wrong",
     "1 / 0": "ZeroDivisionError",
+    "open('/')": "IsADirectoryError",
+    "open('/dev/null/file')": "NotADirectoryError",
 }
 
 

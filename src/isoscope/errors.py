@@ -16,6 +16,8 @@ _DISK = {
     errno.EIO: "reading or writing the disk failed; check the disk",
     errno.EFBIG: "the file would be larger than this shell allows; raise the limit (ulimit -f)",
     errno.EROFS: "the file system is read-only; make it writable",
+}
+_FILES = {
     errno.EACCES: "this user may not read or write it; change its owner or mode",
     errno.EPERM: "this user may not change it; change its owner or mode",
     errno.EISDIR: "is a folder where a file belongs; move it away",
@@ -48,25 +50,28 @@ class RunError(Exception):
 
 
 def disk_trouble(error: BaseException) -> str | None:
-    """Return one line with the disk's fault and the remedy; None if `error` is not a disk error.
-
-    Libraries in Rust and C++ put the errno into their text ("os error 28", "errno 28").
-    """
-    number = error.errno if isinstance(error, OSError) else None
-    if number is None and (said := re.search(r"(?:os error|errno:?) (\d+)", str(error), re.IGNORECASE)):
-        number = int(said[1])
-    if number not in _DISK:
+    """Return one line with the fault of the disk or of a file on it, and the remedy; None for another error."""
+    number, cures = _number(error), _DISK | _FILES
+    if number not in cures:
         return None
     names = [str(name) for name in (getattr(error, "filename", None), getattr(error, "filename2", None)) if name]
     where = f"{' → '.join(names)}: " if names else ""
-    return f"{where}{_DISK[number]}, then run the same command again ({os.strerror(number)})"
+    return f"{where}{cures[number]}, then run the same command again ({os.strerror(number)})"
+
+
+def _number(error: BaseException) -> int | None:
+    """Return an error's errno; libraries in Rust and C++ put it into their text ("os error 28", "errno 28")."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    found = re.search(r"(?:os error|errno:?) (\d+)", str(error), re.IGNORECASE)
+    return int(found[1]) if found else None
 
 
 @contextmanager
 def plugins_named() -> Iterator[None]:
     """Convert exceptions of a plugin's code, also `SystemExit`, to a `RunError` that names the file and line.
 
-    `InputError`, `RunError` and disk errors stay unchanged.
+    `InputError`, `RunError` and errors of the disk stay unchanged; a file that the plugin cannot open is its own fault.
     """
     try:
         yield
@@ -74,7 +79,7 @@ def plugins_named() -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         place = plugin_line(error)
-        if place is None or disk_trouble(error):
+        if place is None or _number(error) in _DISK:
             raise
         raise RunError(f"plugin {place}: {said(error)}") from error
 
