@@ -23,7 +23,7 @@ CONFIG, METRICS, SCORES = "config.yaml", "metrics.jsonl", "metrics.json"
 OBJECTIVE = "objective.json"
 """The metrics that the objective of a plugin declares, each with its better direction, the most important first."""
 ANALYSE = "analyse"
-_AGAIN = "get it again with dvc pull, or train the run"
+_AGAIN = "get it with dvc pull, or train the run"
 _DIGEST = re.compile(r"^digest: ([0-9a-f]{64})$", re.MULTILINE)
 CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}  # split → MLflow's context
 
@@ -96,7 +96,7 @@ def _scores(path: Path) -> Iterator[dict[str, Any]]:
 def _check_file(path: Path) -> None:
     if not path.is_file():  # a fifo would block
         what = "not a regular file" if path.exists() else "no such file"
-        raise InputError(f"{path}: {what}; get it with dvc pull, or train the run")
+        raise InputError(f"{path}: {what}; {_AGAIN}")
 
 
 def score_points(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from isoscope import paths
 from isoscope.config.project import Analysis, Study
-from isoscope.runs.prepared import content_md5, read_manifest
+from isoscope.runs.prepared import read_manifest
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import ANALYSE, CONFIG, SCORES, score_points, shown
 from isoscope.sealing import replacing, write_text
@@ -26,8 +26,7 @@ def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str],
     outputs = checked_runs(name, study, arms, registry.FILES, project)
     manifest = read_manifest(project, study.task)
     data = paths.processed(study.task)
-    runs = md5s_of((file for files in outputs.values() for file in files), project)
-    inputs = {data.as_posix(): content_md5(project.folder / data), **runs}
+    inputs = md5s_of((project.folder / data, *(file for files in outputs.values() for file in files)), project)
     named = inputs | {data.as_posix(): dvc_md5(project.folder / data)}
     params = {"analysis": analysis.model_dump(mode="json")}
     target = project.folder / paths.analysed(name)

@@ -11,7 +11,7 @@ from isoscope.config.comparing import Comparison
 from isoscope.config.project import Analysis, Study
 from isoscope.data.parquet import write_parquet
 from isoscope.outputs import read_output
-from isoscope.runs.prepared import content_md5, read_manifest
+from isoscope.runs.prepared import read_manifest
 from isoscope.runs.provenance import dvc_md5
 from isoscope.runs.restored import CONFIG
 from isoscope.sealing import replacing, write_text
@@ -40,16 +40,15 @@ def compare(
     inputs: dict[str, str] = {}
     for task in comparison.tasks:
         read_manifest(project, task)
-        inputs |= {paths.processed(task).as_posix(): content_md5(project.folder / paths.processed(task))}
+        inputs |= md5s_of([project.folder / paths.processed(task)], project)
     for study in comparison.compared:
         own = studies[study]
         files = checked_runs(study, own, arms[study], kind.files, project)
         manifest = read_manifest(project, own.task)
         items = int(manifest["splits"]["test"]["rows"])
-        runs[study] = StudyRuns(results(map(read_output, files), items), manifest)
-        data = paths.processed(own.task)
-        inputs |= {data.as_posix(): content_md5(project.folder / data)}
-        inputs |= md5s_of((file for of_run in files.values() for file in of_run), project)
+        runs[study] = StudyRuns(results(map(read_output, files), items, manifest), manifest)
+        data = project.folder / paths.processed(own.task)
+        inputs |= md5s_of((data, *(file for of_run in files.values() for file in of_run)), project)
     named = {path: dvc_md5(project.folder / path) if path.startswith("data/") else md5 for path, md5 in inputs.items()}
     params = {"analysis": analysis.model_dump(mode="json"), "comparison": comparison.model_dump(mode="json")}
     target, drawn = (project.folder / paths.analysed(name) / part for part in (paths.COMPARED, paths.RESULTS))

@@ -62,8 +62,9 @@ def input_md5(path: str, project: paths.Project) -> str:
 
 
 def md5s_of(files: Iterable[Path], project: paths.Project) -> dict[str, str]:
-    """DVC's md5 of each file or folder, by its path in the project."""
-    return {file.relative_to(project.folder).as_posix(): dvc_md5(file) for file in files}
+    """Return `input_md5` of each file or folder, by its path in the project."""
+    places = (file.relative_to(project.folder).as_posix() for file in files)
+    return {path: input_md5(path, project) for path in places}
 
 
 @contextmanager
