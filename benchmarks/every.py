@@ -1,4 +1,4 @@
-"""Run every benchmark whole, one after another: over an hour on two idle cores.
+"""Run every benchmark whole, one after another: about two hours on two idle cores.
 
 python benchmarks/every.py [NAME …] [--smoke]   prints the Markdown of each; exits with 1 if a benchmark fails or misses
 a bound by more than half. `penalty.py` needs a package index. With ISOSCOPE_HUB, real text and MiniLM are measured too.

@@ -124,8 +124,8 @@ def translations(of: Case, beams: int, options: argparse.Namespace) -> tuple[str
 
     def scored() -> None:
         found = objective.translated(ours, "test", rows)
-        translation_scores(found, sources, references)
-        bleu_shares(found, references)
+        translation_scores(found, sources, references, tokenize=objective.tokenize)
+        bleu_shares(found, references, tokenize=objective.tokenize)
 
     @torch.inference_mode()
     def generated() -> None:

@@ -146,7 +146,8 @@ def test_a_run_that_is_stopped_from_outside_goes_on_and_that_is_no_try(tmp_path:
         run = tree(process.pid)[2]
         os.kill(run, signal.SIGTERM)
         wait(process, lambda: run not in tree(process.pid))  # noqa: B023
-    assert ended(process).count("stopped by another process; resuming") == 3
+    # On a slow machine a signal may come when its run has just ended.
+    assert 1 <= ended(process).count("stopped by another process; resuming") <= 3
     check(tmp_path, 3)
 
 
