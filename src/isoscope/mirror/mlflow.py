@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+from sqlalchemy import create_engine
 
 from isoscope.errors import InputError
 from isoscope.mirror.browsing import EXPERIMENT, VIEW_TAG, columns, view
@@ -246,6 +247,8 @@ def connect(uri: str | None, root: Path) -> Server:
         with trouble(), lock(root, "schema") if _direct(uri) else nullcontext():
             if uri.startswith("sqlite:////") and not (database := Path(uri.removeprefix("sqlite:///"))).exists():
                 _make_whole(database)
+            if _direct(uri) and not uri.startswith("sqlite:"):
+                _reach(uri)
             return Server(uri, root)
     except UnreachableError as error:
         if SCHEMA not in str(error):
@@ -263,6 +266,15 @@ def _make_whole(database: Path) -> None:
         left.unlink()
     MlflowClient(f"sqlite:///{fresh}")._tracking_client.store.engine.dispose()
     fresh.replace(database)
+
+
+def _reach(uri: str) -> None:
+    """Connect to a database once: MLflow would try ten times, in 200 seconds, before it says what is wrong."""
+    engine = create_engine(uri)
+    try:
+        engine.connect().close()
+    finally:
+        engine.dispose()
 
 
 def _direct(uri: str) -> bool:
