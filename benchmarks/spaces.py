@@ -90,7 +90,7 @@ def of_one_layer(size: Size) -> tuple[str, ...]:
         first @ second / (np.linalg.norm(first) * np.linalg.norm(second))
     loop = (time.perf_counter() - began) / looped * len(states) * (len(states) - 1) / 2
     what = f"contextuality, {len(states):,} words × {size.width}"
-    bound(f"{what}: a loop over all pairs, to ours", loop / seconds, 500, least=True)
+    bound(f"{what}: a loop over all pairs, to ours", loop / seconds, 690, least=True)
     bound(f"{what}: memory", memory, 2, "GB")
     return (
         what,
