@@ -277,7 +277,8 @@ def repro(
 
     as_stage()
     project, configuration = configure(overrides)
-    _, configuration = configure(located(overrides, configuration))
+    if overrides:
+        _, configuration = configure(located(overrides, configuration))
     configuration.check()
     heal(project)
     sys.exit(run(project, configuration, context.args))
