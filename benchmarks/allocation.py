@@ -21,10 +21,10 @@ import pandas as pd
 import torch
 from timing import bound, conclude, table
 
-from isoscope.config.load import Configuration
-from isoscope.config.training import Allocation as Settings
-from isoscope.config.training import Training
-from isoscope.config.tree import read_yaml
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.training import Allocation as Settings
+from isoscope.platform.config.training import Training
+from isoscope.platform.config.tree import read_yaml
 from isoscope.training.allocation import interval_ends
 from isoscope.training.observers.lca import observer
 from training import Setting, classification, looped, settings

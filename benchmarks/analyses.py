@@ -17,13 +17,16 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 from timing import bound, conclude, table
 
-from isoscope.config.extraction import Measures
-from isoscope.config.tree import read_yaml
+from isoscope.base.workers import workers
 from isoscope.data import embedded, tokens, treebank
 from isoscope.data.probe import probe_set
-from isoscope.inside import hidden_states as passes
-from isoscope.inside.measures import BUILT_IN, places
-from isoscope.inside.trajectory import (
+from isoscope.models.build import from_scratch
+from isoscope.platform.config.extraction import Measures
+from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.stages.measure import MeasureInputs, cell, part, parts_of
+from isoscope.states import hidden_states as passes
+from isoscope.states.measures import BUILT_IN, places
+from isoscope.states.trajectory import (
     RANDOM,
     Snapshot,
     Trajectory,
@@ -32,10 +35,7 @@ from isoscope.inside.trajectory import (
     write_snapshots,
     write_treebank,
 )
-from isoscope.inside.word_states import word_states
-from isoscope.models.build import from_scratch
-from isoscope.stages.measure import MeasureInputs, cell, part, parts_of
-from isoscope.workers import workers
+from isoscope.states.word_states import word_states
 
 WORDS = 1000
 ROOT = Path(__file__).parents[1]

@@ -18,12 +18,12 @@ import torch
 from timing import bound, conclude
 from transformers import BertConfig, BertModel
 
+from isoscope.base.errors import InputError
 from isoscope.data import embedded, tokens
 from isoscope.data.hub import resolve_checkpoint
 from isoscope.data.probe import ProbeSet, probe_set
-from isoscope.errors import InputError
-from isoscope.inside import hidden_states as passes
 from isoscope.models.encoder import load_encoder
+from isoscope.states import hidden_states as passes
 
 PADDED = 128
 SIZES = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}

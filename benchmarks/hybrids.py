@@ -29,7 +29,6 @@ from timing import bound, conclude, interleave, table
 from torch.nn.functional import mse_loss
 from transformers import BertConfig, BertModel
 
-from isoscope.config.load import Configuration
 from isoscope.data import tokens
 from isoscope.geometry.alignment import identity
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
@@ -37,6 +36,7 @@ from isoscope.models.hybrid import TARGET, hybrid
 from isoscope.models.loading import quiet
 from isoscope.objectives import alignment
 from isoscope.objectives.language import padded
+from isoscope.platform.config.load import Configuration
 from training import fitted
 
 ROOT = Path(__file__).parents[1]

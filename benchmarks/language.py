@@ -29,14 +29,14 @@ from transformers import (
     EncoderDecoderModel,
 )
 
-from isoscope import code
-from isoscope.config.load import Configuration, ResolvedCell
-from isoscope.config.training import Training
+from isoscope.base import code_closure
+from isoscope.base.paths import Project
 from isoscope.objectives import Task
 from isoscope.objectives.language import LanguageModel
-from isoscope.paths import Project
-from isoscope.runs.prepared import read_manifest
-from isoscope.stages.prepare import prepare
+from isoscope.platform.config.load import Configuration, ResolvedCell
+from isoscope.platform.config.training import Training
+from isoscope.platform.runs.prepared import read_manifest
+from isoscope.platform.stages.prepare import prepare
 from training import fitted, trainer_seconds
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +93,7 @@ def case(setting: Setting, cell: ResolvedCell, updates: int) -> Case:
     options = given.objective.model_dump(exclude={"kind"})
     if "tokenize" in options:
         options["tokenize"] = "13a"  # the words of BLEU, which a run takes from the language of its task
-    objective = code.load(code.OBJECTIVES, given.objective.kind).objective(task=task, **options)
+    objective = code_closure.load(code_closure.OBJECTIVES, given.objective.kind).objective(task=task, **options)
     budget = {"kind": "updates", "number": updates}
     snapshots = {"steps": "none", "epochs": False}
     changes = {"batch_size": setting.batch, "epochs": 1, "keep": "last", "checkpoint_every": 10**9, "allocation": None}

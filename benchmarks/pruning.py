@@ -18,14 +18,14 @@ import optuna
 import pandas as pd
 from timing import table
 
-from isoscope import paths
-from isoscope.config.load import Configuration
-from isoscope.config.searching import Search
-from isoscope.executor.child import DONE, Child
-from isoscope.search.samplers import pruner, sampler
-from isoscope.search.space import suggest
-from isoscope.stages.search_runs import plan
-from isoscope.statistics.differences import differences
+from isoscope.base import paths
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.searching import Search
+from isoscope.platform.executor.child import DONE, Child
+from isoscope.platform.search.samplers import pruner, sampler
+from isoscope.platform.search.space import suggest
+from isoscope.platform.stages.search_runs import plan
+from isoscope.platform.statistics.differences import differences
 
 ROOT = Path(__file__).parents[1]
 

@@ -16,18 +16,18 @@ from typing import Any
 import optuna
 from timing import bound, conclude, table
 
-from isoscope.config.searching import Search
-from isoscope.executor.execute import Requests, work
-from isoscope.executor.live_table import Screen
-from isoscope.paths import Project
-from isoscope.runs.provenance import Git
-from isoscope.search.outcomes import PROVENANCE
-from isoscope.search.samplers import sampler
-from isoscope.search.space import suggest
-from isoscope.search.status import Interrupts, status
-from isoscope.search.storage import Place, place
-from isoscope.search.study import create, note_trial, opened
-from isoscope.search.worker import Worker
+from isoscope.base.paths import Project
+from isoscope.platform.config.searching import Search
+from isoscope.platform.executor.execute import Requests, work
+from isoscope.platform.executor.live_table import Screen
+from isoscope.platform.runs.provenance import Git
+from isoscope.platform.search.outcomes import PROVENANCE
+from isoscope.platform.search.samplers import sampler
+from isoscope.platform.search.space import suggest
+from isoscope.platform.search.status import Interrupts, status
+from isoscope.platform.search.storage import Place, place
+from isoscope.platform.search.study import create, note_trial, opened
+from isoscope.platform.search.worker import Worker
 
 SPACE = {
     "fusion": {"choices": ["additive", "conv2d", "fft"]},

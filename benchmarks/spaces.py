@@ -20,14 +20,14 @@ from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 from timing import bound, conclude, table
 
+from isoscope.base.atomic_files import write_text
 from isoscope.data.parquet import write_parquet
 from isoscope.data.word_table import KEY, WordTable, word_table
 from isoscope.geometry.moments import Floats
-from isoscope.inside.compared_items import compared_items
-from isoscope.inside.contextuality_tables import Words, contextuality
-from isoscope.inside.similarity_tables import Sampling, similarity_table
-from isoscope.inside.word_space import ARRAY, FACTS, KEYS, STATES, Space
-from isoscope.sealing import write_text
+from isoscope.states.compared_items import compared_items
+from isoscope.states.contextuality_tables import Words, contextuality
+from isoscope.states.similarity_tables import Sampling, similarity_table
+from isoscope.states.word_space import ARRAY, FACTS, KEYS, STATES, Space
 
 LAYERS = 13
 

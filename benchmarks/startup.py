@@ -56,9 +56,14 @@ def commands(rounds: int, *, smoke: bool) -> str:
 
 def imports(rounds: int, *, smoke: bool) -> str:
     """Time the imports of each stage and of transformers' Trainer, without garbage collection, as the CLI does."""
-    stages = ["prepare"] if smoke else sorted(one.stem for one in (ROOT / "src/isoscope/stages").glob("[!_]*.py"))
+    stages = (
+        ["prepare"] if smoke else sorted(one.stem for one in (ROOT / "src/isoscope/platform/stages").glob("[!_]*.py"))
+    )
     modules = {"(nothing)": "pass"}
-    modules |= {f"isoscope.stages.{stage}": f"gc.disable(); import isoscope.stages.{stage}" for stage in stages}
+    modules |= {
+        f"isoscope.platform.stages.{stage}": f"gc.disable(); import isoscope.platform.stages.{stage}"
+        for stage in stages
+    }
     if not smoke:
         modules |= {"torch": "import torch", "transformers.Trainer": "from transformers import Trainer"}
     code = "import gc, os; {}; os._exit(0)"  # skip the interpreter's clean-up

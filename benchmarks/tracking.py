@@ -97,7 +97,7 @@ def train(project: Path, seed: int, epochs: int, uri: str | None, *overrides: st
 def per_metric(count: int) -> float:
     """Return the seconds of one logged metric, median of five times `count`."""
     sys.path.insert(0, str(ROOT / "src"))
-    from isoscope.runs.record import Record
+    from isoscope.platform.runs.record import Record
 
     times = []
     for turn in range(5):

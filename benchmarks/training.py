@@ -33,16 +33,16 @@ from transformers import (
     TrainingArguments,
 )
 
-from isoscope.config.load import Configuration
-from isoscope.config.training import Training
+from isoscope.base.paths import Project
 from isoscope.data import tokens
 from isoscope.data.batches import collate, epoch_batches
 from isoscope.data.tokens import Encoded
 from isoscope.models import build
 from isoscope.objectives import Objective, Task
 from isoscope.objectives.classification import Classification
-from isoscope.paths import Project
-from isoscope.stages.prepare import prepare
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.training import Training
+from isoscope.platform.stages.prepare import prepare
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
 from isoscope.training.observers import Observer

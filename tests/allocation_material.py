@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isoscope.outputs import Output, Trained
+from isoscope.platform.outputs import Output, Trained
 from isoscope.studies.dynamics.allocated_runs import AllocatedRun
 
 ARM, FOLDS = "masked-additive", 4

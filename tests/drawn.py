@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 
-from isoscope.figures.style import to_svg
+from isoscope.platform.figures.style import to_svg
 
 SLACK = 1.5
 """Pixels: the edge of a letter."""

@@ -16,7 +16,7 @@ import pytest
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SQLite file with MLflow's schema, made once: migrating takes seconds."""
-    from isoscope.mirror.mlflow import connect
+    from isoscope.platform.mirror.mlflow import connect
 
     root = tmp_path_factory.mktemp("schema")
     connect(None, root).client._tracking_client.store.engine.dispose()

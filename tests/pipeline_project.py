@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import psutil
 
 import warm
-from isoscope.config.tree import read_yaml
-from isoscope.runs.follower import FOLLOWED
-from isoscope.runs.lines import RunRecord
-from isoscope.runs.record import read
+from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.runs.follower import FOLLOWED
+from isoscope.platform.runs.lines import RunRecord
+from isoscope.platform.runs.record import read
 
 ROOT = Path(__file__).parents[1]
 BINARIES = Path(sys.executable).parent
@@ -240,7 +240,7 @@ class Project:
 
     def tracked(self) -> dict[str, Tracked]:
         """Every run in the project's MLflow database, by its digest."""
-        from isoscope.mirror.mlflow import connect
+        from isoscope.platform.mirror.mlflow import connect
 
         client = connect(None, self.folder).client
         found = {}

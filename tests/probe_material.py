@@ -12,8 +12,8 @@ from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
 
 from isoscope.data import tokens
 from isoscope.data.probe import ProbeSet, probe_set
-from isoscope.inside import hidden_states as passes
-from isoscope.inside.trajectory import RANDOM, Snapshot, Trajectory, write_arrays, write_probe, write_snapshots
+from isoscope.states import hidden_states as passes
+from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, write_arrays, write_probe, write_snapshots
 
 FIRST = ("the film", "a slow plot", "this very fine scene", "no dull story")
 SECOND = ("was good", "was not good at all", "bored everybody", "moved me")

@@ -10,12 +10,12 @@ import pyarrow as pa
 from finished_runs import write_run
 from isoscope.data import manifest
 from isoscope.data.corpus import Corpus
-from isoscope.figures.style import to_svg
-from isoscope.report import build, read_records
-from isoscope.report.page import Page
-from isoscope.runs.lines import RunRecord
-from isoscope.runs.provenance import Git
-from isoscope.runs.record import Record
+from isoscope.platform.figures.style import to_svg
+from isoscope.platform.report import build, read_records
+from isoscope.platform.report.page import Page
+from isoscope.platform.runs.lines import RunRecord
+from isoscope.platform.runs.provenance import Git
+from isoscope.platform.runs.record import Record
 from isoscope.studies import scored
 from isoscope.studies.results import baselines_on_test
 from isoscope.studies.tables import Tables, tables

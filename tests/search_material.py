@@ -14,11 +14,11 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
+from isoscope.base.atomic_files import seal
 from isoscope.data.parquet import write_parquet
-from isoscope.sealing import seal
-from isoscope.search.outcomes import PROVENANCE, front, importances, knee, saved_by_pruning
-from isoscope.search.search_figures import pictures
-from isoscope.search.trials_table import reported, trials_table
+from isoscope.platform.search.outcomes import PROVENANCE, front, importances, knee, saved_by_pruning
+from isoscope.platform.search.search_figures import pictures
+from isoscope.platform.search.trials_table import reported, trials_table
 
 NAMES = ("validation/accuracy", "validation/a_1", "end/seconds")
 DIRECTIONS = ("maximize", "minimize", "minimize")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import optuna
 
-from isoscope.runs.record import read
+from isoscope.platform.runs.record import read
 
 WORK = Path(__file__).with_name("search_work.py")
 STATES = optuna.trial.TrialState

@@ -13,18 +13,18 @@ from typing import Any
 
 import optuna
 
-from isoscope.config.searching import Search
-from isoscope.errors import InputError
-from isoscope.executor.cluster import Cluster, check, connected
-from isoscope.executor.execute import Requests, work
-from isoscope.executor.live_table import Screen
-from isoscope.paths import Project
-from isoscope.runs.provenance import Git
-from isoscope.search.status import Interrupts
-from isoscope.search.storage import Place, check_shared, place
-from isoscope.search.study import create, note_trial, opened
-from isoscope.search.worker import Worker
-from isoscope.stages.mirror import following
+from isoscope.base.errors import InputError
+from isoscope.base.paths import Project
+from isoscope.platform.config.searching import Search
+from isoscope.platform.executor.cluster import Cluster, check, connected
+from isoscope.platform.executor.execute import Requests, work
+from isoscope.platform.executor.live_table import Screen
+from isoscope.platform.runs.provenance import Git
+from isoscope.platform.search.status import Interrupts
+from isoscope.platform.search.storage import Place, check_shared, place
+from isoscope.platform.search.study import create, note_trial, opened
+from isoscope.platform.search.worker import Worker
+from isoscope.platform.stages.mirror import following
 
 HEAVY = 10
 """Weight from which runs break, where they are to."""

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from isoscope import paths
-from isoscope.config.load import Configuration
-from isoscope.config.tree import read_yaml
-from isoscope.paths import Project
-from isoscope.runs.follower import FOLLOWED
-from isoscope.stages.prepare import prepare
-from isoscope.stages.study_cells import Setup, train_starts, training_job
-from isoscope.stages.train import train
-from isoscope.stages.training_job import Job
+from isoscope.base import paths
+from isoscope.base.paths import Project
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.runs.follower import FOLLOWED
+from isoscope.platform.stages.prepare import prepare
+from isoscope.platform.stages.study_cells import Setup, train_starts, training_job
+from isoscope.platform.stages.train import train
+from isoscope.platform.stages.training_job import Job
 
 ROOT = Path(__file__).parents[1]
 OVERLAY = "variants/task/reordered.yaml:data"

@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 import pandas as pd
 
-from isoscope.figures.style import to_svg
+from isoscope.platform.figures.style import to_svg
 from isoscope.studies.view import Tables, View, pictures
 
 Struck = tuple[str, Tables]

@@ -10,9 +10,9 @@ import pytest
 import typer
 
 from isoscope import plugins
-from isoscope.cli import app
-from isoscope.cli.options import PLUGIN_HELP, check_free
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
+from isoscope.platform.cli import app
+from isoscope.platform.cli.options import PLUGIN_HELP, check_free
 
 ROOT = Path(__file__).parents[1]
 
@@ -50,7 +50,7 @@ def test_help_imports_no_library_but_the_parser() -> None:
         "torch",
     }
     code = f"""import sys; sys.argv = ["isoscope", "--help"]
-from isoscope.cli import main
+from isoscope.platform.cli import main
 try: main()
 finally: print(*sorted({libraries!r} & sys.modules.keys()), file=sys.stderr)"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

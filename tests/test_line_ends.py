@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.config.tree import read_yaml
-from isoscope.runs.provenance import dvc_md5
-from isoscope.sealing import sha256
+from isoscope.base.atomic_files import sha256
+from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.runs.provenance import dvc_md5
 
 ROOT = Path(__file__).parents[1]
 # What a user writes and a stage depends on (texts, plugins, variants); our own sources are all of one style.

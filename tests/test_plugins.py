@@ -10,15 +10,15 @@ from torch import nn
 from transformers import BertConfig, BertModel
 
 from isoscope import plugins
-from isoscope.config.load import Configuration
-from isoscope.config.penalty import Points
-from isoscope.errors import InputError, RunError, plugins_named
-from isoscope.executor.child import FAILED, Child
-from isoscope.inside.measures import measure
+from isoscope.base.errors import InputError, RunError, plugins_named
+from isoscope.base.workers import workers
 from isoscope.models import build
-from isoscope.stages.prepare import _from_plugin
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.penalty import Points
+from isoscope.platform.executor.child import FAILED, Child
+from isoscope.platform.stages.prepare import _from_plugin
+from isoscope.states.measures import measure
 from isoscope.training.penalised import WeightedPenalty, penalised
-from isoscope.workers import workers
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "docs/examples"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from dvc.utils.hydra import apply_overrides
 
-from isoscope.config.tree import read_yaml
-from isoscope.stages.repro import _handed_on, _quoted
+from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.stages.repro import _handed_on, _quoted
 
 # As DVC and its stage: the one ignores SIGINT and waits, the other ends by it.
 # Short sleeps: a signal that comes just before a sleep begins does not wake it.

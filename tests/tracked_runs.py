@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from isoscope.runs.provenance import Git
-from isoscope.runs.record import Record, read
+from isoscope.platform.runs.provenance import Git
+from isoscope.platform.runs.record import Record, read
 
 DIGEST = "5e" * 32
 ENVIRONMENT = {"python": "3.11.7", "torch": "2.13.0", "device": "cpu", "threads": 1, "precision": "fp32"}
@@ -116,8 +116,8 @@ def shown(server: Any, experiment: str, digest: str = DIGEST) -> list[dict[str, 
 
 def replayed(record: Path, folder: Path, empty_database: Path) -> list[dict[str, Any]]:
     """Return what MLflow shows of a record that is sent at once to a fresh database on a healthy disk."""
-    from isoscope.mirror.mlflow import connect
-    from isoscope.mirror.replay import mirror
+    from isoscope.platform.mirror.mlflow import connect
+    from isoscope.platform.mirror.replay import mirror
 
     folder.mkdir()
     shutil.copyfile(empty_database, folder / "mlflow.db")
@@ -144,7 +144,7 @@ class Following:
         self.seconds = 0.0
 
         def work() -> None:
-            from isoscope.mirror.follow import follow
+            from isoscope.platform.mirror.follow import follow
 
             self.unsent = follow(
                 root / ".isoscope" / "records", root, uri, until=self.stop.is_set, interval=0.1, **options

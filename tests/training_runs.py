@@ -10,12 +10,12 @@ import torch
 from accelerate import Accelerator
 from pydantic import TypeAdapter
 
-from isoscope.config.load import cell_type
-from isoscope.config.training import Training
 from isoscope.data import tokens
 from isoscope.data.corpus import text_columns
 from isoscope.objectives import Task, classification
-from isoscope.stages.train import observers_of
+from isoscope.platform.config.load import cell_type
+from isoscope.platform.config.training import Training
+from isoscope.platform.stages.train import observers_of
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
 from isoscope.training.penalised import penalised

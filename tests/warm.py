@@ -30,7 +30,7 @@ FOLDER = "ISOSCOPE_TEST_FOLDER"
 COMMANDS = {
     "accelerate": "accelerate.commands.accelerate_cli",
     "dvc": "dvc.cli",
-    "isoscope": "isoscope.cli",
+    "isoscope": "isoscope.platform.cli",
 }
 # What the libraries themselves import late, on first use.
 LATE = (

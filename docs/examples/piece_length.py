@@ -13,11 +13,11 @@ from pydantic import PositiveInt
 from torch import Tensor
 
 from isoscope.data import tokens
-from isoscope.figures.style import style
 from isoscope.models import build
 from isoscope.models.bert import FusionBertForTokenClassification
 from isoscope.objectives import Direction, Forward, Scored, Task, points_at
 from isoscope.objectives.classification import Classification, read
+from isoscope.platform.figures.style import style
 from isoscope.plugins import objective, observer, view
 from isoscope.studies.view import View
 from isoscope.training.observers import Context, Observer

@@ -10,8 +10,8 @@ from typer import Context
 from typer.cli import get_docs_for_click
 from typer.main import get_command
 
-from isoscope.cli import app
-from isoscope.config.kinds import json_schema
+from isoscope.platform.cli import app
+from isoscope.platform.config.kinds import json_schema
 from isoscope.titles import TITLES
 
 Node = dict[str, Any]
@@ -28,9 +28,9 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "isoscope.training.observers.trainer_callback": ("ObserverCallback",),
     "isoscope.plugins": ("fusion", "penalty", "objective", "observer", "measure", "view", "dataset", "load"),
     "isoscope.studies.view": ("View",),
-    "isoscope.statistics.paired": ("judge", "Verdict", "paired_t", "holm", "two_way_interval"),
-    "isoscope.statistics.hurting": ("hurting", "Hurting"),
-    "isoscope.errors": ("InputError", "RunError"),
+    "isoscope.platform.statistics.paired": ("judge", "Verdict", "paired_t", "holm", "two_way_interval"),
+    "isoscope.platform.statistics.hurting": ("hurting", "Hurting"),
+    "isoscope.base.errors": ("InputError", "RunError"),
 }
 """Module → its public names, or () for its `__all__`."""
 SHOWN = {"isoscope.notebook": "isoscope"}

@@ -19,11 +19,11 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope import paths
-from isoscope.errors import InputError
-from isoscope.outputs import CONFIG, Output, Trained, read_output, read_predictions
-from isoscope.runs.record import read
-from isoscope.runs.restored import read_metrics
+from isoscope.base import paths
+from isoscope.base.errors import InputError
+from isoscope.platform.outputs import CONFIG, Output, Trained, read_output, read_predictions
+from isoscope.platform.runs.record import read
+from isoscope.platform.runs.restored import read_metrics
 
 COLUMNS = ("digest", "commit", "arm", "seed", "metric", "epoch", "step", "value")
 

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from isoscope.statistics.lagged_correlation import lagged_correlation
-from isoscope.statistics.paired import in_family, paired_t
-from isoscope.statistics.rank_agreement import rank_correlation
+from isoscope.platform.statistics.lagged_correlation import lagged_correlation
+from isoscope.platform.statistics.paired import in_family, paired_t
+from isoscope.platform.statistics.rank_agreement import rank_correlation
 
 MEASURES = ("a_1", "effective_rank", "avg_sim")
 ALLOCATED = "allocated"
@@ -37,7 +37,7 @@ def geometry_lags(table: pd.DataFrame) -> pd.DataFrame:
     """Return how changes of a layer's geometry go with its help (−allocation) between snapshots, per run and layer.
 
     `course`: `own`, or `relative` to the mean of the stack's other layers, without what all layers have in common. A
-    positive lag: the geometry changes later, in snapshots. p: `isoscope.statistics.lagged_correlation`.
+    positive lag: the geometry changes later, in snapshots. p: `isoscope.platform.statistics.lagged_correlation`.
     """
     rows = []
     for (arm, seed, stack), own in table[table["layer"] > 0].groupby(["arm", "seed", "stack"], sort=False):

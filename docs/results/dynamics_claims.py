@@ -9,7 +9,7 @@ from dynamics_stored import ATTENTION, CONFIDENCE, FEED_FORWARD, SHOWN, Lines, c
 from failed import beside
 from numpy.typing import NDArray
 
-from isoscope.statistics.paired import Interval, in_family, judge, paired_t, two_way_interval
+from isoscope.platform.statistics.paired import Interval, in_family, judge, paired_t, two_way_interval
 
 POWER, MARGIN, RELATIVE_MARGIN = 0.8, 0.01, 0.1
 """Margins of differences of shares or cosines, and of differences over the mean of both sides."""

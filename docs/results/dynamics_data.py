@@ -20,7 +20,7 @@ from typing import NamedTuple
 import pandas as pd
 from dynamics_runs import OBJECTIVES, Job, finished, manifest_of, store, trained
 
-from isoscope.outputs import Output
+from isoscope.platform.outputs import Output
 from isoscope.studies.arms import results
 from isoscope.studies.dynamics.allocated_runs import allocated_runs
 from isoscope.studies.dynamics.learning import learned, words

@@ -7,8 +7,8 @@ import pandas as pd
 from dynamics_claims import bounds
 from dynamics_stored import CONFIDENCE, Lines, called, head, metrics, number, order, stored
 
-from isoscope.statistics.cell_permutation import Permuted, first_over_second, judge_cells
-from isoscope.statistics.paired import Interval, holm
+from isoscope.platform.statistics.cell_permutation import Permuted, first_over_second, judge_cells
+from isoscope.platform.statistics.paired import Interval, holm
 from isoscope.studies.dynamics.objective_or_data import DISTANCES, ONE_STACK, Decided, objective_or_data
 from isoscope.studies.dynamics.profiles import PART, RUN
 

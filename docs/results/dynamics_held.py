@@ -32,11 +32,11 @@ import pandas as pd
 from collect import commit_of, told
 from dynamics_agreement import held_differences
 
-from isoscope.config.load import Configuration
-from isoscope.config.tree import NOT_IN_DIGEST, flatten
-from isoscope.errors import InputError
-from isoscope.outputs import Output, read_output
-from isoscope.runs.restored import read_metrics
+from isoscope.base.errors import InputError
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.tree import NOT_IN_DIGEST, flatten
+from isoscope.platform.outputs import Output, read_output
+from isoscope.platform.runs.restored import read_metrics
 from isoscope.studies.dynamics.allocated_runs import read_run
 from isoscope.studies.dynamics.held_groups import Early, HeldSet, early, held_sets
 

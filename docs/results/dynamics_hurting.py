@@ -9,7 +9,7 @@ from dynamics_claims import ARMS, verdict_cells
 from dynamics_stored import COMPONENTS, CONFIDENCE, Lines, called, head, number, order, stored
 from dynamics_time import halves
 
-from isoscope.statistics.rank_agreement import agreement
+from isoscope.platform.statistics.rank_agreement import agreement
 from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED, WARMUP
 from isoscope.studies.dynamics.published_ranks import corrected
 from isoscope.studies.dynamics.published_ranks import judged as ranks_judged

@@ -27,12 +27,12 @@ from dynamics_agreement import ALLOCATED, damage_ranks, geometry_lags, geometry_
 from safetensors.torch import load_model
 from torch import Tensor
 
+from isoscope.base.errors import InputError
 from isoscope.data.batches import drawn_rows
-from isoscope.errors import InputError
 from isoscope.geometry import anisotropy, avg_sim, effective_rank
 from isoscope.geometry.moments import spectrum
-from isoscope.outputs import Output
-from isoscope.runs.restored import read_metrics
+from isoscope.platform.outputs import Output
+from isoscope.platform.runs.restored import read_metrics
 from isoscope.studies.dynamics.allocated_runs import OUTSIDE, AllocatedRun, read_run
 from isoscope.studies.dynamics.held_groups import CHOSEN_ON, by_block
 from isoscope.training.ablation import damages

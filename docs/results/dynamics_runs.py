@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 from collect import COLUMNS, commit_of, output_of, rows
 
-from isoscope import paths
-from isoscope.outputs import Output
+from isoscope.base import paths
+from isoscope.platform.outputs import Output
 from isoscope.studies.arms import Arms, results
 from isoscope.studies.dynamics import tables
 from isoscope.studies.dynamics.allocated_runs import BLOCK, allocated_runs, fold_names

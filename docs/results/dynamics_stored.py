@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from isoscope.statistics.paired import paired_t
+from isoscope.platform.statistics.paired import paired_t
 
 STORED = Path(__file__).parent / "dynamics"
 CONFIDENCE = 0.95

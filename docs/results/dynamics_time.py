@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from dynamics_stored import COMPONENTS, CONFIDENCE, Lines, called, head, number, order, stored
 
-from isoscope.statistics.paired import paired_t
+from isoscope.platform.statistics.paired import paired_t
 
 STACKS = {"enc": "*layers of the encoder*", "cross": "*cross-attention*", "dec": "*layers of the decoder*"}
 BEYOND = 0.2

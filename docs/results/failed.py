@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from isoscope.statistics.failed_seed import robust
+from isoscope.platform.statistics.failed_seed import robust
 
 CONFIDENCE = 0.95
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from isoscope.statistics.paired import minimum_detectable_effect, paired_t
+from isoscope.platform.statistics.paired import minimum_detectable_effect, paired_t
 
 FOLDER = Path("reports/parts/fusion/inside")
 TABLES = {path.stem: pd.read_parquet(path) for path in FOLDER.glob("*.parquet")}

@@ -22,15 +22,15 @@ import numpy as np
 import pandas as pd
 from collect import commit_of, told
 
-from isoscope import paths
-from isoscope.config.load import Configuration
+from isoscope.base import paths
+from isoscope.base.errors import InputError
 from isoscope.data.corpus import PAIR
 from isoscope.data.sentence_pairs import read_pairs
-from isoscope.errors import InputError
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
-from isoscope.outputs import CONFIG, TRANSLATIONS, Output, read_output
-from isoscope.runs.restored import read_metrics
-from isoscope.stages.translate import translate
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.outputs import CONFIG, TRANSLATIONS, Output, read_output
+from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.stages.translate import translate
 from isoscope.studies.hybrids.hybrid_tables import FILES
 
 STUDIES = (

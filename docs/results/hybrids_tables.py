@@ -8,8 +8,8 @@ import pandas as pd
 from dynamics_claims import bounds, verdict_cells
 from dynamics_stored import CONFIDENCE, Lines, head, interval, number
 
-from isoscope.statistics.paired import two_way_interval
-from isoscope.statistics.rank_agreement import rank_correlation
+from isoscope.platform.statistics.paired import two_way_interval
+from isoscope.platform.statistics.rank_agreement import rank_correlation
 from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED, called, predictors
 
 STORED = Path(__file__).parent / "hybrids"

@@ -13,7 +13,7 @@ from checkpoints import chosen
 
 from isoscope.models.encoder import load_classifier
 from isoscope.objectives import Place
-from isoscope.statistics.paired import paired_t
+from isoscope.platform.statistics.paired import paired_t
 from isoscope.training.anisotropy import posthoc_figures
 
 FIGURES = ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from isoscope.statistics.families import by_chance, families
-from isoscope.statistics.paired import paired_t
+from isoscope.platform.statistics.families import by_chance, families
+from isoscope.platform.statistics.paired import paired_t
 from isoscope.studies.curves import compared, curves
 
 CHART = Path("reports/parts/isotropy/chart")

@@ -4,7 +4,7 @@ With `--check` it only prints the differences, and exits with 1 if there are any
 
 A table is between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function in TABLES. Its numbers come from the
 per-run data next to the page (`<page>/*.csv`, `*.parquet`, written by collect.py), its verdicts from
-`isoscope.statistics.paired.judge`. The table `<page>/chance` counts the families of tests of all tables of the page.
+`isoscope.platform.statistics.paired.judge`. The table `<page>/chance` counts the families of tests of all tables of the page.
 """
 
 import argparse
@@ -23,10 +23,10 @@ import pandas as pd
 import spaces_tables
 from failed import beside
 
-from isoscope.config.load import Configuration
-from isoscope.statistics.factorial import Effect, Levels, effects
-from isoscope.statistics.families import by_chance, families
-from isoscope.statistics.paired import (
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.statistics.factorial import Effect, Levels, effects
+from isoscope.platform.statistics.families import by_chance, families
+from isoscope.platform.statistics.paired import (
     Interval,
     Paired,
     Verdict,

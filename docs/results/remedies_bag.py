@@ -20,11 +20,11 @@ import pandas as pd
 import torch
 from scipy.stats import spearmanr
 
-from isoscope.config.load import Configuration
 from isoscope.data import hub
 from isoscope.data.checkpoints import fetch_checkpoint
 from isoscope.data.tokens import load
 from isoscope.models.build import from_scratch
+from isoscope.platform.config.load import Configuration
 
 SEEDS = range(500, 505)
 STORED = Path(__file__).parent / "remedies/bag.csv"

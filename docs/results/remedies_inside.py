@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from isoscope.outputs import read_output
+from isoscope.platform.outputs import read_output
 
 GEOMETRY = ("a_1_centred", "effective_rank", "avg_sim")
 ATTENTION = ("entropy", "distance", "itself")

@@ -27,7 +27,7 @@ from torch import Tensor
 from isoscope.geometry import decodability
 from isoscope.models.encoder import load_classifier
 from isoscope.objectives import classification
-from isoscope.outputs import read_output
+from isoscope.platform.outputs import read_output
 from isoscope.training.evaluation import to_device
 
 SENTENCES = 150

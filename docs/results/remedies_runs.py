@@ -16,8 +16,8 @@ from pathlib import Path
 import pandas as pd
 from collect import COLUMNS, collect, commit_of, output_of, rows
 
-from isoscope.config.load import Configuration
-from isoscope.outputs import Output
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.outputs import Output
 
 RATE_COLUMNS = [name for name in COLUMNS if name != "step"]
 RATES = ("1e-4", "3e-4", "1e-3")

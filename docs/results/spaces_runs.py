@@ -26,20 +26,20 @@ import pandas as pd
 from collect import told
 from threadpoolctl import threadpool_limits
 
+from isoscope.base.errors import InputError
+from isoscope.base.workers import Over, with_bar, workers
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import read_tagged_texts
 from isoscope.data.word_table import WordTable, word_table
-from isoscope.errors import InputError
-from isoscope.inside.compared_items import ComparedItems, compared_items
-from isoscope.inside.similarity_tables import Sampling, equal_layers
-from isoscope.inside.word_space import Space, joined
 from isoscope.models.encoder import load_encoder
+from isoscope.states.compared_items import ComparedItems, compared_items
+from isoscope.states.similarity_tables import Sampling, equal_layers
+from isoscope.states.word_space import Space, joined
 from isoscope.studies.spaces import self_sim_by_class
 from isoscope.studies.spaces.of_studies import of_runs
 from isoscope.studies.spaces.states_over_training import Cell, over_training, written
 from isoscope.studies.spaces.told_apart import couples
-from isoscope.workers import Over, with_bar, workers
 
 HERE = Path(__file__).parent
 TABLE_ARMS = {"MLM": "readers/masked", "MT": "translators/translation"}

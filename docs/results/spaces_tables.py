@@ -10,8 +10,8 @@ from dynamics_claims import POWER, bounds, verdict_cells
 from dynamics_stored import CONFIDENCE, Lines, head, interval, number
 from numpy.typing import NDArray
 
-from isoscope.statistics.paired import two_way_interval
-from isoscope.statistics.seed_jackknife import over_pairs
+from isoscope.platform.statistics.paired import two_way_interval
+from isoscope.platform.statistics.seed_jackknife import over_pairs
 from isoscope.studies.spaces.told_apart import told_apart
 
 STORED = Path(__file__).parent / "spaces"

@@ -21,15 +21,15 @@ import pandas as pd
 import pyarrow as pa
 from matplotlib.figure import Figure
 
-from isoscope import paths
-from isoscope.config.explain import nearest
-from isoscope.config.load import Configuration
+from isoscope.base import paths
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.errors import InputError
-from isoscope.inside.choices import DEFAULTS, Settings
-from isoscope.inside.measures import BUILT_IN, measured
-from isoscope.inside.trajectory import Trajectory
-from isoscope.stages.geometry_tables import asked_vectors, extract_model
+from isoscope.platform.config.explain import nearest
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.stages.geometry_tables import asked_vectors, extract_model
+from isoscope.states.choices import DEFAULTS, Settings
+from isoscope.states.measures import BUILT_IN, measured
+from isoscope.states.trajectory import Trajectory
 from isoscope.studies import fusion, isotropy, registry, scored
 from isoscope.studies.comparisons import COMPARISONS
 from isoscope.studies.tables import COMPARISON, as_table, read_tables

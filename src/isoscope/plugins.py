@@ -20,10 +20,10 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import create_model
 
-from isoscope.code import stripped
-from isoscope.config.base import Section
-from isoscope.config.penalty import Weighted
-from isoscope.errors import PLUGIN_MODULE, InputError, plugin_line, said
+from isoscope.base.code_closure import stripped
+from isoscope.base.errors import PLUGIN_MODULE, InputError, plugin_line, said
+from isoscope.platform.config.base import Section
+from isoscope.platform.config.penalty import Weighted
 
 
 class Plugin(NamedTuple):

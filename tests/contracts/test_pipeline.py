@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from isoscope import code, paths
-from isoscope.config.base import Section
-from isoscope.config.comparing import Comparison
-from isoscope.config.kinds import json_schema
-from isoscope.config.load import CELL_SECTIONS, Configuration
-from isoscope.config.project import Cell, Root
-from isoscope.config.tree import read_yaml
-from isoscope.stages.training_job import SECTIONS, Job
+from isoscope.base import code_closure, paths
+from isoscope.platform.config.base import Section
+from isoscope.platform.config.comparing import Comparison
+from isoscope.platform.config.kinds import json_schema
+from isoscope.platform.config.load import CELL_SECTIONS, Configuration
+from isoscope.platform.config.project import Cell, Root
+from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.stages.training_job import SECTIONS, Job
 
 ROOT = Path(__file__).parents[2]
 STAGES = {name: stage.get("do", stage) for name, stage in read_yaml(ROOT, Path("dvc.yaml"))["stages"].items()}
@@ -23,7 +23,7 @@ TYPES = {name: field.annotation for name, field in (Root.model_fields | Cell.mod
 
 
 def function(verb: str):
-    return getattr(importlib.import_module(f"isoscope.stages.{verb}"), verb)
+    return getattr(importlib.import_module(f"isoscope.platform.stages.{verb}"), verb)
 
 
 def declared(name: str) -> set[str]:
@@ -55,7 +55,7 @@ def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
 
 @pytest.mark.parametrize("name", STAGES)
 def test_a_stage_depends_on_every_source_that_can_change_its_numbers(name: str) -> None:
-    closure = {file.relative_to(ROOT).as_posix() for file in code.stage_closure(name)}
+    closure = {file.relative_to(ROOT).as_posix() for file in code_closure.stage_closure(name)}
     sources = [dependency for dependency in STAGES[name]["deps"] if dependency.startswith("src/")]
     uncovered = {file for file in closure if not any(file == one or file.startswith(f"{one}/") for one in sources)}
     assert not uncovered
@@ -65,22 +65,22 @@ def test_a_stage_depends_on_every_source_that_can_change_its_numbers(name: str) 
 
 @pytest.mark.parametrize("stage", ["train", "extract", "measure"])
 def test_no_figure_or_caption_is_part_of_a_measurements_digest(stage: str) -> None:
-    shown = {file for file in code.closure(stage) if {"figures", "studies", "report"} & set(file.parts)}
+    shown = {file for file in code_closure.closure(stage) if {"figures", "studies", "report"} & set(file.parts)}
     assert not shown
-    assert {file for file in code.closure("explore") if "studies" in file.parts}
+    assert {file for file in code_closure.closure("explore") if "studies" in file.parts}
 
 
 def test_the_inert_sources_are_the_named_ones_and_exist() -> None:
     named = "config paths runs mirror executor cli errors plugins code guard inherited links renamed sealing"
-    assert tuple(named.split()) == code.INERT
-    for name in code.INERT:
-        assert (code.PACKAGE / name).is_dir() or (code.PACKAGE / f"{name}.py").is_file()
+    assert tuple(named.split()) == code_closure.INERT
+    for name in code_closure.INERT:
+        assert (code_closure.PACKAGE / name).is_dir() or (code_closure.PACKAGE / f"{name}.py").is_file()
 
 
 def test_a_comment_changes_no_code_version_and_a_number_does(tmp_path: Path) -> None:
     plain = 'def f(x):\n    """Doc."""\n    return x + 1\n'
-    assert code.stripped(plain) == code.stripped("# why\ndef f(x):\n    return x + 1  # because\n")
-    assert code.stripped(plain) != code.stripped(plain.replace("1", "2"))
+    assert code_closure.stripped(plain) == code_closure.stripped("# why\ndef f(x):\n    return x + 1  # because\n")
+    assert code_closure.stripped(plain) != code_closure.stripped(plain.replace("1", "2"))
 
 
 def test_what_stages_write_stands_in_paths() -> None:

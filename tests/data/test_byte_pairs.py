@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.byte_pairs import train_bpe
-from isoscope.errors import InputError
 
 WORDS = [
     "the", "film", "is", "Not", "good", "Männer", "läuft,", "nobody's", "õpetaja", "wonder'll", "outlast", "1,000",

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from isoscope.base.errors import InputError
 from isoscope.data.checkpoints import ADAPTER_CONFIG, INDEX, checkpoint_digest, fetch_checkpoint, loadable_config
-from isoscope.errors import InputError
 
 DEEP = "[" * 100_000
 

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from isoscope.base.errors import InputError
 from isoscope.data import files
 from isoscope.data.classes import read_classes
 from isoscope.data.plain import read_texts
-from isoscope.errors import InputError
 
 
 def read(*labels: str) -> tuple[list[str], str]:

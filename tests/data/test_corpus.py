@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isoscope.base.errors import InputError
 from isoscope.data.corpus import Corpus, Raw, build, hold_out, texts
-from isoscope.errors import InputError
 
 COLUMNS = {"sentence": "text", "label": "class"}
 

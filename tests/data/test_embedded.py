@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from generated_meaning import ORACLES, Text, Verdict, digest, verdict
+from isoscope.base.errors import InputError
 from isoscope.data import embedded
 from isoscope.data.corpus import SPLITS, Corpus, texts
 from isoscope.data.embedded import GENERATORS, generate
 from isoscope.data.manifest import baselines
-from isoscope.errors import InputError
 
 DEFAULT = {"size": 7200, "difficulty": 2, "seed": 0}
 GOLDEN = {

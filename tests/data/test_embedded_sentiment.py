@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from isoscope.base.atomic_files import sha256
+from isoscope.base.paths import Project
 from isoscope.data import embedded_sentiment, manifest, treebank
 from isoscope.data.corpus import TREEBANK, texts
 from isoscope.data.embedded import GENERATORS, generate
-from isoscope.paths import Project
-from isoscope.sealing import sha256
-from isoscope.stages.extract import trees_of
+from isoscope.platform.stages.extract import trees_of
 from probe_material import pieces
 
 TAGS = {

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from generated_meaning import digest
+from isoscope.base.errors import InputError
 from isoscope.data.corpus import SPLITS, texts
 from isoscope.data.draws import Draws
 from isoscope.data.embedded import generate
 from isoscope.data.embedded_translation import CLASSES, LENGTHS, Language, pairs
 from isoscope.data.ngrams import fit_trigrams, windows_of
-from isoscope.errors import InputError
 
 SETTINGS = {"size": 1000, "difficulty": 2, "seed": 0}
 GOLDEN = "89a327766856c0b4b3b49f0501c920022253e7f92fb9f26235af3ffd5e566f5e"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from isoscope.base.errors import InputError
 from isoscope.data.encoding import check_utf8
 from isoscope.data.files import read_file
-from isoscope.errors import InputError
 
 ROWS = "text,label\n" + "".join(f"a café number {number}, naïve “quoted”,pos\n" for number in range(9)).replace(
     ", naïve", " naïve"

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from isoscope.config.data import Splits
+from isoscope.base.errors import InputError
 from isoscope.data import files
 from isoscope.data.files import read
-from isoscope.errors import InputError
+from isoscope.platform.config.data import Splits
 
 TEXTS = ["plain", "a, comma", 'a "quoted" word', "naïve café 电影 🎬", "2020-01-01", "NA", "  spaces  ", "null"]
 LABELS = ["neg", "pos"] * 4

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from isoscope.base.errors import InputError
 from isoscope.data import hub
 from isoscope.data.corpus import Corpus
-from isoscope.errors import InputError
 
 COMMIT = "a" * 40
 TABLE = pa.table({"text": [f"word {row}" for row in range(20)], "label": [row % 2 for row in range(20)]})
@@ -186,7 +186,7 @@ def served() -> Iterator[str]:
 PROGRAM = """
 import json, sys
 from isoscope.data import hub
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 for revision, splits in json.loads(sys.argv[1]):
     try:
         corpus = hub.load("org/toy", config=None, revision=revision, columns={"sentence": "text", "label": "label"},

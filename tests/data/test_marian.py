@@ -9,8 +9,8 @@ import pytest
 import sentencepiece
 from transformers import MarianTokenizer
 
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.errors import InputError
 from marian_material import write_pieces
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
+from isoscope.base.errors import InputError
 from isoscope.data.ngrams import Trigrams, baselines, fit_trigrams, unigrams, windows_of
-from isoscope.errors import InputError
 
 CLS, SEP = 2, 3
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from isoscope.base.errors import InputError
 from isoscope.data.plain import Texts, read_tagged_texts, read_texts
-from isoscope.errors import InputError
 
 SENTENCES = ["plain", "a, comma", 'a "quoted" word', "naïve café 电影 🎬", "2020-01-01", "NA", "null", "plain"]
 LABELS = ["neg", "pos", "neg", "mixed"] * 2

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from isoscope.base.errors import InputError
 from isoscope.data.probe import draw_rows
 from isoscope.data.tokens import WordPieces
-from isoscope.errors import InputError
 from probe_material import chosen, pieces, sentences
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.corpus import Corpus
 from isoscope.data.manifest import baselines
@@ -16,8 +17,7 @@ from isoscope.data.probe import probe_set
 from isoscope.data.scripts import has_vowel_signs, language, marks, token_pattern, unspaced
 from isoscope.data.tokens import WordPieces
 from isoscope.data.word_table import located, word_table, words
-from isoscope.errors import InputError
-from isoscope.inside.translated_words import Translation
+from isoscope.states.translated_words import Translation
 
 MARKED = {
     "hindi": "हिन्दी भाषा सीखना अच्छा है",

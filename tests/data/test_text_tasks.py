@@ -9,20 +9,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from isoscope.config.load import Configuration
-from isoscope.config.tree import read_yaml
+from isoscope.base.errors import InputError
+from isoscope.base.paths import Project
 from isoscope.data import tokens
 from isoscope.data.batches import draw_fraction
 from isoscope.data.corpus import SPLITS, texts
 from isoscope.data.files import read
 from isoscope.data.ngrams import baselines
-from isoscope.errors import InputError
-from isoscope.paths import Project
-from isoscope.report.page import task
-from isoscope.runs.prepared import check_prepared
-from isoscope.stages.explore import explore
-from isoscope.stages.prepare import prepare
-from isoscope.stages.training_job import job
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.report.page import task
+from isoscope.platform.runs.prepared import check_prepared
+from isoscope.platform.stages.explore import explore
+from isoscope.platform.stages.prepare import prepare
+from isoscope.platform.stages.training_job import job
 from isoscope.studies.results import baselines_on_test
 
 ROOT = Path(__file__).parents[2]

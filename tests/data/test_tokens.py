@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.errors import InputError
 
 WORDS = [
     "the", "film", "is", "not", "good", "but", "although", "nobody", "laughed", "its", "Café-style", "wonder'll",

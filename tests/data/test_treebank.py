@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from isoscope.base.errors import InputError
 from isoscope.data import treebank
-from isoscope.errors import InputError
 from probe_material import pieces
 
 TREE = {

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isoscope.base.errors import InputError
 from isoscope.data.word_links import learned_links, read_links
-from isoscope.errors import InputError
 
 Pairs = tuple[list[list[str]], list[list[str]], list[list[tuple[int, int]]]]
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.tokens import WordPieces
 from isoscope.data.word_table import KEY, WordTable, common, located, tags_at, word_table, words
-from isoscope.errors import InputError
 
 TEXTS = [
     "The dog's well-known toy, really!",

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from isoscope.cli import docs_command
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
+from isoscope.platform.cli import docs_command
 from page_blocks import ROOT
 
 PAGES = {file.relative_to(ROOT / "docs").with_suffix("").as_posix() for file in (ROOT / "docs").rglob("*.md")}

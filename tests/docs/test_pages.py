@@ -18,7 +18,7 @@ from typer import Context, TyperException
 from typer.main import get_command
 
 from isoscope import plugins
-from isoscope.cli import app
+from isoscope.platform.cli import app
 from page_blocks import ROOT, Page
 from pipeline_project import Project, copy_checkout
 from probe_material import bert, pieces

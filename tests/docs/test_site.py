@@ -17,12 +17,12 @@ from filelock import FileLock
 from typer.main import get_command
 
 from browser import opened
-from isoscope.cli import app
-from isoscope.config.kinds import json_schema
-from isoscope.config.tree import read_yaml
+from isoscope.platform.cli import app
+from isoscope.platform.config.kinds import json_schema
+from isoscope.platform.config.tree import read_yaml
 
 ROOT = Path(__file__).parents[2]
-INTERNAL = {"isoscope.cli", "isoscope.report", "isoscope.studies.dynamics"}
+INTERNAL = {"isoscope.platform.cli", "isoscope.platform.report", "isoscope.studies.dynamics"}
 """Modules whose `__all__` is for the package itself."""
 ELEMENTS = {
     *("html", "head", "title", "meta", "link", "body", "header", "main", "nav", "article", "footer", "div", "span"),

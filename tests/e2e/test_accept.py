@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.config.tree import read_yaml
+from isoscope.platform.config.tree import read_yaml
 from pipeline_project import ARMS, Finished, Project
 
 OPTIM = "src/isoscope/training/optim.py"

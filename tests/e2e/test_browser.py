@@ -11,8 +11,8 @@ from urllib.parse import quote
 import pytest
 
 from browser import chromium, opened
-from isoscope.mirror.browsing import runs_page
-from isoscope.mirror.mlflow import connect
+from isoscope.platform.mirror.browsing import runs_page
+from isoscope.platform.mirror.mlflow import connect
 from pipeline_project import ARMS, Finished, Project, wait_for, written
 
 pytestmark = pytest.mark.chromium

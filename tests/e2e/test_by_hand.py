@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.runs.lines import RunRecord
-from isoscope.runs.machine_load import PREFIX
-from isoscope.runs.provenance import file_md5s
+from isoscope.platform.runs.lines import RunRecord
+from isoscope.platform.runs.machine_load import PREFIX
+from isoscope.platform.runs.provenance import file_md5s
 from pipeline_project import Finished, Project, wait_for, written
 
 ADDITIVE = ("train", "fusion", "additive", "--seed", "0")

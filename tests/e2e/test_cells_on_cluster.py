@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.runs.provenance import file_md5s
-from isoscope.runs.record import read
+from isoscope.platform.runs.provenance import file_md5s
+from isoscope.platform.runs.record import read
 from pipeline_project import BINARIES, Finished, Project, family, left, wait_for
 from ray_nodes import SETTINGS, RayNodes, needs_ray
 from search_under_way import kill, tree

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from finished_runs import write_metrics, write_run
-from isoscope.config.tree import dump_yaml, read_yaml
 from isoscope.notebook import load
+from isoscope.platform.config.tree import dump_yaml, read_yaml
 from pipeline_project import Finished, Project, written
 
 ISOTROPY = """\

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.runs.lines import RunRecord
+from isoscope.platform.runs.lines import RunRecord
 from pipeline_project import Finished, Project, wait_for
 
 SAID = "marked as KILLED"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.config.tree import dump_yaml, parse_yaml, read_yaml
-from isoscope.runs.stored import locked_runs
+from isoscope.platform.config.tree import dump_yaml, parse_yaml, read_yaml
+from isoscope.platform.runs.stored import locked_runs
 from pipeline_project import Finished, Project
 
 TRAIN, ANALYSE = "train@fusion", "analyse@fusion"
@@ -24,9 +24,9 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
 
 def code_version(project: Project) -> str:
     code = """
-from isoscope import code
-modules = code.modules(objective="classification", penalty="none", observers=OBSERVERS)
-print(code.code_version("train", modules))
+from isoscope.base import code_closure
+modules = code_closure.modules(objective="classification", penalty="none", observers=OBSERVERS)
+print(code_closure.code_version("train", modules))
 """
     training = parse_yaml(project.text("params.yaml"), "params.yaml")["training"]
     observers = [name for name in ("watch", "allocation") if training[name] is not None]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from isoscope import paths
-from isoscope.runs.gc import _size, clear
-from isoscope.runs.lease import Lease
+from isoscope.base import paths
+from isoscope.platform.runs.gc import _size, clear
+from isoscope.platform.runs.lease import Lease
 from pipeline_project import ARMS, Finished, Project, wait_for
 
 MONTHS = 60 * 86400
@@ -152,7 +152,7 @@ def test_leftovers_and_unnamed_diffs_go(project: Project) -> None:
 
 
 def test_a_held_run_is_passed_over(project: Project) -> None:
-    from isoscope.paths import Project as Place
+    from isoscope.base.paths import Project as Place
 
     folder = stored(project, "additive").parent
     with Lease(folder):

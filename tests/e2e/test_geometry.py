@@ -12,9 +12,9 @@ import pytest
 import warm
 from browser import opened
 from drawn import sticking_out
-from isoscope.cli import main
-from isoscope.report.checkpoint_page import read_tables, sections
-from isoscope.runs.folder_lock import writing
+from isoscope.platform.cli import main
+from isoscope.platform.report.checkpoint_page import read_tables, sections
+from isoscope.platform.runs.folder_lock import writing
 from isoscope.studies.checkpoint_views import MEASURED, SECTIONS
 from probe_material import bert, gpt2, pieces, sentences
 from struck_views import wrong
@@ -43,7 +43,7 @@ sys.meta_path.insert(0, Barred())
 
 def isoscope(folder: Path, *words: str, code: int = 0, before: str = "") -> subprocess.CompletedProcess[str]:
     """The command line in a folder; `before` is run in the same process first, which then starts without libraries."""
-    script = f"import sys; sys.argv[0] = 'isoscope'\n{before}\nfrom isoscope.cli import main\nmain()"
+    script = f"import sys; sys.argv[0] = 'isoscope'\n{before}\nfrom isoscope.platform.cli import main\nmain()"
     command = [sys.executable, "-c", script] if before else [warm.binaries() / "isoscope"]
     done = subprocess.run(
         [*command, *words], cwd=folder, capture_output=True, text=True, check=False, timeout=300,

@@ -10,13 +10,13 @@ import pytest
 from transformers import MambaConfig, MambaModel
 
 from isoscope import plugins
+from isoscope.base.errors import InputError
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.plain import read_texts
-from isoscope.errors import InputError
-from isoscope.inside.choices import Settings
-from isoscope.report.checkpoint_page import page
-from isoscope.stages import geometry as stage
-from isoscope.stages.page_folder import check_out
+from isoscope.platform.report.checkpoint_page import page
+from isoscope.platform.stages import geometry as stage
+from isoscope.platform.stages.page_folder import check_out
+from isoscope.states.choices import Settings
 from probe_material import bert, gpt2, pieces, sentences
 
 SETTINGS: dict[str, Any] = {
@@ -156,7 +156,7 @@ def test_a_change_of_code_is_another_key(place: Path, tmp_path: Path, monkeypatc
         ("plugins.digest", lambda path: of_file(path) + "another"),
     ):
         kept = {kind: len(list((tmp_path / "page/cache" / kind).iterdir())) for kind in ("states", "tables")}
-        monkeypatch.setattr(f"isoscope.stages.geometry_tables.{name}", version)
+        monkeypatch.setattr(f"isoscope.platform.stages.geometry_tables.{name}", version)
         made(place, tmp_path / "page", measures=("isoscore", "size"))
         now = {kind: len(list((tmp_path / "page/cache" / kind).iterdir())) for kind in ("states", "tables")}
         new = {"states": 1, "tables": 3} if name == "code_version" else {"states": 0, "tables": 1}
@@ -212,7 +212,7 @@ def test_hidden_states_of_another_device_are_others(
     def refused(*_: Any, **__: Any) -> None:
         raise InputError("extracted again")
 
-    monkeypatch.setattr("isoscope.stages.geometry_tables._extract", refused)
+    monkeypatch.setattr("isoscope.platform.stages.geometry_tables._extract", refused)
     made(place, tmp_path)
     with pytest.raises(InputError, match="extracted again"):
         made(place, tmp_path, device="cuda")

@@ -27,9 +27,9 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from isoscope.cli import app
-from isoscope.errors import InputError
-from isoscope.stages.geometry import find
+from isoscope.base.errors import InputError
+from isoscope.platform.cli import app
+from isoscope.platform.stages.geometry import find
 from probe_material import bert, sentences
 
 FEW = ("--sentences", "40", "--words", "40", "--subsample", "16", "--draws", "3", "--attended", "4", "--folds", "3")

@@ -14,10 +14,10 @@ from filelock import FileLock
 
 import warm
 from browser import opened
-from isoscope.figures.style import to_svg
-from isoscope.inside.trajectory import Trajectory
-from isoscope.runs.provenance import file_md5s
-from isoscope.stages.extract import sources_of
+from isoscope.platform.figures.style import to_svg
+from isoscope.platform.runs.provenance import file_md5s
+from isoscope.platform.stages.extract import sources_of
+from isoscope.states.trajectory import Trajectory
 from isoscope.studies import fusion, isotropy, registry, scored
 from isoscope.studies.curves import averages, curves, thinned
 from isoscope.studies.isotropy.doses import Dose
@@ -272,7 +272,7 @@ def test_wrong_input_is_one_line(project: Project) -> None:
 
 def test_the_notebook_reads_what_the_pipeline_wrote(project: Project) -> None:
     import isoscope
-    from isoscope.errors import InputError
+    from isoscope.base.errors import InputError
     from isoscope.notebook import load
 
     found = load("fusion", project=project.folder)

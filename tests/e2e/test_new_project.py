@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from isoscope.stages.new import new
+from isoscope.platform.stages.new import new
 from pipeline_project import BINARIES, Done, copy_checkout, sentences
 
 pytestmark = pytest.mark.slow

@@ -9,9 +9,9 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 import isoscope
-from isoscope.cli import inspection
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.notebook import DEFAULTS, geometry
+from isoscope.platform.cli import inspection
 from probe_material import bert, gpt2, pieces, sentences
 
 TEXTS = sentences()["sentence"].to_pylist()

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from isoscope.config.profiles import laid_over
-from isoscope.config.tree import parse_yaml
+from isoscope.platform.config.profiles import laid_over
+from isoscope.platform.config.tree import parse_yaml
 from pipeline_project import ROOT, TWO, Finished, Project, written
 
 OVERLAY = """\

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from isoscope.runs.machine_load import PREFIX
-from isoscope.runs.provenance import dvc_md5
-from isoscope.runs.stored import locked_runs
+from isoscope.platform.runs.machine_load import PREFIX
+from isoscope.platform.runs.provenance import dvc_md5
+from isoscope.platform.runs.stored import locked_runs
 from pipeline_project import ARMS, Finished, Project, written
 
 PREPARE, TRAIN, ANALYSE, REPORT = STAGES = (
@@ -156,7 +156,7 @@ def test_an_overlay_retrains_its_cells_only(project: Project) -> None:
     "file, old, new",
     [
         ("params.yaml", "title: Order of two words", "title: Two words in order"),
-        ("src/isoscope/report/page.css", "@media print", "/* a note */ @media print"),
+        ("src/isoscope/platform/report/page.css", "@media print", "/* a note */ @media print"),
     ],
 )
 def test_the_report_alone_follows_from_its_own_settings(project: Project, file: str, old: str, new: str) -> None:

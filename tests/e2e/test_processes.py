@@ -188,7 +188,7 @@ def test_one_process_dead_ends_the_run_in_one_line(project: Project) -> None:
     (record,) = project.records().values()
     assert record.status in ("FAILED", "KILLED")
     assert errors.count("isoscope: ") == 1
-    assert "isoscope/stages" not in errors, "the launcher's own traceback, none of ours"
+    assert "isoscope/platform/stages" not in errors, "the launcher's own traceback, none of ours"
 
 
 def test_several_asked_for_and_one_started_is_refused(project: Project) -> None:

@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from isoscope import paths
-from isoscope.config.load import Configuration
-from isoscope.config.tree import read_yaml
-from isoscope.errors import InputError
-from isoscope.mirror.browsing import experiment
-from isoscope.runs.provenance import dvc_md5
-from isoscope.sealing import seal
-from isoscope.stages.search_runs import plan
-from isoscope.stages.stored_search import kept
+from isoscope.base import paths
+from isoscope.base.atomic_files import seal
+from isoscope.base.errors import InputError
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.mirror.browsing import experiment
+from isoscope.platform.runs.provenance import dvc_md5
+from isoscope.platform.stages.search_runs import plan
+from isoscope.platform.stages.stored_search import kept
 from pipeline_project import Finished, Project
 
 ROOT = Path(__file__).parents[2]
@@ -120,7 +120,7 @@ def test_mlflow_shows_a_run_per_trial_below_the_study(project: Project) -> None:
     assert len({run.tags["mlflow.parentRunId"] for run in below}) == 1
     assert {run.tags["optuna.state"] for run in below} == {"COMPLETE"}
     records = project.records()
-    for digest in {digest for run in below for digest in run.tags["isoscope.runs"].split()}:
+    for digest in {digest for run in below for digest in run.tags["isoscope.platform.runs"].split()}:
         assert tracked[digest].status == "FINISHED"
         assert (begun := records[digest].run) is not None
         assert experiment(records[digest], begun) == "search-tiny"

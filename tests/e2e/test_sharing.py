@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from isoscope import paths
-from isoscope.errors import InputError
-from isoscope.mirror.fields import LACKS, RESTORED, TIMESTAMPS
-from isoscope.runs.machine_load import PREFIX
-from isoscope.runs.provenance import file_md5
-from isoscope.runs.stored import check_published
+from isoscope.base import paths
+from isoscope.base.errors import InputError
+from isoscope.platform.mirror.fields import LACKS, RESTORED, TIMESTAMPS
+from isoscope.platform.runs.machine_load import PREFIX
+from isoscope.platform.runs.provenance import file_md5
+from isoscope.platform.runs.stored import check_published
 from pipeline_project import ARMS, Finished, Project
 from struck import KINDS
 

@@ -14,11 +14,11 @@ import torch
 from transformers import AutoModel, BertConfig, BertModel
 
 from browser import opened
-from isoscope.cli import app
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.word_table import word_table, words
-from isoscope.errors import InputError
-from isoscope.inside.word_space import Space, write_space
+from isoscope.platform.cli import app
+from isoscope.states.word_space import Space, write_space
 from probe_material import bert, gpt2, pieces, sentences
 
 FEW = ("--occurrences", "600", "--items", "60", "--draws", "20", "--permutations", "3", "--histogram", "1000")

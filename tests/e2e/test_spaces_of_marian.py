@@ -13,11 +13,11 @@ import pytest
 import torch
 from transformers import MarianConfig, MarianModel, MarianTokenizer
 
-from isoscope.cli import app
 from isoscope.data import tokens
 from isoscope.data.word_table import word_table
-from isoscope.inside.word_space import Space, write_space
 from isoscope.models.encoder import load_encoder
+from isoscope.platform.cli import app
+from isoscope.states.word_space import Space, write_space
 from marian_material import write_pieces
 from probe_material import bert, pieces, sentences
 

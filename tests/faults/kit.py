@@ -1,7 +1,7 @@
 """Run a command of isoscope in a separate process and inject a fault at one durable write.
 
-The product announces each durable write to Python's audit hooks (`isoscope.sealing.announce`); the hook of this kit
-counts them. At the chosen write it kills the process, asks it to stop, or makes the write fail like a disk.
+The product announces each durable write to Python's audit hooks (`isoscope.base.atomic_files.announce`); the hook of
+this kit counts them. At the chosen write it kills the process, asks it to stop, or makes the write fail like a disk.
 """
 
 import atexit
@@ -19,7 +19,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from isoscope.sealing import EVENT
+from isoscope.base.atomic_files import EVENT
 
 Action = Literal["kill", "terminate", "full", "broken"]
 LOGS = "ISOSCOPE_TEST_LOGS"
@@ -30,7 +30,9 @@ if LOGS not in os.environ:  # the first process of this test run makes the folde
 # Forked from a process that has the libraries: an attempt costs its work, not the imports.
 _CONTEXT = multiprocessing.get_context("forkserver")
 _STAGES = ("train", "prepare", "report", "extract", "measure", "explore")
-_CONTEXT.set_forkserver_preload([*(f"isoscope.stages.{one}" for one in _STAGES), "isoscope.cli", __name__, "warmed"])
+_CONTEXT.set_forkserver_preload(
+    [*(f"isoscope.platform.stages.{one}" for one in _STAGES), "isoscope.platform.cli", __name__, "warmed"]
+)
 VIEWS = slice(1, 2)
 """The views that `explore` draws here: each is written in the same way, and drawing all of them takes minutes."""
 
@@ -137,7 +139,7 @@ def _attempt(folder: Path, words: tuple[str, ...], fault: Fault | None) -> None:
 
     sys.addaudithook(hook)
     sys.argv = ["isoscope", *words]
-    from isoscope.cli import main
+    from isoscope.platform.cli import main
     from isoscope.studies import fusion
 
     fusion.VIEWS = fusion.VIEWS[VIEWS]

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import kit
 from kit import Ended, Fault, Write
 
-from isoscope.runs.lines import RunRecord
-from isoscope.runs.provenance import file_md5s
-from isoscope.sealing import fault as damage
+from isoscope.base.atomic_files import fault as damage
+from isoscope.platform.runs.lines import RunRecord
+from isoscope.platform.runs.provenance import file_md5s
 from pipeline_project import Project
 
 Stood = dict[str, tuple[int, int]]

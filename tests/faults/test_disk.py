@@ -8,7 +8,7 @@ import pytest
 from test_faults import TRAIN, equal, nothing_half_done
 
 from disks import disk
-from isoscope.runs.provenance import file_md5s
+from isoscope.platform.runs.provenance import file_md5s
 from pipeline_project import Project
 
 

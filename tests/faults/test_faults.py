@@ -13,10 +13,10 @@ from kit import Action, Ended, Fault
 from looks import Look, ends_as, finished, look, struck
 from looks import nothing_half_done as nothing_half_done_inside
 
-from isoscope.config.profiles import laid_over
-from isoscope.runs.machine_load import PREFIX
-from isoscope.runs.provenance import file_md5s
-from isoscope.sealing import fault as damage
+from isoscope.base.atomic_files import fault as damage
+from isoscope.platform.config.profiles import laid_over
+from isoscope.platform.runs.machine_load import PREFIX
+from isoscope.platform.runs.provenance import file_md5s
 from pipeline_project import Project
 
 TRAIN = ("train", "fusion", "conv2d", "--seed", "0")

@@ -13,8 +13,8 @@ from typing import Any
 import kit
 import pytest
 
-from isoscope.runs.provenance import file_md5s
-from isoscope.sealing import fault as damage
+from isoscope.base.atomic_files import fault as damage
+from isoscope.platform.runs.provenance import file_md5s
 from pipeline_project import ARMS, Project, family, left
 
 pytestmark = pytest.mark.exhaustive

@@ -1,6 +1,6 @@
 """Code versions, computed once by the parent process of all attempts, so that no attempt repeats the work."""
 
-from isoscope.code import code_version
+from isoscope.base.code_closure import code_version
 
 for stage in ("train", "extract", "measure", "explore", "geometry"):
     code_version(stage)

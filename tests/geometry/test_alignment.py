@@ -7,7 +7,7 @@ from scipy.spatial import procrustes as peer_procrustes
 from scipy.stats import ortho_group
 from sklearn.linear_model import LinearRegression
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.alignment import (
     LinearMap,
     best_ridge,

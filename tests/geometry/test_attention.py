@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.attention import head_agreement, summarise
 
 T = 7

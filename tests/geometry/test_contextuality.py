@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import ortho_group
 from sklearn.neighbors import NearestNeighbors
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.contextuality import (
     apart,
     avg_sim,

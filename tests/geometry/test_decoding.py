@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.decoding import decodability
 
 WORDS, PLACES, D = 120, 20, 64

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry import dimension
 from isoscope.geometry.dimension import mle, mle_of, near_distances, places, two_nn, two_nn_of
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry import contextuality, dimension, isotropy, kernels, moments, persistence, separation
 from isoscope.geometry.moments import Floats
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.isotropy import (
     all_but_the_top,
     anisotropy,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import correlate2d
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.kernels import frequency_response, kernel_energy
 
 

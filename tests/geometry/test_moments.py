@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.moments import (
     as_cloud,
     between_share,

@@ -9,7 +9,7 @@ from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.pair_grid import PairSide, pair_similarities
 from isoscope.geometry.sentence_permutations import exchanged
 from isoscope.geometry.similarity_grid import Values
-from isoscope.statistics.delete_a_group import delete_a_group
+from isoscope.platform.statistics.delete_a_group import delete_a_group
 
 N = 60
 GROUPS = np.random.default_rng(5).permutation(np.arange(N) % 6)

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import pdist, squareform
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.persistence import bottleneck, diagrams, h0_bars, persistent_entropy, wasserstein
 
 

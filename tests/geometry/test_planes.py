@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import ortho_group
 from sklearn.decomposition import PCA
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.planes import planes
 
 N, D = 60, 7

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ortho_group
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry import probes
 from isoscope.geometry.probes import (
     learning_curve,

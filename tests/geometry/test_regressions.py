@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry import regressions
 from isoscope.geometry.regressions import chances, logistic_regressions, regression_path
 

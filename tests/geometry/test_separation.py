@@ -5,7 +5,7 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import adjusted_mutual_info_score
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry import separation
 from isoscope.geometry.moments import between_share, spectrum
 from isoscope.geometry.separation import (

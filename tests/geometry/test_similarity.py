@@ -10,7 +10,7 @@ from scipy.linalg import orthogonal_procrustes, subspace_angles
 from scipy.stats import ortho_group
 from sklearn import cross_decomposition
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.cross_products import CrossProducts, augmented, by_group, triple, without_each
 from isoscope.geometry.moments import Floats
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours, differ

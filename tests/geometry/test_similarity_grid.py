@@ -10,7 +10,7 @@ from isoscope.geometry.moments import Floats, Ints
 from isoscope.geometry.sentence_permutations import exchangeable, permuted, sentence_groups
 from isoscope.geometry.similarity import CCA, CKA, HeldOutCCA, Procrustes, Similarity
 from isoscope.geometry.similarity_grid import Side, Values, similarities
-from isoscope.statistics.delete_a_group import delete_a_group
+from isoscope.platform.statistics.delete_a_group import delete_a_group
 
 MEASURES = [CKA(), Procrustes(), CCA(few=True)]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.metrics.translation_scores import bleu, bleu_shares, translation_scores
 
 # Sentence and reference of sacrebleu's own test of counts: 4, 2, 1, 0 of 6, 5, 4, 3 n-grams match. Exponential

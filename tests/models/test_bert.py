@@ -14,8 +14,8 @@ from transformers import (
 )
 
 from fusions import CONV2D, FFT, FUSIONS, TABLELESS, batch, config, make
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.errors import InputError
 from isoscope.models import (
     FusionBertForSequenceClassification,
     FusionBertModel,

@@ -12,7 +12,7 @@ from transformers import BertConfig, BertForPreTraining, BertForSequenceClassifi
 
 from fusions import CONV2D, FFT, FUSIONS, TABLELESS, batch, config
 from isoscope import plugins
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models import FusionBertForCausalLM, FusionBertForMaskedLM, FusionBertForSequenceClassification, build
 from isoscope.models.encoder import load_encoder
 

@@ -19,7 +19,7 @@ from transformers import (
     RobertaPreLayerNormForMaskedLM,
 )
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models import build
 from isoscope.models.components import Group, members
 from isoscope.training.packed import Packed

@@ -20,9 +20,9 @@ from transformers import (
     Wav2Vec2Model,
 )
 
-from isoscope.errors import InputError
-from isoscope.inside.hidden_states import attention, hidden_states
+from isoscope.base.errors import InputError
 from isoscope.models.encoder import bare, causal, load_encoder, positions, random_encoder, twin
+from isoscope.states.hidden_states import attention, hidden_states
 from probe_material import bert, chosen, gpt2, pieces
 
 HEADS = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fusions import CONV2D, FFT, FUSIONS
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.fusion import build_fusion
 
 B, L, D = 3, 6, 9

@@ -11,7 +11,7 @@ from transformers.models.bert.modeling_bert import BertLMHeadModel
 
 from fusions import FUSIONS as ALL
 from fusions import PAD, batch, make
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models import FusionBertForCausalLM, FusionRobertaForCausalLM
 from isoscope.models.fused import FusedGenerationMixin
 from isoscope.models.language import Specials, from_scratch

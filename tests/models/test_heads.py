@@ -12,8 +12,8 @@ from transformers import pipeline, set_seed
 
 from fusions import CONV2D, FUSIONS, VOCABULARY, batch, config, make
 from isoscope import models
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.errors import InputError
 
 FAMILIES = ["Bert", "Roberta"]
 TASKS = ["SequenceClassification", "TokenClassification", "QuestionAnswering", "MaskedLM", "CausalLM"]

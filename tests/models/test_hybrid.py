@@ -8,14 +8,14 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSeq2SeqLM
 
-from isoscope.config.tree import read_yaml
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.alignment import LinearMap, identity, procrustes, rotation
 from isoscope.models import language
 from isoscope.models.blocks import blocks
 from isoscope.models.encoder import load_encoder
 from isoscope.models.hybrid import FusionBertHybrid, MappedBertModel, hybrid, shorten
 from isoscope.objectives.alignment import compared
+from isoscope.platform.config.tree import read_yaml
 
 ROOT = Path(__file__).parents[2]
 SPECIALS = language.Specials(0, 1, 2)

@@ -5,7 +5,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 from fusions import CONV2D, FUSIONS, PAD, POSITIONS, VOCABULARY, WIDTH, batch, make
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models import (
     FusionBertForCausalLM,
     FusionBertForMaskedLM,

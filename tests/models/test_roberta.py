@@ -17,10 +17,10 @@ from transformers import (
 )
 
 from fusions import CONV2D, FUSIONS, TABLELESS, batch
-from isoscope.errors import InputError
-from isoscope.inside.hidden_states import head
+from isoscope.base.errors import InputError
 from isoscope.models import FusionRobertaConfig, FusionRobertaForSequenceClassification, build
 from isoscope.models.encoder import load_encoder, positions
+from isoscope.states.hidden_states import head
 
 PAD, LABELS = 1, ["bad", "good"]
 PLAIN = {

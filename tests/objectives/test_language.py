@@ -12,8 +12,8 @@ from accelerate import Accelerator
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 
 from fusions import FUSIONS
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.errors import InputError
 from isoscope.models import build
 from isoscope.objectives import Place, Task, causal, denoising, masked, prefix, translation
 from isoscope.objectives.language import LanguageModel

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
+from isoscope.base.paths import checked_name, trained
 from isoscope.models import build
-from isoscope.paths import checked_name, trained
-from isoscope.runs.record import Record
+from isoscope.platform.runs.record import Record
 from isoscope.studies.tables import read_tables, write_tables
 from isoscope.training.progress import InterruptedRunError
 from isoscope.training.resumption import load_state

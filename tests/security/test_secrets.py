@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.runs.provenance import Git
-from isoscope.runs.record import Record, read
-from isoscope.runs.secrets import SCRUBBED, scrub, scrub_tree
+from isoscope.platform.runs.provenance import Git
+from isoscope.platform.runs.record import Record, read
+from isoscope.platform.runs.secrets import SCRUBBED, scrub, scrub_tree
 
 SECRETS = [
     "AKIAIOSFODNN7EXAMPLE",

@@ -11,8 +11,8 @@ from scipy import stats
 from sklearn.metrics import accuracy_score
 
 from finished_runs import labels_of, write_metrics, write_run
-from isoscope.errors import InputError
-from isoscope.outputs import Output, Trained, read_output, read_predictions
+from isoscope.base.errors import InputError
+from isoscope.platform.outputs import Output, Trained, read_output, read_predictions
 from isoscope.studies.arms import ArmRow, compare_arms, results
 from isoscope.studies.constant_prediction import above_of_text
 from isoscope.studies.results import Result

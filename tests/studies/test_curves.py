@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from finished_runs import write_metrics, write_run
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.studies.curves import averages, bands, compared, curves
 from penalty_material import EVERY, LEVELS, UPDATES, points
 

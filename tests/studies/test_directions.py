@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from finished_runs import write_metrics, write_run
-from isoscope.config.tree import dump_yaml, read_yaml
-from isoscope.errors import InputError
-from isoscope.report.overview import overview, summary
-from isoscope.statistics.paired import Verdict
+from isoscope.base.errors import InputError
+from isoscope.platform.config.tree import dump_yaml, read_yaml
+from isoscope.platform.report.overview import overview, summary
+from isoscope.platform.statistics.paired import Verdict
 from isoscope.studies.tables import Tables, read_tables, tables, write_tables
 
 VALUES = {"additive": 50.0, "fft": 30.0, "conv2d": 70.0}

@@ -11,10 +11,10 @@ from sklearn.dummy import DummyClassifier
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
 
 from finished_runs import labels_of, write_run
+from isoscope.base.errors import InputError
 from isoscope.data import manifest
 from isoscope.data.corpus import Corpus
-from isoscope.errors import InputError
-from isoscope.outputs import read_output, read_predictions
+from isoscope.platform.outputs import read_output, read_predictions
 from isoscope.studies import results
 from isoscope.studies.results import baselines_on_test
 

@@ -13,8 +13,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from finished_runs import write_run
-from isoscope.figures.style import ARM_COLOURS, to_svg
-from isoscope.outputs import read_output
+from isoscope.platform.figures.style import ARM_COLOURS, to_svg
+from isoscope.platform.outputs import read_output
 from isoscope.studies import results, scored
 from isoscope.studies.curves import bands, curves, seeds
 from isoscope.studies.scored import confusion_matrices, training_curves
@@ -90,7 +90,7 @@ def test_equal_tables_give_equal_bytes_in_any_process(tmp_path: Path) -> None:
     table.to_csv(tmp_path / "bands.csv", index=False)
     code = (
         "import sys, pandas as pd\n"
-        "from isoscope.figures.style import to_svg\n"
+        "from isoscope.platform.figures.style import to_svg\n"
         "from isoscope.studies.scored import training_curves\n"
         "sys.stdout.write(to_svg(training_curves(pd.read_csv(sys.argv[1]))))"
     )

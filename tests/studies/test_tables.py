@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from finished_runs import write_run
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.studies.tables import Tables, read_tables, scores, tables, write_tables
 
 BASELINES = {"TF-IDF, unigrams": {"accuracy": 0.6, "f1": 0.6, "matthews": 0.2, "n": 120}}

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from isoscope.statistics.hurting import hurting
+from isoscope.platform.statistics.hurting import hurting
 from isoscope.training.allocation import Integral, bound, integrate, interval_ends, over_folds
 
 Array = np.ndarray

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from isoscope.errors import RunError
-from isoscope.sealing import seal
+from isoscope.base.atomic_files import seal
+from isoscope.base.errors import RunError
 from isoscope.training.progress import InterruptedRunError, points_fault
 from training_runs import files, make_loop
 

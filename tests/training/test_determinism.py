@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from isoscope.base.errors import RunError
 from isoscope.data import embedded, tokens
 from isoscope.data.batches import collate, draw_fraction, epoch_batches
-from isoscope.errors import RunError
 from isoscope.training.determinism import choose_kernels, seed_dropout
 from isoscope.training.ranks import in_one_line
 from training_runs import make_loop

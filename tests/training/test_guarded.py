@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from isoscope import plugins
-from isoscope.config.training import Training
-from isoscope.errors import InputError, RunError
+from isoscope.base.errors import InputError, RunError
 from isoscope.objectives import Place
-from isoscope.stages.train import observers_of
+from isoscope.platform.config.training import Training
+from isoscope.platform.stages.train import observers_of
 from isoscope.training.observers import Context, Observer
 from training_runs import SETTINGS, files, make_loop
 

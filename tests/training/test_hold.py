@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from isoscope.config.training import Hold as Settings
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.blocks import blocks
+from isoscope.platform.config.training import Hold as Settings
 from isoscope.training.loop import Loop
 from isoscope.training.progress import InterruptedRunError
 from language_material import ALLOCATED, causal_lm, masked_lm, pairs, translates

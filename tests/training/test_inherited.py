@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from accelerate.state import AcceleratorState, GradientState
 
-from isoscope.config.training import Training
-from isoscope.errors import InputError
-from isoscope.inherited import RULES, recorded, settle
-from isoscope.runs.provenance import environment
+from isoscope.base.environment import RULES, recorded, settle
+from isoscope.base.errors import InputError
+from isoscope.platform.config.training import Training
+from isoscope.platform.runs.provenance import environment
 from isoscope.training.ranks import make_accelerator
 from training_runs import SETTINGS, files, make_loop
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.training.progress import InterruptedRunError
 from language_material import ALLOCATED, OBJECTIVES, SELECTED, causal_lm, masked_lm, pairs, translates
 from training_runs import WORDS, equal, files, make_loop, weights

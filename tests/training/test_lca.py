@@ -17,12 +17,12 @@ from accelerate.utils import DistributedType
 from torch.nn import functional as F
 from transformers import RobertaConfig, RobertaForSequenceClassification
 
-from isoscope.config.training import Allocation as Settings
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.components import members
 from isoscope.objectives import Forward, Task
 from isoscope.objectives.classification import Classification, read
-from isoscope.statistics.hurting import hurts_surely
+from isoscope.platform.config.training import Allocation as Settings
+from isoscope.platform.statistics.hurting import hurts_surely
 from isoscope.training.adam_parts import PARTS, AdamParts
 from isoscope.training.allocation import integrate
 from isoscope.training.allocation_sets import undisturbed

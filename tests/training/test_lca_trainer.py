@@ -11,9 +11,9 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, Trainer, TrainingArguments
 
-from isoscope.config.training import Allocation as Settings
-from isoscope.config.tree import read_yaml
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
+from isoscope.platform.config.training import Allocation as Settings
+from isoscope.platform.config.tree import read_yaml
 from isoscope.training.observers.lca import Allocation
 from isoscope.training.observers.trainer_callback import ObserverCallback
 from isoscope.training.observers.trainer_data import TrainerData

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from isoscope.config.load import Configuration, ResolvedCell
-from isoscope.paths import Project
-from isoscope.stages import train
-from isoscope.stages.prepare import prepare
-from isoscope.stages.training_job import job
+from isoscope.base.paths import Project
+from isoscope.platform.config.load import Configuration, ResolvedCell
+from isoscope.platform.stages import train
+from isoscope.platform.stages.prepare import prepare
+from isoscope.platform.stages.training_job import job
 from isoscope.training.display import Mute
 from isoscope.training.progress import InterruptedRunError
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 import torch
 
+from isoscope.base.errors import InputError
 from isoscope.data.token_classes import token_classes
-from isoscope.errors import InputError
 from isoscope.objectives import Task, denoising, prefix
 from isoscope.training.allocation_sets import undisturbed
 from isoscope.training.loop import Loop

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from isoscope.base.errors import InputError
 from isoscope.data.tokens import SPECIAL, WordPieces, load, save, with_frame
-from isoscope.errors import InputError
 
 MARK = "▁"
 CHARACTERS = 1000

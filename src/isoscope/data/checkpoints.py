@@ -11,10 +11,10 @@ from typing import Any
 
 from safetensors import SafetensorError, deserialize, safe_open
 
+from isoscope.base.atomic_files import sha256
+from isoscope.base.errors import InputError, brief
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import CHECKPOINT_FILES, PART, VARIABLE, no_config, resolve_checkpoint
-from isoscope.errors import InputError, brief
-from isoscope.sealing import sha256
 
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"

@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import NamedTuple
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")

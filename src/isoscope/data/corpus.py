@@ -12,8 +12,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from isoscope.base.errors import InputError
 from isoscope.data.classes import INTEGER, in_order, read_classes
-from isoscope.errors import InputError
 
 SPLITS = ("train", "validation", "test")
 SINGLE = ("sentence",)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 
 BOM = b"\xef\xbb\xbf"
 OTHERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}

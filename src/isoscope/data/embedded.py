@@ -4,10 +4,10 @@ from math import ceil
 
 import pyarrow as pa
 
+from isoscope.base.errors import InputError
 from isoscope.data import embedded_sentiment, embedded_translation
 from isoscope.data.corpus import PAIR, SPLITS, Corpus
 from isoscope.data.draws import Draws, SpentError
-from isoscope.errors import InputError
 
 GENERATORS = {"sentiment": embedded_sentiment}
 """Module of each generator with labels: class names, draw of a new text per class, tree of a text, calibration."""

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 
 _OTHERS = {
     b"PK\x03\x04": "a zip archive, as Excel's files are; save the table as CSV (UTF-8)",

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from isoscope.base.errors import InputError
 from isoscope.data.corpus import Corpus, Raw, build
 from isoscope.data.delimited import CSV, TSV, read_delimited
 from isoscope.data.encoding import check_utf8
-from isoscope.errors import InputError
 
 EXTENSIONS = ("parquet", "csv", "tsv", "jsonl")
 CURES = {

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from isoscope.base.errors import InputError
 from isoscope.data.corpus import Corpus, Raw, build
 from isoscope.data.files import read_splits
-from isoscope.errors import InputError
 
 VARIABLE = "ISOSCOPE_HUB"
 PART = re.compile(r"(?!\.\.?$)[\w.+-]+", re.ASCII)

@@ -13,10 +13,10 @@ from scipy.sparse import csr_matrix, hstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
+from isoscope.base.atomic_files import sha256, write_text
 from isoscope.data.corpus import SPLITS, TREEBANK, Corpus, text_columns, texts
 from isoscope.data.scripts import language, token_pattern
 from isoscope.metrics.matrix_scores import scores
-from isoscope.sealing import sha256, write_text
 
 GRAMS = {"tfidf_unigrams": (1, 1), "tfidf_bigrams": (1, 2)}
 

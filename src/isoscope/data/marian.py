@@ -5,8 +5,8 @@ from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from isoscope.base.errors import InputError
 from isoscope.data.files import read_mapping
-from isoscope.errors import InputError
 
 SOURCE, VOCABULARY = "source.spm", "vocab.json"
 END, UNKNOWN, PADDING = "</s>", "<unk>", "<pad>"

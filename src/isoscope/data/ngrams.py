@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 
 Ids = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.int64]

@@ -6,7 +6,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isoscope.sealing import announce, sync
+from isoscope.base.atomic_files import announce, sync
 
 
 def write_parquet(table: pd.DataFrame, path: Path) -> None:

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from isoscope.base.atomic_files import sha256
+from isoscope.base.errors import InputError
 from isoscope.data import treebank
 from isoscope.data.classes import ONE_CLASS, in_order, read_classes
 from isoscope.data.corpus import Raw
 from isoscope.data.encoding import check_utf8
 from isoscope.data.files import EXTENSIONS, read_file
-from isoscope.errors import InputError
-from isoscope.sealing import sha256
 
 USUAL = ("sentence", "text")
 FEWEST = 4

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.batches import Indices, shuffled
 from isoscope.data.corpus import texts
 from isoscope.data.scripts import continues
 from isoscope.data.tokens import Encoded, WordPieces
-from isoscope.errors import InputError
 
 
 class Words(NamedTuple):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 
 JOINERS = "\u200c\u200d"
 """Zero-width non-joiner and joiner: inside words of Persian, Hindi and others."""

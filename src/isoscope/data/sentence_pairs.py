@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from isoscope.base.errors import InputError
 from isoscope.data.files import read_file
-from isoscope.errors import InputError
 
 
 class Pairs(NamedTuple):

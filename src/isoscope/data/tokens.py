@@ -17,11 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from isoscope.base.errors import InputError
 from isoscope.data.corpus import SINGLE, text_columns, texts
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.data.marian import SOURCE, marian_tokenizer
-from isoscope.errors import InputError
 
 SPECIAL = {
     "pad_token": "[PAD]",

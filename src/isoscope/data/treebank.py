@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.batches import Indices, shuffled
 from isoscope.data.hub import folders
 from isoscope.data.tokens import Encoded, WordPieces
-from isoscope.errors import InputError
 
 TAGGED = ("tokens", "upos")
 COLUMNS = (*TAGGED, "head")

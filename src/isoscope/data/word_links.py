@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from isoscope.base.errors import InputError
 from isoscope.data.encoding import check_utf8
-from isoscope.errors import InputError
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.batches import Indices, shuffled
 from isoscope.data.scripts import check_spaced, without_marks, word_pattern
 from isoscope.data.tokens import Encoded, WordPieces
-from isoscope.errors import InputError
 
 KEY = ["sentence", "position", "form"]
 UNKNOWN = -1

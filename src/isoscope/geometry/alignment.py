@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import Ridge
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.contextuality import units
 from isoscope.geometry.moments import Floats, as_cloud
 

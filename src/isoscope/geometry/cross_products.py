@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats, Ints, as_cloud, centre
 
 RANK = 1e-8

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, vstack
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats, as_cloud
 
 _ROWS = 1024  # rows of the distance matrix computed at once

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats, as_cloud, as_spectrum, covariance_traces, spectrum
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

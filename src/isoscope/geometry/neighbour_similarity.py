@@ -8,7 +8,7 @@ import numpy.typing as npt
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.contextuality import units
 from isoscope.geometry.moments import Floats, Ints, as_cloud
 from isoscope.geometry.similarity import ISOMETRY, Invariances

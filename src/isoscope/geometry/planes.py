@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import orthogonal_procrustes, subspace_angles
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats, as_cloud, centre
 
 Alignment = Literal["joint", "procrustes", "sign"]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats, Ints, as_cloud
 from isoscope.geometry.regressions import Fits, chances, logistic_regressions, regression_path
 

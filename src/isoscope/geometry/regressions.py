@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats, Ints
 
 ABSENT = -1e30  # logit of a class without training points

@@ -12,7 +12,7 @@ from sklearn.metrics.cluster import expected_mutual_information
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats, Ints, as_cloud, centre, indices, within_classes
 

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.cross_products import RANK, Triple, Whitened, triple
 from isoscope.geometry.moments import Floats
 

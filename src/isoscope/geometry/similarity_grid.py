@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.cross_products import CrossProducts, Triple, augmented, by_group, without_each
 from isoscope.geometry.moments import Floats, Ints
 from isoscope.geometry.similarity import HeldOutCCA, Similarity

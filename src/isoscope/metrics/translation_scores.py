@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 
 
 class TranslationScores(NamedTuple):

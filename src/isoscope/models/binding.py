@@ -6,8 +6,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from isoscope.config.fusion import Table
 from isoscope.models.sources import Sources, added
+from isoscope.platform.config.fusion import Table
 
 
 class FFT(Sources):

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from transformers.models.bert.configuration_bert import BertConfig
 from transformers.models.roberta.configuration_roberta import RobertaConfig
 
+from isoscope.base.errors import InputError, said
 from isoscope.data.checkpoints import check_sizes, loadable_config
-from isoscope.errors import InputError, said
 from isoscope.models.bert import FusionBertConfig, FusionBertForSequenceClassification
 from isoscope.models.loading import pretrained
 from isoscope.models.roberta import FusionRobertaConfig, FusionRobertaForSequenceClassification

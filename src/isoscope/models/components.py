@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 
 COMPONENTS = ("emb", "pos", "fusion", "query", "key", "value", "out", "W1", "W2", "LayerNorm", "other")
 _IN_LAYER = (

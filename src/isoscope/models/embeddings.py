@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from transformers.models.bert.modeling_bert import BertEmbeddings
 from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.binding import FFT
 from isoscope.models.fusion import build_fusion, check_fused
 

@@ -10,8 +10,8 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
 import isoscope.models.hybrid  # noqa: F401 - registers the fusion architectures
+from isoscope.base.errors import InputError, said
 from isoscope.data.checkpoints import check_sizes, loadable_config
-from isoscope.errors import InputError, said
 from isoscope.models.build import seeded
 from isoscope.models.loading import check_shapes, in_one_line, pretrained, quiet, reads_and_writes
 

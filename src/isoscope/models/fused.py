@@ -17,7 +17,7 @@ from transformers.models.roberta.modeling_roberta import RobertaLMHead
 from transformers.utils.generic import TransformersKwargs, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.embeddings import (
     FractionalPositions,
     FusedTables,

@@ -3,7 +3,7 @@
 Each fusion is a module `forward(word, position, token_type, mask) -> [B, L, D]`. The three tables' rows are `[B, L,
 D]`, or `[1, L, D]` if every sentence has the same rows. `mask` is `[B, L, 1]`, 1 at tokens and 0 at padding (None: no
 padding). `uses_token_type` says whether the fusion reads the third table, `looks_around` whether it reads neighbouring
-tokens. Options are those of `model.fusion` (`isoscope.config.fusion`).
+tokens. Options are those of `model.fusion` (`isoscope.platform.config.fusion`).
 """
 
 import inspect
@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isoscope import plugins
-from isoscope.config.base import Section
-from isoscope.config.explain import explain
-from isoscope.config.fusion import BUILT_IN, EARLIER, Table
-from isoscope.errors import InputError, brief
+from isoscope.base.errors import InputError, brief
 from isoscope.models.binding import FFT
 from isoscope.models.correlation import correlate
 from isoscope.models.sources import Sources, added
+from isoscope.platform.config.base import Section
+from isoscope.platform.config.explain import explain
+from isoscope.platform.config.fusion import BUILT_IN, EARLIER, Table
 
 
 class Additive(nn.Module):

@@ -15,7 +15,7 @@ from transformers.models.auto.modeling_auto import AutoModel, AutoModelForSeq2Se
 from transformers.models.auto.tokenization_auto import AutoTokenizer
 from transformers.models.bert.tokenization_bert import BertTokenizer
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.bert import FusionBertConfig, FusionBertModel
 from isoscope.models.translation import FusionBertForTranslation, FusionTranslationConfig
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.bert import FusionBertForCausalLM, FusionBertForMaskedLM
 from isoscope.models.build import configuration, seeded
 from isoscope.models.encoder import checkpoint_config

@@ -15,8 +15,8 @@ from torch import nn
 from transformers.initialization import no_init_weights
 from transformers.utils import logging
 
+from isoscope.base.errors import InputError, RunError, plugins_named, said
 from isoscope.data.checkpoints import weight_shapes
-from isoscope.errors import InputError, RunError, plugins_named, said
 
 _BUFFERS = 10**8
 """Most numbers in the buffers of a model: tables of positions that are computed, not stored."""

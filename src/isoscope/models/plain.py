@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.embeddings import FractionalPositions, FusedTables
 from isoscope.models.fused import FusionSettings
 from isoscope.models.fusion import Additive, Conv2d

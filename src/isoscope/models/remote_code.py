@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 from typing import Any
 
-from isoscope.code import PACKAGE
+from isoscope.base.code_closure import PACKAGE
 
 _HEADER = "# A copy of {module}, written by `isoscope export`. SPDX-License-Identifier: Apache-2.0\n"
 _STUBS = {

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isoscope.config.fusion import Table
+from isoscope.platform.config.fusion import Table
 
 TABLES: tuple[Table, ...] = ("word", "token_type", "position")
 """BERT's order of addition, and the order of a kernel's channels."""

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, einsum
 
-from isoscope.config.base import Direction as Direction
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
+from isoscope.platform.config.base import Direction as Direction
 
 Indices = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope.errors import InputError
+from isoscope.base.atomic_files import write_text
+from isoscope.base.errors import InputError
 from isoscope.geometry.alignment import error, r2_by_dimension, retrieval
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.similarity import CKA, PWCCA, Procrustes
@@ -23,7 +24,6 @@ from isoscope.models.hybrid import TARGET
 from isoscope.objectives import Batch, Direction, Forward, Indices, Numbers, Place, Scored, Task, owners_of, points_at
 from isoscope.objectives.language import Sides, continued, padded, sides
 from isoscope.objectives.planned import Planned
-from isoscope.sealing import write_text
 
 ITEMS = 1000
 """Sentences of the test split that are measured, with a token each."""

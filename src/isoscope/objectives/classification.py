@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 from torch import Tensor
 from torch.nn import functional as F
 
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.batches import collate, draw_fraction
 from isoscope.data.corpus import SPLITS
 from isoscope.data.tokens import Encoded
-from isoscope.errors import InputError
 from isoscope.metrics.matrix_scores import SCORES, confusion_matrix
 from isoscope.models import build
 from isoscope.objectives import (

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.batches import draw_fraction
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS
 from isoscope.data.parquet import write_parquet
 from isoscope.data.tokens import Encoded, WordPieces
-from isoscope.errors import InputError
 from isoscope.models import language
 from isoscope.models.encoder import positions
 from isoscope.models.language import Specials, Wiring

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from isoscope.base.errors import InputError
 from isoscope.data.chosen_tokens import Noise, TokenDraws, choose, numbers_of_chosen
-from isoscope.errors import InputError
 from isoscope.objectives import Batch, Indices, Task
 from isoscope.objectives.language import LanguageModel, Sides, padded, sides
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.objectives import Batch, Indices, Place, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
 from isoscope.objectives.language import Sides, sides

@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from isoscope.base.atomic_files import write_text
+from isoscope.base.errors import InputError
 from isoscope.data.corpus import PAIR
 from isoscope.data.parquet import write_parquet
-from isoscope.errors import InputError
 from isoscope.metrics.translation_scores import bleu, bleu_shares, translation_scores
 from isoscope.models.translation import written
 from isoscope.objectives import Indices, Scored, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
 from isoscope.objectives.language import Sides, sides
-from isoscope.sealing import write_text
 
 
 class Translation(EncoderDecoder):

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isoscope.config.base import Direction
-from isoscope.errors import InputError
-from isoscope.outputs import Output
-from isoscope.statistics.failed_seed import Robust, robust
-from isoscope.statistics.paired import (
+from isoscope.base.errors import InputError
+from isoscope.platform.config.base import Direction
+from isoscope.platform.outputs import Output
+from isoscope.platform.statistics.failed_seed import Robust, robust
+from isoscope.platform.statistics.paired import (
     Interval,
     Paired,
     Verdict,

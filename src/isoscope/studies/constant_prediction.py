@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from isoscope.outputs import Output
+from isoscope.platform.outputs import Output
 
 TRANSLATED = "bleu"
 """Metric of translations; that of an empty text is 0."""

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from isoscope.errors import InputError
-from isoscope.outputs import read_output
-from isoscope.runs.restored import read_metrics
-from isoscope.statistics.differences import differences
+from isoscope.base.errors import InputError
+from isoscope.platform.outputs import read_output
+from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.statistics.differences import differences
 
 COLUMNS = ["arm", "seed", "figure", "value", "points"]
 MOST = 60

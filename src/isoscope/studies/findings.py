@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from isoscope.statistics.paired import Interval, Verdict
+from isoscope.platform.statistics.paired import Interval, Verdict
 
 
 class Difference(NamedTuple):

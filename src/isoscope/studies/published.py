@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope.config.project import Cell, Study
+from isoscope.platform.config.project import Cell, Study
 
 PASS, FAIL, UNDERPOWERED, ALONE = "pass", "fail", "under-powered", "ours alone"
 INDISTINCT, NO_VERDICT = "indistinct", "no verdict"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from isoscope.config.project import Cell, Study
+from isoscope.platform.config.project import Cell, Study
 from isoscope.studies import dynamics
 from isoscope.studies.arms import Arms
 from isoscope.studies.dynamics import published_ranks

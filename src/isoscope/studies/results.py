@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, constant_scores, pseudo_values, scores
-from isoscope.outputs import TRANSLATIONS, Output, read_predictions
-from isoscope.runs.restored import read_metrics
+from isoscope.platform.outputs import TRANSLATIONS, Output, read_predictions
+from isoscope.platform.runs.restored import read_metrics
 from isoscope.studies.constant_prediction import above_of_text
 
 NAMES = {

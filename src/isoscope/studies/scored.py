@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.maps import natural
-from isoscope.figures.snapshots import arms_of, band, seeds_of
-from isoscope.figures.style import INK, arm_name, legend_below, look, style, tiles, wrapped
+from isoscope.platform.figures.maps import natural
+from isoscope.platform.figures.snapshots import arms_of, band, seeds_of
+from isoscope.platform.figures.style import INK, arm_name, legend_below, look, style, tiles, wrapped
 from isoscope.studies.curves import drawn
 from isoscope.studies.view import View
 from isoscope.titles import title as title_of

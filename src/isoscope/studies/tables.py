@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from isoscope.errors import InputError
-from isoscope.figures.csv_text import as_it_was, csv_text
-from isoscope.outputs import Trained, read_output
-from isoscope.sealing import write_text
+from isoscope.base.atomic_files import write_text
+from isoscope.base.errors import InputError
+from isoscope.platform.figures.csv_text import as_it_was, csv_text
+from isoscope.platform.outputs import Trained, read_output
 from isoscope.studies.arms import ArmRow, Baselines, compare_arms, results
 from isoscope.studies.curves import bands, curves, seeds
 from isoscope.studies.results import confusion

@@ -13,9 +13,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from isoscope import plugins
-from isoscope.errors import InputError, brief, plugin_line, said
-from isoscope.figures.style import notice
-from isoscope.paths import checked_name
+from isoscope.base.errors import InputError, brief, plugin_line, said
+from isoscope.base.paths import checked_name
+from isoscope.platform.figures.style import notice
 from isoscope.studies.findings import Finding
 
 Tables = Mapping[str, pd.DataFrame]

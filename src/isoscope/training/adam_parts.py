@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.components import Member
 
 PARTS = ("gradient", "momentum", "decay")

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isoscope.base.errors import InputError
 from isoscope.data.batches import drawn_rows, shuffled
-from isoscope.errors import InputError
 from isoscope.objectives import Indices, Numbers, Objective
 from isoscope.training.determinism import restore_rng, rng_state
 from isoscope.training.evaluation import to_device

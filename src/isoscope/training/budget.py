@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.objectives import Indices, Objective
 
 Kind = Literal["updates", "tokens", "predictions"]

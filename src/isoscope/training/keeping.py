@@ -8,9 +8,9 @@ from typing import Any, Literal
 from safetensors.torch import load_model
 from transformers.utils import logging
 
+from isoscope.base.atomic_files import MANIFEST, fault, sha256, write_whole
+from isoscope.base.errors import RunError
 from isoscope.data import tokens
-from isoscope.errors import RunError
-from isoscope.sealing import MANIFEST, fault, sha256, write_whole
 
 
 class Keeper:

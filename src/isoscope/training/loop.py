@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 
-from isoscope.config.training import Training
+from isoscope.base.atomic_files import write_text
 from isoscope.data.batches import drawn_rows
 from isoscope.models import build
 from isoscope.objectives import Indices, Objective, Place, Scored, Tally
-from isoscope.sealing import write_text
+from isoscope.platform.config.training import Training
 from isoscope.training.backward import Backward
 from isoscope.training.budget import updates_within
 from isoscope.training.determinism import seed_dropout

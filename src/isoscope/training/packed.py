@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.components import Group, Member
 from isoscope.objectives import Indices, Numbers
 

@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from isoscope import code, plugins
-from isoscope.config.base import Section
-from isoscope.config.penalty import IsoScorePenalty, PersistentEntropyPenalty, Weighted
-from isoscope.errors import InputError, brief
+from isoscope import plugins
+from isoscope.base import code_closure
+from isoscope.base.errors import InputError, brief
 from isoscope.objectives import Place
+from isoscope.platform.config.base import Section
+from isoscope.platform.config.penalty import IsoScorePenalty, PersistentEntropyPenalty, Weighted
 from isoscope.training.determinism import seed_of
 
 Fields = list[tuple[str, Any]]
@@ -101,14 +102,14 @@ def penalised(settings: Section, *, classes: int, seed: int) -> WeightedPenalty 
 def _module(settings: Weighted, classes: int) -> Any:
     kind = settings.kind  # type: ignore[attr-defined]
     options = settings.model_dump(exclude=_OWN | {"clouds", "reference"})
-    if kind not in code.PENALTIES:
+    if kind not in code_closure.PENALTIES:
         plugin = plugins.PENALTIES[kind]
         if callable(found := plugin.factory(**settings.model_dump(exclude=_OWN))):
             return found
         raise InputError(f"{plugin.title}: returns {brief(found)}; expected a callable that takes points and labels")
     if isinstance(settings, PersistentEntropyPenalty):
         options |= {"per_class": settings.clouds != "batch", "classes": classes}
-    return getattr(code.load(code.PENALTIES, kind), _CLASSES[kind])(**options)
+    return getattr(code_closure.load(code_closure.PENALTIES, kind), _CLASSES[kind])(**options)
 
 
 def _check_terms(

@@ -11,9 +11,9 @@ from typing import Any
 
 from torch import Tensor
 
-from isoscope.errors import RunError
+from isoscope.base.atomic_files import announce, write_text
+from isoscope.base.errors import RunError
 from isoscope.objectives import Direction
-from isoscope.sealing import announce, write_text
 
 TRACE_FILE = "trace.json"
 TRACED = 8

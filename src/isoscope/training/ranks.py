@@ -10,12 +10,12 @@ import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.utils import DistributedType, broadcast
 
-from isoscope import guard
-from isoscope.config.training import Training
+from isoscope.base import processes
+from isoscope.base.environment import settle
+from isoscope.base.errors import InputError, RunError
 from isoscope.data.batches import Indices
-from isoscope.errors import InputError, RunError
-from isoscope.inherited import settle
 from isoscope.objectives import Numbers
+from isoscope.platform.config.training import Training
 from isoscope.training.determinism import choose_kernels
 
 Tensors = dict[str, torch.Tensor]
@@ -25,7 +25,7 @@ _SHARDING = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.ME
 def make_accelerator(training: Training, *, unused: bool) -> Accelerator:
     """Return Accelerate's object for this process; `unused`: an update may leave parameters without gradients.
 
-    The settings alone decide: variables of Accelerate are ignored or refused (`isoscope.inherited`). Raises
+    The settings alone decide: variables of Accelerate are ignored or refused (`isoscope.base.environment`). Raises
     `InputError` if the launcher's variables contradict each other.
     """
     settle()
@@ -37,9 +37,9 @@ def make_accelerator(training: Training, *, unused: bool) -> Accelerator:
         mixed_precision="bf16" if training.precision == "bf16" else "no",
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=unused)],
     )
-    if (number := made.num_processes) != guard.world_size():
+    if (number := made.num_processes) != processes.world_size():
         raise InputError(
-            f"the launcher's variables give {number} processes, WORLD_SIZE gives {guard.world_size()}; start them "
+            f"the launcher's variables give {number} processes, WORLD_SIZE gives {processes.world_size()}; start them "
             "with accelerate launch --multi_gpu or torchrun"
         )
     return made
@@ -114,9 +114,9 @@ def in_one_line() -> Iterator[None]:
                 f"training.determinism: strict: {refused[1]} has no deterministic implementation on this device; "
                 "use another operation, or -S training.determinism=seeded"
             ) from None
-        if guard.world_size() > 1 and ("gloo" in str(error) or isinstance(error, torch.distributed.DistError)):
+        if processes.world_size() > 1 and ("gloo" in str(error) or isinstance(error, torch.distributed.DistError)):
             raise RunError(
-                f"another of the run's {guard.world_size()} processes ended ({str(error).splitlines()[0]}); "
+                f"another of the run's {processes.world_size()} processes ended ({str(error).splitlines()[0]}); "
                 "run the same command to resume from the last state"
             ) from None
         raise

@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from isoscope.sealing import fault, write_whole
+from isoscope.base.atomic_files import fault, write_whole
 from isoscope.training.determinism import Mode, restore_rng, rng_state, seed_dropout
 from isoscope.training.keeping import Keeper
 from isoscope.training.observers import Observers, below

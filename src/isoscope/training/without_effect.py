@@ -1,6 +1,6 @@
 """Settings that are larger than the run, and so do nothing or less than they say."""
 
-from isoscope.config.training import Training
+from isoscope.platform.config.training import Training
 
 
 def without_effect(settings: Training, *, rows: int, per_epoch: int, total: int) -> list[str]:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from allocation_material import allocation, group, run
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.blocks import blocks
 from isoscope.models.components import members
 from isoscope.models.language import Specials, from_scratch

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from allocation_material import ARM, allocation, group, run
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.studies.dynamics.objective_or_data import Decided, objective_or_data
 from isoscope.studies.dynamics.profiles import halved, objective, profiles
 from isoscope.studies.dynamics.what_decides import VIEWS

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from allocation_material import ARM, allocation, group, run
-from isoscope.cli import app
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
+from isoscope.platform.cli import app
 from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
 from isoscope.studies.dynamics.published_ranks import corrected, judged, reproduced
 from isoscope.studies.tables import Tables, write_tables

@@ -10,7 +10,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 
 from drawn import sticking_out
-from isoscope.figures.style import ARM_COLOURS, WIDTH, to_svg
+from isoscope.platform.figures.style import ARM_COLOURS, WIDTH, to_svg
 from isoscope.studies.fusion.by_layer import geometry_by_layer
 from isoscope.studies.fusion.layers import SHARED
 

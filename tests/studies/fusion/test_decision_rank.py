@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.figures.style import to_svg
+from isoscope.platform.figures.style import to_svg
 from isoscope.studies.fusion.decision_rank import rank_curves, singular_spectra
 
 STEPS = (0, 1, 10, 100)

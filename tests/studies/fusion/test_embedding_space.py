@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from isoscope.figures.style import ARM_COLOURS, to_svg
+from isoscope.platform.figures.style import ARM_COLOURS, to_svg
 from isoscope.studies.fusion.embedding_space import PANELS, READ_BACK, embedding_evidence, hidden_dimensions, scatter
 from isoscope.studies.view import pictures
 

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from isoscope.figures.style import to_svg
+from isoscope.platform.figures.style import to_svg
 from isoscope.studies.fusion.feature_dynamics import CLASS_COLOURS, DYNAMICS, feature_dynamics
 
 N, NAMES = 30, ("step-0", "step-8", "step-16")

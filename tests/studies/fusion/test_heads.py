@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from isoscope.figures.style import to_svg
+from isoscope.platform.figures.style import to_svg
 from isoscope.studies.fusion.heads import SUMMARIES, attention_curves, attention_heads, head_agreement
 
 STEPS = (0, 4, 9)

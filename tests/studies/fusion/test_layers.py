@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from isoscope.figures.maps import SCALES
-from isoscope.figures.style import to_png, to_svg
+from isoscope.platform.figures.maps import SCALES
+from isoscope.platform.figures.style import to_png, to_svg
 from isoscope.studies.fusion.layers import geometry_curves, layer_by_snapshot
 
 Table = Callable[..., pd.DataFrame]

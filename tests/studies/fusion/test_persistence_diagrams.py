@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from isoscope.figures.style import WIDTH, to_svg
 from isoscope.geometry import persistence
+from isoscope.platform.figures.style import WIDTH, to_svg
 from isoscope.studies.fusion.persistence_diagrams import CALLED, LONGEST, LOOKS, barcodes, persistence_diagrams
 
 ARMS = ("conv2d", "additive")

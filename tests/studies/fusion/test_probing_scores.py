@@ -9,7 +9,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from isoscope.figures.style import ARM_COLOURS, to_svg
+from isoscope.platform.figures.style import ARM_COLOURS, to_svg
 from isoscope.studies.fusion.probing_scores import learning_curves, probing_curves
 
 STEPS = (0, 1, 4, 16, 64, 256)

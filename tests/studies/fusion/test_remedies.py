@@ -10,9 +10,9 @@ import pytest
 
 from finished_runs import write_run
 from fusions import FFT
-from isoscope.config.load import Configuration
-from isoscope.figures.style import to_svg
-from isoscope.outputs import read_output
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.figures.style import to_svg
+from isoscope.platform.outputs import read_output
 from isoscope.studies.arms import results
 from isoscope.studies.fusion.remedies import VIEWS, by_labels, design, labels, levels, remedies
 from isoscope.studies.tables import read_tables, tables, write_tables

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
-from isoscope.figures.style import WIDTH, to_svg
+from isoscope.platform.figures.style import WIDTH, to_svg
 from isoscope.studies.fusion.spectra import (
     BINS,
     GRADIENTS,

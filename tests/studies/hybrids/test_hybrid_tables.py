@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isoscope.config.comparing import Hybrids
-from isoscope.config.load import Configuration
-from isoscope.errors import InputError
-from isoscope.outputs import Output, Trained
+from isoscope.base.errors import InputError
+from isoscope.platform.config.comparing import Hybrids
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.outputs import Output, Trained
 from isoscope.studies import hybrids
 from isoscope.studies.arms import StudyRuns
 from isoscope.studies.hybrids.hybrid_figures import CALLED

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.collections import PolyCollection
 
-from isoscope.figures.style import to_svg
+from isoscope.platform.figures.style import to_svg
 from isoscope.studies.curves import averages, thinned
 from isoscope.studies.isotropy.courses import course, trade
 from penalty_material import LEVELS, points

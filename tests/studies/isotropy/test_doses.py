@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.studies.isotropy.doses import LEVELS, Dose, at_equal, dose, equated, references
 
 ACROSS, FORCE, METRIC = "validation/a_1", "step/penalty_gradient_norm", "validation/accuracy"

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.config.training import Watch
-from isoscope.config.tree import flatten, read_yaml
-from isoscope.errors import InputError
-from isoscope.paths import PARAMS
+from isoscope.base.errors import InputError
+from isoscope.base.paths import PARAMS
+from isoscope.platform.config.training import Watch
+from isoscope.platform.config.tree import flatten, read_yaml
 from isoscope.studies.isotropy.reproduction import (
     ALONE,
     FAIL,

@@ -12,11 +12,11 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from isoscope.cli import app
+from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.errors import InputError
 from isoscope.geometry import avg_sim
-from isoscope.stages.published_spaces import published_spaces
+from isoscope.platform.cli import app
+from isoscope.platform.stages.published_spaces import published_spaces
 from isoscope.studies.spaces.published_curve import BERT, PAIRS, SENTENCES, Published, cells, repeated, reproduced
 from probe_material import bert, pieces, sentences
 
@@ -143,5 +143,5 @@ def test_the_command(hub: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
         app(["reproduce", "spaces", "--checkpoint", "org/small"], standalone_mode=False)
     with pytest.raises(InputError, match="options of: isoscope reproduce spaces"):
         app(["reproduce", "fusion", *text], standalone_mode=False)
-    monkeypatch.setattr("isoscope.stages.published_spaces.published_spaces.__kwdefaults__", {"known": SMALL})
+    monkeypatch.setattr("isoscope.platform.stages.published_spaces.published_spaces.__kwdefaults__", {"known": SMALL})
     assert app(["reproduce", "spaces"], standalone_mode=False) == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.studies.spaces.told_apart import couples, told_apart
 
 SEEDS = {"mlm": (0, 1, 2), "mt": (0, 1, 2)}

@@ -9,9 +9,9 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from isoscope.errors import InputError
-from isoscope.outputs import Output
-from isoscope.statistics.paired import Paired, paired_t
+from isoscope.base.errors import InputError
+from isoscope.platform.outputs import Output
+from isoscope.platform.statistics.paired import Paired, paired_t
 from isoscope.studies.arms import Arms
 
 ALLOCATION, CLOSURE, MINIBATCH = ALLOCATED = ("allocation.parquet", "closure.parquet", "minibatch.parquet")

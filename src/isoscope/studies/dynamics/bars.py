@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from isoscope.figures.style import INK, WIDTH, legend_below, shade, style
+from isoscope.platform.figures.style import INK, WIDTH, legend_below, shade, style
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, SHOWN, STACKS, floats, ordered
 from isoscope.studies.dynamics.learning import NOT

@@ -11,7 +11,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, legend_below, look, multiples, style, wrapped
+from isoscope.platform.figures.style import ARM_COLOURS, INK, WIDTH, legend_below, look, multiples, style, wrapped
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, STACKS, floats, ordered
 from isoscope.studies.dynamics.bars import STACK_NAMES

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.figures.maps import pictures
-from isoscope.figures.style import BOXED, DIVERGING, SEQUENTIAL
+from isoscope.platform.figures.maps import pictures
+from isoscope.platform.figures.style import BOXED, DIVERGING, SEQUENTIAL
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import STACKS, floats, ordered
 from isoscope.studies.dynamics.bars import STACK_NAMES

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.studies.dynamics.allocated_runs import BLOCK, OUTSIDE, AllocatedRun
 
 EARLY = 0.1

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from isoscope.statistics.hurting import hurting
-from isoscope.statistics.rank_agreement import agreement
+from isoscope.platform.statistics.hurting import hurting
+from isoscope.platform.statistics.rank_agreement import agreement
 from isoscope.studies.dynamics.allocated_runs import BLOCK, SHOWN, AllocatedRun, fold_names, matrix
 from isoscope.studies.dynamics.learning import TRAINED
 

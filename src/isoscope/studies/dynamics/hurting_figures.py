@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.figures.maps import pictures
-from isoscope.figures.style import BOXED, SEQUENTIAL
-from isoscope.figures.text_table import text_table
+from isoscope.platform.figures.maps import pictures
+from isoscope.platform.figures.style import BOXED, SEQUENTIAL
+from isoscope.platform.figures.text_table import text_table
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, STACKS, ordered
 from isoscope.studies.dynamics.bars import STACK_NAMES

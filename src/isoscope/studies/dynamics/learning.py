@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.runs.restored import read_metrics
+from isoscope.platform.runs.restored import read_metrics
 from isoscope.studies.constant_prediction import counted_loss, unigram_of
 from isoscope.studies.dynamics.allocated_runs import AllocatedRun
 

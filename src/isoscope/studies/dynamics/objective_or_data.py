@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from isoscope.errors import InputError
-from isoscope.statistics.left_out import left_out
-from isoscope.statistics.paired import holm
-from isoscope.statistics.permutation_manova import WITHIN, cosine, hellinger, jackknife, sources, unit
+from isoscope.base.errors import InputError
+from isoscope.platform.statistics.left_out import left_out
+from isoscope.platform.statistics.paired import holm
+from isoscope.platform.statistics.permutation_manova import WITHIN, cosine, hellinger, jackknife, sources, unit
 from isoscope.studies.dynamics.learning import NOT
 from isoscope.studies.dynamics.profiles import PART, RUN
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from isoscope.statistics.synchrony import synchrony
+from isoscope.platform.statistics.synchrony import synchrony
 from isoscope.studies.dynamics.allocated_runs import OUTSIDE, SHOWN, AllocatedRun, matrix
 
 GROUPINGS = ("component", "stack")

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope.errors import InputError
-from isoscope.statistics.paired import FEWEST_SEEDS, holm
+from isoscope.base.errors import InputError
+from isoscope.platform.statistics.paired import FEWEST_SEEDS, holm
 from isoscope.studies.dynamics.hurting_counts import COUNTED
 from isoscope.studies.dynamics.learning import TRAINED
 from isoscope.studies.published import FAIL, NO_VERDICT, PASS, UNDERPOWERED, Reproduced, Reproducible, counted

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.style import BOXED, INK, WIDTH, hatched, legend_below, multiples, style
+from isoscope.platform.figures.style import BOXED, INK, WIDTH, hatched, legend_below, multiples, style
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, floats, ordered
 from isoscope.studies.dynamics.curves_over_time import looks_of, update_axis

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.figures.text_table import text_table
+from isoscope.platform.figures.text_table import text_table
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.learning import LEAST
 from isoscope.studies.findings import Untested, by_arm

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.errors import InputError
-from isoscope.figures.style import ARM_COLOURS, ARM_MARKERS, INK, WIDTH, legend_below, multiples, style
+from isoscope.base.errors import InputError
+from isoscope.platform.figures.style import ARM_COLOURS, ARM_MARKERS, INK, WIDTH, legend_below, multiples, style
 from isoscope.studies.arms import StudyRuns
 from isoscope.studies.dynamics.allocated_runs import ALLOCATED, allocated_runs, floats
 from isoscope.studies.dynamics.learning import learned, words

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
-from isoscope.figures.maps import scale_of
-from isoscope.figures.snapshots import arms_of
-from isoscope.figures.style import INK, WIDTH, hatched, layer_tick, legend_below, look, style, tiles, wrapped
+from isoscope.platform.figures.maps import scale_of
+from isoscope.platform.figures.snapshots import arms_of
+from isoscope.platform.figures.style import INK, WIDTH, hatched, layer_tick, legend_below, look, style, tiles, wrapped
 from isoscope.studies.fusion.layers import SHARED
 
 COLUMNS = 3

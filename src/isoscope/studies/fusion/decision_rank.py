@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from isoscope.figures.snapshots import (
+from isoscope.platform.figures.snapshots import (
     EVERY,
     SHARE,
     banded,
@@ -19,7 +19,7 @@ from isoscope.figures.snapshots import (
     prepared,
     step_axis,
 )
-from isoscope.figures.style import INK, hatched, legend_below, legend_inches, shade, style, wrapped
+from isoscope.platform.figures.style import INK, hatched, legend_below, legend_inches, shade, style, wrapped
 from isoscope.studies.fusion.layers import why_hatched
 from isoscope.studies.view import View
 

@@ -15,7 +15,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.snapshots import (
+from isoscope.platform.figures.snapshots import (
     MOMENTS,
     SHARE,
     arms_of,
@@ -28,7 +28,7 @@ from isoscope.figures.snapshots import (
     prepared,
     seeds_of,
 )
-from isoscope.figures.style import INK, SEQUENTIAL, SHAPES, WIDTH, legend_below, look, multiples, named, style
+from isoscope.platform.figures.style import INK, SEQUENTIAL, SHAPES, WIDTH, legend_below, look, multiples, named, style
 from isoscope.studies.view import Table, View
 
 TURNS = 8

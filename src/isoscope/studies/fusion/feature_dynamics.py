@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.style import ARM_COLOURS, SHAPES, WIDTH, hatched, legend_below, named, style, wrapped
+from isoscope.platform.figures.style import ARM_COLOURS, SHAPES, WIDTH, hatched, legend_below, named, style, wrapped
 from isoscope.studies.fusion.layers import why_hatched
 from isoscope.studies.view import View
 

@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
-from isoscope.figures.maps import pictures
-from isoscope.figures.snapshots import (
+from isoscope.platform.figures.maps import pictures
+from isoscope.platform.figures.snapshots import (
     EVERY,
     arms_of,
     at_chosen,
@@ -25,7 +25,7 @@ from isoscope.figures.snapshots import (
     seeds_of,
     step_axis,
 )
-from isoscope.figures.style import (
+from isoscope.platform.figures.style import (
     INK,
     SEQUENTIAL,
     WIDTH,

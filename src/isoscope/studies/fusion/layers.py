@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.maps import SCALES, Scale, beyond, natural, scale_of
-from isoscope.figures.snapshots import (
+from isoscope.platform.figures.maps import SCALES, Scale, beyond, natural, scale_of
+from isoscope.platform.figures.snapshots import (
     EVERY,
     TWIN,
     arms_of,
@@ -30,7 +30,7 @@ from isoscope.figures.snapshots import (
     step_axis,
     trained_seeds_of,
 )
-from isoscope.figures.style import (
+from isoscope.platform.figures.style import (
     DIVERGING,
     HATCH,
     INK,
@@ -65,7 +65,7 @@ TRIANGLE: dict[str, Any] = {"color": INK, "marker": 7, "markersize": 5, "linesty
 def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "first") -> Figure:
     """Draw a map per arm, layer (0 at the bottom) by snapshot: mean over seeds of `figure`, a common colour range.
 
-    - The colour range is the metric's natural range (`isoscope.figures.maps`), or that of all panels.
+    - The colour range is the metric's natural range (`isoscope.platform.figures.maps`), or that of all panels.
     - A degenerate cell is hatched, never coloured.
     - The twin with random weights is separate on the left; a triangle, perhaps between columns, is a chosen epoch.
     - The colour bar's label gives the value of isotropic noise.

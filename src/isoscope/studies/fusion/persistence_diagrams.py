@@ -8,8 +8,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.snapshots import MOMENTS
-from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, hatched, legend_below, multiples, named, style, wrapped
+from isoscope.platform.figures.snapshots import MOMENTS
+from isoscope.platform.figures.style import (
+    ARM_COLOURS,
+    INK,
+    WIDTH,
+    hatched,
+    legend_below,
+    multiples,
+    named,
+    style,
+    wrapped,
+)
 from isoscope.studies.view import View
 
 CALLED = {"random": "random twin", **MOMENTS, "last": "last snapshot"}

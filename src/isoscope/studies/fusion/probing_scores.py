@@ -11,8 +11,18 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import isotonic_regression
 
-from isoscope.figures.snapshots import TWIN, arms_of, at_chosen, banded, chosen, keys, over_seeds, prepared, seeds_of
-from isoscope.figures.style import INK, WIDTH, legend_below, look, multiples, named, style, tiles
+from isoscope.platform.figures.snapshots import (
+    TWIN,
+    arms_of,
+    at_chosen,
+    banded,
+    chosen,
+    keys,
+    over_seeds,
+    prepared,
+    seeds_of,
+)
+from isoscope.platform.figures.style import INK, WIDTH, legend_below, look, multiples, named, style, tiles
 from isoscope.studies.findings import Untested, by_arm
 from isoscope.studies.view import Table, View
 

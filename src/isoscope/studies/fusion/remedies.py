@@ -9,9 +9,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from isoscope.config.fusion import EARLIER
-from isoscope.figures.style import INK, style
-from isoscope.statistics.factorial import Levels, effects
+from isoscope.platform.config.fusion import EARLIER
+from isoscope.platform.figures.style import INK, style
+from isoscope.platform.statistics.factorial import Levels, effects
 from isoscope.studies.arms import Arms, above_constant, metrics_of
 from isoscope.studies.view import View
 

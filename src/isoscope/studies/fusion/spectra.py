@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from isoscope.figures.maps import pictures
-from isoscope.figures.snapshots import (
+from isoscope.platform.figures.maps import pictures
+from isoscope.platform.figures.snapshots import (
     EVERY,
     SHARE,
     arms_of,
@@ -27,7 +27,7 @@ from isoscope.figures.snapshots import (
     step_axis,
     trained_seeds_of,
 )
-from isoscope.figures.style import (
+from isoscope.platform.figures.style import (
     INK,
     SEQUENTIAL,
     WIDTH,

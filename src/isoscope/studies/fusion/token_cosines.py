@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.maps import pictures
-from isoscope.figures.snapshots import MOMENTS, arms_of, ends, keys, moments_of, over_seeds, prepared
-from isoscope.figures.style import DIVERGING, INK, WIDTH, legend_below, look, multiples, style
+from isoscope.platform.figures.maps import pictures
+from isoscope.platform.figures.snapshots import MOMENTS, arms_of, ends, keys, moments_of, over_seeds, prepared
+from isoscope.platform.figures.style import DIVERGING, INK, WIDTH, legend_below, look, multiples, style
 from isoscope.studies.view import View
 
 PARTS = {

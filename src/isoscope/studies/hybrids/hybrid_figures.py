@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.border import MARKED, mark_below
-from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, legend_below, look, style, tiles
+from isoscope.platform.figures.border import MARKED, mark_below
+from isoscope.platform.figures.style import ARM_COLOURS, INK, WIDTH, legend_below, look, style, tiles
 from isoscope.studies.findings import Untested
 from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED
 from isoscope.studies.view import View

@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.errors import InputError
-from isoscope.runs.restored import read_metrics
-from isoscope.statistics.paired import holm, paired_t
-from isoscope.statistics.rank_agreement import rank_correlation
+from isoscope.base.errors import InputError
+from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.statistics.paired import holm, paired_t
+from isoscope.platform.statistics.rank_agreement import rank_correlation
 from isoscope.studies.arms import Arms, StudyRuns
 from isoscope.studies.results import Result
 

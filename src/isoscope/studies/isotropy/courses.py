@@ -8,9 +8,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.maps import natural
-from isoscope.figures.snapshots import EVERY, arms_of, banded, common, keys, line_and_band
-from isoscope.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
+from isoscope.platform.figures.maps import natural
+from isoscope.platform.figures.snapshots import EVERY, arms_of, banded, common, keys, line_and_band
+from isoscope.platform.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 from isoscope.titles import title

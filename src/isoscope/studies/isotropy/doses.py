@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from isoscope.errors import InputError
-from isoscope.statistics.differences import WHERE, differences
+from isoscope.base.errors import InputError
+from isoscope.platform.statistics.differences import WHERE, differences
 
 FEWEST_WEIGHTS = 3
 """Minimum number of weights in a family for interpolation."""

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from isoscope.config.tree import flatten
-from isoscope.errors import InputError
-from isoscope.paths import CHART, processed
-from isoscope.statistics.paired import FEWEST_SEEDS, minimum_detectable_effect
+from isoscope.base.errors import InputError
+from isoscope.base.paths import CHART, processed
+from isoscope.platform.config.tree import flatten
+from isoscope.platform.statistics.paired import FEWEST_SEEDS, minimum_detectable_effect
 from isoscope.studies.published import (
     ALONE,
     FAIL,

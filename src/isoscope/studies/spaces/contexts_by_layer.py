@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from isoscope.statistics.paired import paired_t
-from isoscope.statistics.seed_jackknife import over_pairs
+from isoscope.platform.statistics.paired import paired_t
+from isoscope.platform.statistics.seed_jackknife import over_pairs
 from isoscope.studies.fusion.by_layer import geometry_by_layer
 from isoscope.studies.view import Table, View
 

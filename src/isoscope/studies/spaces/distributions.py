@@ -6,7 +6,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from isoscope.figures.style import SEQUENTIAL, WIDTH, hatched, layer_tick, multiples, style
+from isoscope.platform.figures.style import SEQUENTIAL, WIDTH, hatched, layer_tick, multiples, style
 from isoscope.studies.view import Table, View
 
 KINDS = {"cosine": "Cosine", "distance": "Euclidean distance / mean"}

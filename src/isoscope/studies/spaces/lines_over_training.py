@@ -4,8 +4,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.snapshots import step_axis
-from isoscope.figures.style import WIDTH, layer_tick, legend_below, look, multiples, style
+from isoscope.platform.figures.snapshots import step_axis
+from isoscope.platform.figures.style import WIDTH, layer_tick, legend_below, look, multiples, style
 from isoscope.studies.spaces.contexts_by_layer import over_seeds
 from isoscope.studies.spaces.similarity_maps import CALLED
 from isoscope.studies.view import Table, View

@@ -4,8 +4,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.border import MARKED, mark_below
-from isoscope.figures.style import WIDTH, legend_below, look, style, tiles
+from isoscope.platform.figures.border import MARKED, mark_below
+from isoscope.platform.figures.style import WIDTH, legend_below, look, style, tiles
 from isoscope.studies.view import Table, View
 
 SHOWN = {"r2": "R²", "retrieval_forward": "CSLS retrieval", "cosine_forward": "Cosine retrieval"}

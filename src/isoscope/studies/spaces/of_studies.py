@@ -9,17 +9,17 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
+from isoscope.base.errors import InputError
+from isoscope.base.workers import Over
 from isoscope.data.word_table import WordTable, word_table
-from isoscope.errors import InputError
-from isoscope.inside.similarity_tables import Sampling
-from isoscope.inside.space_tables import Named
-from isoscope.inside.space_tables import tables as tables_of
+from isoscope.states.similarity_tables import Sampling
+from isoscope.states.space_tables import Named
+from isoscope.states.space_tables import tables as tables_of
 from isoscope.studies.arms import StudyRuns
 from isoscope.studies.results import Result
 from isoscope.studies.spaces.states_over_training import over_training as similarity_over_training
 from isoscope.studies.spaces.states_over_training import written
 from isoscope.studies.spaces.told_apart import couples, told_apart
-from isoscope.workers import Over
 
 FILES = (
     *(f"{kept}/*/{name}" for kept in ("checkpoints", "snapshots") for name in ("model.safetensors", "config.json")),

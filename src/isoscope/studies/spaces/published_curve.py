@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.geometry.contextuality import units
 from isoscope.geometry.moments import Floats
 from isoscope.studies.published import FAIL, NO_VERDICT, PASS, UNDERPOWERED, Reproduced, counted

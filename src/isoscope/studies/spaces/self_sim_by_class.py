@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.figures.style import WIDTH, layer_tick, legend_below, look, style, tiles
+from isoscope.platform.figures.style import WIDTH, layer_tick, legend_below, look, style, tiles
 from isoscope.studies.spaces.contexts_by_layer import AT_TABLE
 from isoscope.studies.view import Table, View
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.figures.maps import PER_ROW, pictures
-from isoscope.figures.style import SEQUENTIAL, layer_tick, notice
+from isoscope.platform.figures.maps import PER_ROW, pictures
+from isoscope.platform.figures.style import SEQUENTIAL, layer_tick, notice
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from isoscope.base.errors import InputError
+from isoscope.base.workers import Over
 from isoscope.data import tokens
 from isoscope.data.word_table import WordTable
-from isoscope.errors import InputError
-from isoscope.inside.compared_items import ComparedItems, compared_items
-from isoscope.inside.similarity_tables import Sampling, check_complete, equal_layers
-from isoscope.inside.word_space import Space, joined, write_space
-from isoscope.outputs import epochs_by_update, weights_by_update
+from isoscope.platform.outputs import epochs_by_update, weights_by_update
+from isoscope.states.compared_items import ComparedItems, compared_items
+from isoscope.states.similarity_tables import Sampling, check_complete, equal_layers
+from isoscope.states.word_space import Space, joined, write_space
 from isoscope.studies.spaces.told_apart import references
-from isoscope.workers import Over
 
 BATCH = 64
 MEASURES = ("cka", "cca_held_out")

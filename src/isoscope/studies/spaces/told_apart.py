@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isoscope.errors import InputError
-from isoscope.statistics.paired import in_family, judge, paired_t, two_way_interval
+from isoscope.base.errors import InputError
+from isoscope.platform.statistics.paired import in_family, judge, paired_t, two_way_interval
 
 FAMILY = ["of", "measure"]
 """With the pair of models: columns whose layers are one family of tests."""

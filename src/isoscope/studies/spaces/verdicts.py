@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.figures.style import ARM_COLOURS, INK, WIDTH, layer_tick, legend_below, look, style, tiles
-from isoscope.statistics.paired import Interval, Verdict
+from isoscope.platform.figures.style import ARM_COLOURS, INK, WIDTH, layer_tick, legend_below, look, style, tiles
+from isoscope.platform.statistics.paired import Interval, Verdict
 from isoscope.studies.findings import Difference
 from isoscope.studies.spaces.similarity_maps import CALLED, CKA, WHOLE
 from isoscope.studies.view import View

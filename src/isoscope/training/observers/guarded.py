@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope.errors import RunError, brief
+from isoscope.base.errors import RunError, brief
 from isoscope.objectives import Place, Scored
 from isoscope.training.observers import Context, Observer
 from isoscope.training.observers.traces import Traces, files

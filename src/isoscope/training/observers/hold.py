@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from isoscope.config.training import Hold as Settings
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.blocks import blocks
+from isoscope.platform.config.training import Hold as Settings
 from isoscope.training.observers import Context, Observer
 
 

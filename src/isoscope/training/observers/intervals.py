@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.models.components import members
 from isoscope.objectives import Place
 from isoscope.training.allocation import NATS, Integral, integrate, interval_ends

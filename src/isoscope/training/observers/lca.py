@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope.config.kinds import validate
-from isoscope.config.training import Allocation as Settings
 from isoscope.data.parquet import write_parquet
 from isoscope.objectives import Place, Scored
+from isoscope.platform.config.kinds import validate
+from isoscope.platform.config.training import Allocation as Settings
 from isoscope.training.adam_parts import PARTS, AdamParts
 from isoscope.training.allocation import over_folds
 from isoscope.training.allocation_sets import AllocationSet, undisturbed

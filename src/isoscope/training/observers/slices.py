@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from isoscope.config.training import Slices as Settings
+from isoscope.base.errors import InputError
 from isoscope.data.parquet import write_parquet
 from isoscope.data.token_classes import token_classes
-from isoscope.errors import InputError
+from isoscope.platform.config.training import Slices as Settings
 from isoscope.training.allocation_sets import undisturbed
 from isoscope.training.allocation_tables import SETS
 from isoscope.training.observers import Context

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import TrainerCallback
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.objectives import Place, Scored, points_at
 from isoscope.training.observers import Context, Observer
 from isoscope.training.observers.trainer_data import TrainerData

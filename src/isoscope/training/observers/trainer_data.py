@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope.errors import InputError
+from isoscope.base.errors import InputError
 from isoscope.objectives import Batch, Forward, Indices, Place, owners_of, points_at
 
 _IGNORED = -100

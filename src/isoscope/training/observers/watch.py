@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from torch import Tensor
 
-from isoscope.config.training import Watch as Settings
 from isoscope.data.batches import drawn_rows
 from isoscope.objectives import Place, Scored
+from isoscope.platform.config.training import Watch as Settings
 from isoscope.training.anisotropy import batch_figures, posthoc_figures, sample_figures
 from isoscope.training.observers import Context, Observer
 

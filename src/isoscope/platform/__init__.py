@@ -1,0 +1,1 @@
+"""The half that knows no science: configuration, runs, tracking, search, stages, report and command line."""

@@ -1,0 +1,325 @@
+"""Load the configuration: YAML, overlays and `-S name=value`. Errors name the file, the path and the remedy."""
+
+import copy
+from collections.abc import Container, Iterable, Mapping
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, create_model
+
+from isoscope import plugins
+from isoscope.base import paths
+from isoscope.base.errors import InputError
+from isoscope.platform.config.comparing import Comparison
+from isoscope.platform.config.data import Data
+from isoscope.platform.config.explain import Faults, closest, nearest
+from isoscope.platform.config.kinds import cell_type, data_type, valid_root, validate
+from isoscope.platform.config.objective import METRICS
+from isoscope.platform.config.project import Cell, Root, Study
+from isoscope.platform.config.searching import corners
+from isoscope.platform.config.start_cells import start_cells
+from isoscope.platform.config.tree import (
+    NOT_IN_DIGEST,
+    Origin,
+    Override,
+    Tree,
+    check_once,
+    merge,
+    parse_override,
+    read_yaml,
+    split_overrides,
+)
+
+CELL_SECTIONS = tuple(Cell.model_fields)
+SECTIONS = (*Root.model_fields, *CELL_SECTIONS)
+OVERRIDE = "-S"
+SEARCHED = f"{paths.PARAMS}: search.space"
+
+
+class ResolvedCell(NamedTuple):
+    """A typed cell, its plain tree, and its axes."""
+
+    cell: Cell
+    tree: Tree
+    axes: dict[str, str]
+
+
+class Configuration:
+    """params.yaml with its overlays, overrides and plugins, read and validated.
+
+    Raises `InputError` (one line: file, dotted path, expected value) on a fault at any depth.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        overrides: Iterable[str] = (),
+        extra_plugins: Iterable[Path] = (),
+        *,
+        raw: Tree | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        """Read the configuration. `faults`, if given, collects faults instead of raising; `check` finds the others."""
+        found = Faults() if faults is None else faults
+        self.folder = folder
+        self.given, self.extra_plugins = tuple(overrides), tuple(extra_plugins)
+        self._overlays: dict[Path, Tree] = {}
+        self.raw = read_yaml(folder, paths.PARAMS) if raw is None else raw
+        self.overrides: list[Override] = []
+        with found.each():
+            check_once(self.given)
+        for text in self.given:
+            with found.each():
+                self.overrides += [parse_override(one) for one in split_overrides(text)]
+        origin = Origin(self.raw, str(paths.PARAMS))
+        of_root = [one for one in self.overrides if one.reaches(Root.model_fields)]
+        self._cell_overrides = [one for one in self.overrides if one not in of_root]
+        for override in of_root:
+            with found.each():
+                override.apply(self.raw, OVERRIDE, origin)
+        self._check_sections(found)
+        root = {name: self.raw[name] for name in Root.model_fields if name in self.raw}
+        self.root: Root = valid_root(root, origin, found)
+        self._cell_type: type[Cell] = Cell
+        for path in (*(folder / name for name in self.root.plugins), *self.extra_plugins):
+            with found.each():
+                plugins.load(path)
+        with found.each():
+            self._cell_type = cell_type()
+        self._check_overrides(found)
+        if faults is None:
+            found.stop()
+
+    def _check_sections(self, found: Faults) -> None:
+        """Check that every section of params.yaml is known; read a misspelt section under the closest known name."""
+        for key in [key for key in self.raw if key not in SECTIONS]:
+            found.keep(f"{paths.PARAMS}: {key}: unknown section{nearest(str(key), SECTIONS)}")
+            tree = {closest(str(key), SECTIONS) or "": self.raw.pop(key)}
+            merge(tree, self.raw)
+            self.raw = tree
+
+    def _check_overrides(self, found: Faults) -> None:
+        files = [path.relative_to(self.folder).as_posix() for path in (self.folder / paths.VARIANTS).glob("*/*.yaml")]
+        files.append(paths.PARAMS.as_posix())
+        for override in self._cell_overrides:
+            file, name, section = override.file, override.name, override.section
+            if file is not None and file not in files:
+                found.keep(f"-S {file}:{name}: no such overlay{nearest(file, sorted(files))}")
+            if section not in SECTIONS:
+                found.keep(f"-S {name}: unknown section {section!r}{nearest(section, SECTIONS)}")
+
+    def without_overrides(self) -> "Configuration":
+        """Return the configuration as runs have it that other runs start from.
+
+        Of `-S` for sections of cells, only what is no part of a run's digest, such as its device.
+        """
+        kept = [one for one in self._cell_overrides if one.name in NOT_IN_DIGEST]
+        if len(kept) == len(self._cell_overrides):
+            return self
+        found = Configuration(self.folder, (), self.extra_plugins, raw=copy.deepcopy(self.raw))
+        found.overrides = found._cell_overrides = kept
+        return found
+
+    def study(self, name: str) -> Study:
+        """Return the study called `name`."""
+        if name not in self.root.studies:
+            raise InputError(f"{paths.PARAMS}: studies.{name}: no such study{nearest(name, self.root.studies)}")
+        return self.root.studies[name]
+
+    def comparison(self, name: str) -> Comparison:
+        """Return the comparison called `name`."""
+        known = self.root.comparisons
+        if name not in known:
+            there = nearest(name, known) or "; there are none"
+            raise InputError(f"{paths.PARAMS}: comparisons.{name}: no such comparison{there}")
+        return known[name]
+
+    def arms(self, study: str) -> dict[str, dict[str, str]]:
+        """Return every arm of a study by name, as axis → value, in the order of its axes."""
+        axes = self.study(study).axes
+        arms = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+        return {"-".join(arm.values()): arm for arm in arms}
+
+    def cells(self, study: str) -> dict[str, ResolvedCell]:
+        """Return every resolved arm of a study, by name."""
+        return {arm: self.cell(study, arm) for arm in self.arms(study)}
+
+    def cell(
+        self, study: str, arm: str, chosen: Mapping[str, Any] = MappingProxyType({}), settings: Iterable[str] = ()
+    ) -> ResolvedCell:
+        """Return the typed parameters of an arm. Merge order: params.yaml, task, settings, axes, `-S`, choices.
+
+        `chosen`: axis → overlay (replaces or adds an axis of the arm), or dotted name → value. `settings`: overlays in
+        addition to the study's. Refuses a name that does not exist under the chosen overlays.
+        """
+        arms = self.arms(study)
+        if arm not in arms:
+            raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, arms)}")
+        axes = arms[arm] | {name: str(value) for name, value in chosen.items() if "." not in name}
+        tree, origin = self._merged([*self._shared(study, settings), *axes.items()])
+        for value in (Override(None, name, value) for name, value in chosen.items() if "." in name):
+            if value.section == "data":
+                raise InputError(f"{SEARCHED}: {value.name}: trials share the prepared data; search another name")
+            value.apply(tree, SEARCHED, origin)
+        cell = validate(self._cell_type, tree, origin)
+        metrics = METRICS.get(cell.objective.kind, (cell.training.select,))
+        if (select := cell.training.select) not in metrics:
+            raise InputError(
+                f"{origin('training.select')}: training.select: expected one of {', '.join(metrics)}, "
+                f"got '{select}'{nearest(select, metrics)}"
+            )
+        return ResolvedCell(cell, tree, axes)
+
+    def below(self, study: str, settings: Iterable[str] = ()) -> Tree:
+        """Return the common base of a study's arms: params.yaml, the task's overlay, and the settings."""
+        return self._merged(self._shared(study, settings))[0]
+
+    def _shared(self, study: str, settings: Iterable[str]) -> list[tuple[str, str]]:
+        known = self.study(study)
+        return [("task", known.task), *(("settings", one) for one in (*known.settings, *settings))]
+
+    def data(self, task: str) -> Data:
+        """Return the section `data` of a task: a task of `tasks`, or any other task with an overlay."""
+        return self.data_with_origin(task)[0]
+
+    def data_with_origin(self, task: str) -> tuple[Data, Origin]:
+        """Return the section `data` of a task, and the origin file of each value."""
+        if task not in self.root.tasks and not (self.folder / paths.overlay("task", task)).is_file():
+            others = sorted(path.stem for path in (self.folder / paths.VARIANTS / "task").glob("*.yaml"))
+            known = dict.fromkeys((*self.root.tasks, *others))
+            raise InputError(f"{paths.PARAMS}: tasks: no task {task!r}{nearest(task, known)}")
+        only_data = create_model("DataCell", __base__=BaseModel, data=(data_type(), ...))
+        tree, origin = self._merged([("task", task)], ("data",))
+        return validate(only_data, {"data": tree.get("data", {})}, origin).data, origin
+
+    def _merged(
+        self, choices: Iterable[tuple[str, str]], sections: tuple[str, ...] = CELL_SECTIONS
+    ) -> tuple[Tree, Origin]:
+        tree = {name: copy.deepcopy(self.raw[name]) for name in sections if name in self.raw}
+        origin = Origin(tree, str(paths.PARAMS))
+        for place, (axis, value) in enumerate(choices):
+            file = paths.overlay(axis, value)
+            if axis == "task" and place:
+                raise InputError(f"{file}: a task cannot be an axis; define a study for each task")
+            overlay = self.overlay(file)
+            check_sections(file, overlay)
+            merge(tree, overlay)
+            origin.lay(overlay, str(file))
+        for override in self._cell_overrides:
+            if override.reaches(sections):
+                override.apply(tree, OVERRIDE, origin)
+        return tree, origin
+
+    def overlay(self, file: Path) -> Tree:
+        """Return a copy of an overlay with its `-S` applied; each file is read only once."""
+        if file not in self._overlays:
+            self._overlays[file] = read_yaml(self.folder, file)
+        overlay = copy.deepcopy(self._overlays[file])
+        for override in self._cell_overrides:
+            if override.file == str(file):
+                override.apply(overlay, str(file))
+        return overlay
+
+    @staticmethod
+    def plugin_digests(cell: Cell) -> dict[str, str]:
+        """Return file → sha256 of code, for plugins whose fusion, objective, penalty or observers the cell uses.
+
+        Data-set plugins are excluded: the hash of the data covers them.
+        """
+        used = [
+            plugins.FUSIONS.get(cell.model.fusion.kind),
+            plugins.OBJECTIVES.get(cell.objective.kind),
+            plugins.PENALTIES.get(cell.penalty.kind),
+            *(plugins.OBSERVERS.get(one.kind) for one in cell.observers.values()),
+        ]
+        files = {plugin.file for plugin in used if plugin}
+        if len({file.name for file in files}) < len(files):
+            raise InputError(f"plugins: two files of a run are called {next(iter(files)).name!r}; rename one")
+        return {file.name: plugins.digest(file) for file in sorted(files)}
+
+    def check(self) -> int:
+        """Resolve every task and every arm of every study; return their number.
+
+        Raises `InputError` with all faults.
+        """
+        found, tasks = Faults(), self.root.tasks
+        for name, study in self.root.studies.items():
+            if study.seeds and tasks and study.task not in tasks:
+                found.keep(f"{paths.PARAMS}: studies.{name}.task: {study.task!r} is not in tasks {list(tasks)}; add it")
+        for task in tasks:
+            with found.each():
+                self.data(task)
+        run = [name for name, study in self.root.studies.items() if study.task in tasks]
+        cells = [(name, arm) for name in run for arm in self.arms(name)]
+        for name, arm in cells:
+            with found.each():
+                model = self.cell(name, arm).cell.model
+                for seed in self.study(name).seeds:
+                    start_cells(self, name, model, seed)
+        for name in self.root.comparisons:
+            with found.each():
+                self.check_comparison(name)
+        with found.each():
+            self.check_search(found.lines)
+        found.stop()
+        return len(tasks) + len(cells)
+
+    def check_comparison(self, name: str) -> None:
+        """Check that a comparison has a name of its own, and that its studies are run and have what it needs."""
+        place, found = f"{paths.PARAMS}: comparisons.{name}", Faults()
+        if name in self.root.studies:
+            found.keep(f"{place}: a study has this name, and both write to {paths.analysed(name)}; rename one")
+        comparison, studies = self.comparison(name), self.root.studies
+        for task in comparison.tasks:
+            if task not in self.root.tasks:
+                found.keep(f"{place}: task {task!r} is not in tasks {[*self.root.tasks]}; add it")
+        for study in comparison.compared:
+            if study not in studies:
+                found.keep(f"{place}: no study {study!r}{nearest(study, studies)}")
+            elif not studies[study].seeds:
+                found.keep(f"{place}: study {study!r} has no seeds; set studies.{study}.seeds")
+            elif lacks := comparison.lacks(study, {name: arm.cell for name, arm in self.cells(study).items()}):
+                found.keep(f"{place}: study {study!r} {lacks}")
+        found.stop()
+
+    def check_search(self, known: Container[str] = ()) -> None:
+        """Resolve every corner of the search space, so that no trial sets a name that does not exist.
+
+        Lines in `known` are not repeated.
+        """
+        search, found = self.root.search, Faults()
+        if search is None:
+            return
+        for key, value in (("study", search.study), ("arm", search.arm)):
+            names = self.root.studies if key == "study" else self.arms(search.study)
+            if value not in names:
+                raise InputError(f"{paths.PARAMS}: search.{key}: no {key} {value!r}{nearest(value, names)}")
+        under: dict[str, str] = {}
+        for chosen in corners(search):
+            axes = ", ".join(f"{name} {value}" for name, value in chosen.items() if "." not in name)
+            more = f" (under {axes}; restrict the name with `when`)" if axes else ""
+            try:
+                keep = self.cell(search.study, search.arm, chosen, search.settings).cell.training.keep
+            except InputError as error:
+                under |= {line: more for line in error.lines if line not in under}
+                continue
+            if keep != "best":
+                cure = "a search keeps only the best checkpoint; set it to best"
+                found.keep(f"{paths.PARAMS}: search: training.keep is {keep!r} in its trials, but {cure}")
+        found.keep(*(f"{line}{more}" for line, more in under.items() if line not in known))
+        found.stop()
+
+
+def check_sections(file: Path, overlay: Tree) -> None:
+    """Refuse an overlay that sets a section it may not set, or that sets `data` and is not a task's."""
+    found = Faults()
+    for key in overlay:
+        if key not in CELL_SECTIONS:
+            found.keep(f"{file}: {key}: not a section an overlay may set{nearest(str(key), CELL_SECTIONS)}")
+        elif key == "data" and file.parent != paths.VARIANTS / "task":
+            found.keep(
+                f"{file}: data: all arms of a task share its data; set it in an overlay of {paths.VARIANTS}/task/"
+            )
+    found.stop()

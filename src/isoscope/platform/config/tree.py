@@ -1,0 +1,255 @@
+"""Plain configuration trees: read YAML, merge overlays, apply `-S`, track the origin file of each leaf."""
+
+import copy
+import io
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.representer import SafeRepresenter
+
+from isoscope.base.errors import InputError, disk_trouble
+from isoscope.base.paths import PARAMS
+from isoscope.platform.config.explain import nearest
+from isoscope.platform.config.yaml_scalars import add_scalars
+
+Tree = dict[str, Any]
+
+# The boundary between two settings: before a dotted name, or before a section that is a list.
+_NEXT_SETTING = re.compile(r"\s+(?=(?:[^\s=:]+:)?(?:\w+(?:\.\w+)+|plugins|tasks)=)")
+
+
+DEEPEST, MOST = 32, 100_000
+"""Maximum levels and values of a YAML file: more is a mistake or an alias bomb."""
+_BRACKETS = re.compile(rf"(?:[\[{{]\s*){{{DEEPEST + 1}}}")  # ruamel takes seconds on thousands of brackets
+
+
+def parse_yaml(text: str, name: str, *, most: int | None = MOST) -> Any:
+    """Return the plain data of YAML 1.2 text, parsed as DVC does, up to `most` values. Errors name `name`."""
+    return copy.deepcopy(_parsed(text, name, most))
+
+
+@lru_cache(maxsize=128)  # ruamel takes milliseconds per file, and every profile is merged over the same overlays
+def _parsed(text: str, name: str, most: int | None) -> Any:
+    deep = f"{name}: nested too deeply, or an anchor contains itself; the maximum is {DEEPEST} levels"
+    if _BRACKETS.search(text):
+        raise InputError(deep)
+    try:
+        found = YAML(typ="safe").load(text)
+    except RecursionError:
+        raise InputError(deep) from None
+    except (YAMLError, ValueError, TypeError) as error:  # TypeError: a mapping as a key
+        where = getattr(error, "problem_mark", None)
+        line = f" line {where.line + 1}:" if where else ""
+        problem = getattr(error, "problem", None) or error
+        raise InputError(f"{name}:{line} not YAML: {' '.join(str(problem).split())}") from error
+    level, count = [found], 0
+    for _ in range(DEEPEST):
+        level = [one for node in level for one in _inside(node)]
+        if not level:
+            return found
+        count += len(level)
+        if most is not None and count > most:
+            raise InputError(f"{name}: more than {most:,} values after expanding aliases; write fewer")
+    raise InputError(deep)
+
+
+def _inside(node: Any) -> Iterable[Any]:
+    if isinstance(node, Mapping):
+        return node.values()
+    return node if isinstance(node, list | tuple | set) else ()
+
+
+def read_yaml(folder: Path, name: Path, *, most: int | None = MOST) -> Tree:
+    """Return the mapping in a YAML file below `folder`, up to `most` values. Raises `InputError` if there is none."""
+    path = folder / name
+    try:
+        if not path.exists():
+            known = sorted(path.stem for path in path.parent.glob("*.yaml"))
+            raise InputError(f"{name}: no such file{_untracked(folder, name) or nearest(name.stem, known)}")
+        if not path.is_file():  # a fifo would block
+            raise InputError(f"{name}: not a regular file; replace it with a YAML file")
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: not UTF-8 at byte {error.start}") from error
+    except OSError as error:
+        if disk_trouble(error):
+            raise
+        raise InputError(f"{name}: cannot be read: {error.strerror}") from error
+    tree = parse_yaml(text, str(name), most=most)
+    if not isinstance(tree, dict):
+        raise InputError(f"{name}: expected a mapping of sections, got {type(tree).__name__}")
+    return tree
+
+
+def _untracked(folder: Path, name: Path) -> str:
+    """Return why a copy of the project (`dvc exp run --temp` or `--queue`) lacks a file that the project has."""
+    home = Path(os.environ.get("DVC_ROOT") or folder)
+    if home.resolve() == folder.resolve() or not (home / name).is_file():
+        return ""
+    return f" in this copy of the project, since git does not track it; run in {home}: git add {name}"
+
+
+def merge(base: Tree, overlay: Mapping[str, Any]) -> None:
+    """Merge `overlay` into `base` in place; a node whose overlay sets `kind` is replaced completely."""
+    for key, value in overlay.items():
+        if isinstance(value, Mapping) and "kind" not in value and isinstance(base.get(key), dict):
+            merge(base[key], value)
+        else:
+            base[key] = copy.deepcopy(value)
+
+
+def difference(base: Mapping[str, Any], tree: Mapping[str, Any]) -> Tree:
+    """Return the minimal overlay that, merged over `base`, gives `tree`.
+
+    It contains a node of another `kind` completely, because `merge` replaces such a node. Below a node of the same
+    kind, `tree` must have every name of `base`.
+    """
+    found: Tree = {}
+    for name, value in tree.items():
+        if name not in base or base[name] != value:
+            old: Any = base.get(name)
+            nodes = isinstance(old, Mapping) and isinstance(value, Mapping)
+            same = nodes and old.get("kind") == value.get("kind")
+            found[name] = difference(old, value) if same else json.loads(json.dumps(value))  # lists, as in YAML
+    return found
+
+
+def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """Return dotted name → leaf; a list is a leaf."""
+    if not isinstance(tree, Mapping):
+        return {prefix: tree}
+    return {
+        name: leaf
+        for key, value in tree.items()
+        for name, leaf in flatten(value, f"{prefix}.{key}".lstrip(".")).items()
+    }
+
+
+def differing(params: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a run, by dotted name, that `now` has with another value; names of its digest only."""
+    return {
+        name: value
+        for name, value in params.items()
+        if name not in NOT_IN_DIGEST and name in now and json.dumps(value) != json.dumps(now[name])
+    }
+
+
+class _Plain(SafeRepresenter):
+    """Represents scalars for readers of YAML 1.1, too."""
+
+
+add_scalars(_Plain)
+
+
+def dump_yaml(tree: Any) -> str:
+    """Return readable YAML text of plain data, keys in their order; readers of YAML 1.1 and 1.2 get equal values."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Representer = _Plain
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    stream = io.StringIO()
+    yaml.dump(tree, stream)
+    return stream.getvalue()
+
+
+class Override(NamedTuple):
+    """One `-S [file:]name=value`."""
+
+    file: str | None
+    name: str
+    value: Any
+
+    @property
+    def section(self) -> str:
+        return self.name.split(".")[0]
+
+    def reaches(self, sections: Container[str]) -> bool:
+        """Whether it sets one of `sections` of params.yaml, whatever overlays say."""
+        return self.file in (None, str(PARAMS)) and self.section in sections
+
+    def apply(self, tree: Tree, where: str, origin: "Origin | None" = None) -> None:
+        """Set the value in `tree`, with `where` as its origin; refuse a name whose parent does not exist."""
+        *parents, last = self.name.split(".")
+        node: Any = tree
+        for depth, key in enumerate(parents):
+            if not isinstance(node, dict) or key not in node:
+                path = ".".join(parents[: depth + 1])
+                raise InputError(f"{where}: {path}: no such name{nearest(key, node if isinstance(node, dict) else ())}")
+            node = node[key]
+        if not isinstance(node, dict):
+            raise InputError(f"{where}: {self.name}: {'.'.join(parents)} is a value, not a section")
+        node[last] = self.value
+        if origin is not None:
+            origin.replace(self.name, self.value, where)
+
+
+def split_overrides(text: str) -> list[str]:
+    """Split an `-S` into its settings: MLproject passes several (`a.b=1 c.d=2`) or none."""
+    return [one for one in _NEXT_SETTING.split(text.strip()) if one]
+
+
+def check_once(overrides: Iterable[str]) -> None:
+    """Raise `InputError` if several `-S` set one name: only the last would count."""
+    names = Counter(one.partition("=")[0].strip() for text in overrides for one in split_overrides(text) if "=" in one)
+    for name, times in names.items():
+        if times > 1:
+            raise InputError(f"-S {name}: given {times} times; give it once")
+
+
+def parse_override(text: str) -> Override:
+    """Parse `[file:]name=value`, where the value is YAML. Raises `InputError` on any other form."""
+    name, sign, value = text.partition("=")
+    file, colon, dotted = name.rpartition(":")
+    if not sign or not dotted.strip():
+        raise InputError(f"-S {text}: expected name=value, such as training.epochs=2")
+    return Override(file if colon else None, dotted.strip(), parse_yaml(value, f"-S {name}") if value.strip() else None)
+
+
+class Origin:
+    """The file that set each leaf of a merged tree."""
+
+    def __init__(self, tree: Tree, file: str) -> None:
+        self._files = {"": file}
+        self.lay(tree, file)
+
+    def lay(self, tree: Tree, file: str) -> None:
+        """Note the origin of a merged overlay's values; a node whose overlay sets `kind` was replaced completely."""
+        for name in flatten(tree):
+            *parents, last = name.split(".")
+            if last == "kind":
+                self._forget(".".join(parents))
+        for name in flatten(tree):
+            parts = name.split(".")
+            self._files.update({".".join(parts[:n]): file for n in range(1, len(parts) + 1)})
+
+    def replace(self, name: str, value: Any, where: str) -> None:
+        """Note the origin of a value that has replaced a whole node."""
+        self._forget(name)
+        self.lay({name: value}, where)
+
+    def _forget(self, name: str) -> None:
+        self._files = {path: file for path, file in self._files.items() if not path.startswith(f"{name}.")}
+
+    def __call__(self, path: str) -> str:
+        while path not in self._files:
+            path = path.rpartition(".")[0]
+        return self._files[path]
+
+
+# Device, threads and checkpoint interval are in the record, not in the digest: they do not define the run.
+NOT_IN_DIGEST = frozenset(
+    {
+        *("training.device", "training.threads", "training.checkpoint_every"),
+        *("extraction.device", "extraction.threads", "measures.processes", "measures.threads"),
+        # Names of the run to start from, whose digest is an input.
+        *(f"model.encoder.{part}{name}" for part in ("", "encoder.", "decoder.") for name in ("study", "arm", "seed")),
+    }
+)

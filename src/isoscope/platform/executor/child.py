@@ -1,0 +1,136 @@
+"""Run one piece of work in a forked process: imports are done already, and a crash ends only this process."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+from isoscope.base.errors import InputError, RunError, disk_trouble, plugins_named
+from isoscope.base.processes import StoppedError, end_with_parent
+
+DONE, STOPPED, WRONG, FAILED = "done", "stopped", "wrong", "failed"
+CRASHED, KILLED, LOST = "crashed", "killed", "lost"
+
+_TEXT = 30_000
+
+
+class Ending(NamedTuple):
+    """End of a process.
+
+    `kind`: done; stopped (can resume); wrong (bad input: no retry); failed (a reported error); crashed
+    (an unexpected error); killed by a signal; lost with its node. `text`: the result, one line, or a traceback.
+    """
+
+    kind: str
+    text: str
+
+
+class Child:
+    """A forked process that does `work`. Its output goes to the file `log`, or to `said()`.
+
+    It has its own process group, so Ctrl-C does not reach it. It receives SIGTERM when its parent ends, however the
+    parent ends.
+    """
+
+    def __init__(self, work: Callable[[], object], log: Path | None = None) -> None:
+        context = multiprocessing.get_context("fork")
+        self._ended: Ending | None = None
+        self._rest = b""
+        self._output: int | None = None
+        self._pipe, theirs = context.Pipe(duplex=False)
+        if log is None:
+            self._output, writer = os.pipe()
+            os.set_blocking(self._output, False)
+        else:
+            writer = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._process = context.Process(target=_run, args=(work, writer, log is not None, theirs, os.getpid()))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._process.start()
+        self.pid = self._process.pid
+        theirs.close()
+        os.close(writer)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Send it a signal."""
+        if self._process.is_alive() and self.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def ending(self, seconds: float) -> Ending | None:
+        """Return how it ended, after a wait of at most `seconds`; None while it runs."""
+        if self._ended is None:
+            self._process.join(seconds)
+            if self._process.exitcode is not None:
+                self._ended = self._read(self._process.exitcode)
+        return self._ended
+
+    def _read(self, code: int) -> Ending:
+        try:
+            told = self._pipe.recv() if self._pipe.poll() else None
+        except EOFError:
+            told = None
+        self._pipe.close()
+        if told is not None:
+            return Ending(*told)
+        if code == -signal.SIGTERM:
+            return Ending(STOPPED, "stopped before it started")
+        if code < 0:
+            name = signal.Signals(-code).name
+            return Ending(KILLED, f"its process ended by signal {-code} ({name}), probably out of memory")
+        return Ending(CRASHED, f"its process ended by exit code {code}")
+
+    def said(self) -> list[str]:
+        """Return the lines it has printed since the last call; after its end, all remaining lines."""
+        while self._output is not None:
+            try:
+                more = os.read(self._output, 65536)
+            except BlockingIOError:
+                break
+            if not more:
+                self._rest += b"\n" if self._rest and not self._rest.endswith(b"\n") else b""
+                break
+            self._rest += more
+        *lines, self._rest = self._rest.split(b"\n")
+        return [line.decode("utf-8", "replace") for line in lines]
+
+    def close(self) -> None:
+        """Release its output."""
+        if self._output is not None:
+            os.close(self._output)
+            self._output = None
+
+
+def _run(work: Callable[[], object], writer: int, logged: bool, pipe: Connection, parent: int) -> None:
+    os.setpgid(0, 0)
+    end_with_parent(signal.SIGTERM, parent)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_DFL)
+    for stream in (1, 2):
+        os.dup2(writer, stream)
+    os.close(writer)
+    sys.stdout, sys.stderr = (os.fdopen(stream, "w", 1, "utf-8", closefd=False) for stream in (1, 2))
+    try:
+        with plugins_named():
+            ending = Ending(DONE, str(work() or ""))
+    except StoppedError as error:
+        ending = Ending(STOPPED, str(error))
+    except InputError as error:
+        ending = Ending(WRONG, str(error))
+    except RunError as error:
+        ending = Ending(FAILED, str(error))
+    except Exception as error:
+        ending = Ending(CRASHED, disk_trouble(error) or traceback.format_exc())
+    if logged and ending.kind != DONE and ending.text:
+        print(ending.text, file=sys.stderr)
+    with suppress(BrokenPipeError):  # the parent is gone
+        sys.stdout.flush()
+        sys.stderr.flush()
+    pipe.send((ending.kind, ending.text[-_TEXT:]))  # at most what a pipe buffers: the parent reads after the end
+    os._exit(0)  # skips the parent's exit handlers

@@ -1,0 +1,154 @@
+"""What a person sees in MLflow: which experiment holds a run, its name and description, and the pages' addresses."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from isoscope.base.paths import INDEX
+from isoscope.platform.config.tree import NOT_IN_DIGEST
+from isoscope.platform.runs.field_checks import SEARCH
+from isoscope.platform.runs.lines import FAILED, FINISHED, KILLED, PLUGIN, RUNNING, TRAIN, Run, RunRecord
+
+EXPERIMENT = "isoscope.experiment"
+"""Tag of an experiment: its name here, which stays when a person renames the experiment in MLflow's page."""
+NOTE = "mlflow.note.content"
+READS = "reads"
+ARM_AND_SETTING = "isoscope.arm_and_setting"
+"""Tag of training runs, equal for runs that differ in their seed only."""
+CHANGED = "isoscope.changed"
+"""Tag of a training run: the parameters that differ from its study's settings."""
+UNCHANGED = "nothing"
+"""Value of this tag for a run with the study's settings."""
+ORDER = "isoscope.order"
+"""Tag of a run by which the pages list runs: finished runs, then running, then failed and killed runs."""
+ORDERS = {FINISHED: "1 finished", RUNNING: "2 running", FAILED: "3 failed", KILLED: "3 killed"}
+_VIEW = "by-arm-and-setting"
+VIEW_TAG = f"mlflow.sharedViewState.{_VIEW}"
+"""Tag of an experiment with a view of the table of runs. An address names the view by `viewStateShareKey`."""
+_NAME_COLUMN = "attributes.`Run Name`"
+# Of the chosen epoch; MLflow shows the last value of a metric, so those of validation would be of another epoch.
+_SHOWN = ("test/accuracy", "test/bleu", "test/loss")
+_COLUMNS = 8
+_ORDERED = {"orderByKey": f"tags.`{ORDER}`", "orderByAsc": "true"}
+
+
+def view(columns: Iterable[str]) -> str:
+    """Return the view of a table of runs: means over seeds, and the parameters `columns`, which differ between runs.
+
+    Runs of an earlier setting or code have a group of their own: a mean must not mix them.
+    """
+    shown = [*(f"params.`{name}`" for name in [*columns][:_COLUMNS]), *(f"metrics.`{name}`" for name in _SHOWN)]
+    state = {
+        **_ORDERED,
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": ARM_AND_SETTING}]},
+        "selectedColumns": shown,
+        # MLflow's own 190 pixels cut the names of groups.
+        "columnOrder": [_NAME_COLUMN],
+        "columnWidths": {_NAME_COLUMN: 460},
+    }
+    return json.dumps(state)
+
+
+def columns(view: str | None) -> list[str]:
+    """Return the parameters that a view shows."""
+    try:
+        shown = json.loads(view or "{}").get("selectedColumns") or []
+        return [name[8:-1] for name in shown if name.startswith("params.`")]
+    except (ValueError, AttributeError, TypeError):
+        return []
+
+
+def experiment(record: RunRecord, run: Run) -> str:
+    """Return the name of the experiment, which holds comparable runs.
+
+    - A study's training runs are in `<study>`; whatever reads them is in `<study>/inside`.
+    - A search has its own, with its trials and the training runs that it has begun. A training run that a study has
+      published is the study's.
+    - A run without study is in the experiment of its stage.
+    """
+    begun_by = run.tags.get(SEARCH)
+    if begun_by is not None and (record.end is None or not _published(record.end.output)):
+        return begun_by
+    if run.study is None:
+        return run.stage
+    return run.study if run.stage in (TRAIN, "search", "trial") else f"{run.study}/inside"
+
+
+def experiments(record: RunRecord, run: Run) -> set[str]:
+    """Return the names of the experiments that may hold a run: also by earlier versions, or before it was published."""
+    study = run.study or run.stage
+    return {experiment(record, run), study, f"{study}/inside", *filter(None, [run.tags.get(SEARCH)])}
+
+
+def _published(output: str | None) -> bool:
+    return output is not None and Path(output).parts[0] == "models"
+
+
+def reads(run: Run) -> str | None:
+    """Return the digests of what a run has read, runs first, if it is no training run."""
+    if run.stage == TRAIN:
+        return None
+    return " ".join(sorted(set(run.inputs.values()), key=lambda digest: (len(digest) != 64, digest)))
+
+
+def arm_and_setting(run: Run, changes: str = "") -> str | None:
+    """Return a training run's arm with a digest of what its seeds have in common: parameters, code, plugins and inputs.
+
+    `changes`: the parameters that differ from the study's settings, in words.
+    A model that it starts from is left out: it may be another for each seed.
+    """
+    if run.stage != TRAIN or run.arm is None:
+        return None
+    common = (
+        {name: value for name, value in run.params.items() if name not in NOT_IN_DIGEST},
+        run.code,
+        {name: value for name, value in run.tags.items() if name.startswith(PLUGIN)},
+        {path: digest for path, digest in run.inputs.items() if Path(path).parts[0] != "models"},
+    )
+    digest = hashlib.sha256(json.dumps(common, sort_keys=True, default=str).encode()).hexdigest()
+    named = run.arm if changes in ("", UNCHANGED) else f"{run.arm} {changes}"
+    return f"{named}, setting {digest[:4]}"
+
+
+def description(run: Run) -> str:
+    """Return a run's description in Markdown: digest, command, and its place in the report."""
+    named = " ".join(str(part) for part in (run.study or run.task, run.arm) if part)
+    seed = "" if run.seed is None else f" --seed {run.seed}"
+    match run.stage:
+        case "search" | "trial":
+            command, place = "isoscope search run", "search"
+        case "prepare":
+            command, place = f"isoscope prepare {run.task}", "data"
+        case "compare":
+            command, place = f"isoscope compare {run.study}", f"comparison-{run.study}"
+        case _:
+            command = f"isoscope {run.stage} {named}{seed}"
+            place = f"run-{run.digest}" if run.stage == TRAIN else f"study-{run.study}"
+    lines = [
+        f"Reproduce: `{command}`",
+        f"Report: `{INDEX.as_posix()}#{place}`",  # no link: MLflow's pages cannot open a file of the project
+        f"Digest: `{run.digest}`",
+    ]
+    if run.stage == TRAIN:
+        lines.append("Add `-S name=value` to the command for each parameter that is not as in `params.yaml`.")
+    return "\n\n".join(lines)
+
+
+def has_arms(experiment: str) -> bool:
+    """Return whether an experiment, by its name, holds the training runs of a study, which are grouped by arm."""
+    return "/" not in experiment and not experiment.startswith("search-")
+
+
+def runs_page(server: str, known: str, *, search: str | None = None, grouped: bool = True) -> str:
+    """Return the address of an experiment's table of runs: those that a `search` finds, or all, `grouped` by arm.
+
+    `known`: the experiment's id. Failed and killed runs come last. Without `runs` and the type, MLflow 3 shows its
+    overview of traces and drops the rest.
+    """
+    # An address with an order of its own would drop the view's groups.
+    table = {"viewStateShareKey": _VIEW} if grouped else _ORDERED
+    what = table if search is None else {"searchFilter": search}
+    query = urlencode({"workflowType": "machine_learning", **what}, quote_via=quote, safe="")
+    return f"{server}/#/experiments/{quote(known, safe='')}/runs?{query}"

@@ -1,0 +1,74 @@
+"""Which parameters of a training run differ from its study's settings, as committed in git."""
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from isoscope.base.errors import InputError
+from isoscope.base.paths import PARAMS, overlay
+from isoscope.platform.config.tree import Tree, differing, flatten, merge, parse_yaml, read_yaml
+from isoscope.platform.runs.lines import TRAIN, Run
+
+MOST = 4
+"""Parameters in a name or a column; a run of another profile differs in dozens."""
+
+
+def changed(folder: Path, run: Run) -> dict[str, Any]:
+    """Return the parameters of a training run, by dotted name, that differ from its study's settings in `folder`.
+
+    The settings are params.yaml with the study's and the arm's overlays, as committed; without git, as they are now.
+    Empty if the study has no such settings any more.
+    """
+    if run.stage != TRAIN or run.study is None:
+        return {}
+    try:
+        return differing(run.params, flatten(_settings(folder, run)))
+    except (InputError, AttributeError, KeyError, TypeError):  # another project's run, or settings invalid by now
+        return {}
+
+
+def written(changes: Mapping[str, Any]) -> str:
+    """Return changed parameters for a name: `learning_rate=0.0003`, each name as short as it is clear."""
+    names = {name: _short(name, changes) for name in changes}
+    texts = [
+        f"{names[name]}={value if isinstance(value, str) else json.dumps(value)}" for name, value in changes.items()
+    ]
+    more = [f"and {len(texts) - MOST} more"] if len(texts) > MOST else []
+    return " ".join([*texts[:MOST], *more])
+
+
+def _short(name: str, among: Mapping[str, Any]) -> str:
+    last = name.rpartition(".")[2]
+    alone = sum(other.rpartition(".")[2] == last for other in among) == 1
+    return last if alone and last != "kind" else ".".join(name.split(".")[-2:])
+
+
+def _settings(folder: Path, run: Run) -> Tree:
+    tree = deepcopy(_committed(folder, PARAMS))
+    study = tree["studies"].get(run.study)
+    if study is None:
+        raise InputError(f"{PARAMS}: no study {run.study!r}")
+    for file in _overlays(study, run):
+        merge(tree, _committed(folder, file))
+    return tree
+
+
+def _overlays(study: Mapping[str, Any], run: Run) -> Iterator[Path]:
+    yield overlay("task", str(study["task"]))
+    yield from (overlay("settings", str(name)) for name in study.get("settings") or ())
+    yield from (overlay(axis, str(value)) for axis, value in run.axes.items())
+
+
+@cache
+def _committed(folder: Path, file: Path) -> Tree:
+    command = ["git", "show", f"HEAD:./{file.as_posix()}"]
+    try:
+        shown = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False)
+    except (OSError, UnicodeDecodeError):
+        return read_yaml(folder, file)
+    tree = parse_yaml(shown.stdout, str(file)) if shown.returncode == 0 else read_yaml(folder, file)
+    return tree if isinstance(tree, dict) else {}

@@ -1,0 +1,79 @@
+"""What a report lacks of its params.yaml: runs and analyses that are missing, and runs with other parameters."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isoscope.base.paths import CHART, INSIDE
+from isoscope.platform.config.project import Study
+from isoscope.platform.config.tree import differing
+from isoscope.platform.report.numbers import count
+from isoscope.platform.runs.lines import RunRecord
+from isoscope.studies.tables import Tables
+
+Cell = tuple[str, int]
+"""Arm and seed."""
+SHOWN = 3
+ANALYSES = {
+    "inside": ("explore", f"{INSIDE}/explorer.json", f"{INSIDE}/geometry.parquet"),
+    "chart": ("chart", f"{CHART}/averages.parquet", f"{CHART}/averages.parquet"),
+}
+"""Look → its stage, the file that it always writes, and a table with its arms and seeds."""
+
+
+def lacking(
+    tables: Tables,
+    study: Study,
+    arms: Mapping[str, Mapping[str, Any]],
+    records: Mapping[str, RunRecord],
+    folder: Path,
+) -> list[str]:
+    """Return what a study's part of the report lacks, a sentence each; empty if it is complete.
+
+    `arms`: arm → its parameters in params.yaml, by dotted name. `folder`: where the stages wrote its tables.
+    """
+    there = {(run.arm, run.seed): run.digest for run in tables.runs}
+    asked = {(arm, seed) for arm in arms for seed in study.seeds}
+    found = [
+        *_listed("is missing", "are missing", asked - there.keys()),
+        *_listed("is not in params.yaml", "are not in params.yaml", there.keys() - asked),
+    ]
+    changed = {
+        cell: names
+        for cell in sorted(asked & there.keys())
+        if (names := _changed(records.get(there[cell]), arms[cell[0]]))
+    }
+    if changed:
+        every = ", ".join(sorted({name for names in changed.values() for name in names})[:SHOWN])
+        found += [f"{one} ({every})" for one in _listed("has other parameters", "have other parameters", changed)]
+    for look in study.looks:
+        stage, written, table = ANALYSES[look]
+        if not (folder / written).is_file():
+            found.append(f"isoscope {stage} has not run")
+        elif (seen := _cells(folder / table)) is not None and (more := there.keys() - seen):
+            found += [f"isoscope {stage}: {one}" for one in _listed("is missing", "are missing", more)]
+    return found
+
+
+def _listed(one: str, several: str, cells: Collection[Cell]) -> Iterator[str]:
+    """Yield a sentence that names the first of some cells; nothing without cells."""
+    if cells:
+        names = ", ".join(f"{arm} seed {seed}" for arm, seed in sorted(cells)[:SHOWN])
+        more = f" and {len(cells) - SHOWN} more" * (len(cells) > SHOWN)
+        yield f"{count(len(cells), 'run')} {one if len(cells) == 1 else several}: {names}{more}"
+
+
+def _changed(record: RunRecord | None, now: Mapping[str, Any]) -> list[str]:
+    """Return the parameters of a run that params.yaml has with another value; none without a record."""
+    return [*differing(record.run.params, now)] if record is not None and record.run is not None else []
+
+
+def _cells(table: Path) -> set[Cell] | None:
+    """Return the arms and seeds of a table; None if it has no such columns."""
+    try:
+        rows: Iterable[Any] = pd.read_parquet(table, columns=["arm", "seed"]).drop_duplicates().itertuples(index=False)
+        return {(str(arm), int(seed)) for arm, seed in rows}
+    except (OSError, ValueError, KeyError):
+        return None

@@ -1,0 +1,221 @@
+"""Prepare figures for the page: small SVG with unique ids, captions, descriptions."""
+
+import gzip
+import re
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from itertools import groupby, product
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from markupsafe import Markup
+
+from isoscope.base.errors import InputError
+from isoscope.base.paths import LARGE_TABLES
+from isoscope.platform.figures.csv_text import csv_text
+from isoscope.platform.figures.style import WIDTH
+from isoscope.platform.report.compact import REFERENCE, SVG, compact
+from isoscope.studies.findings import Finding
+from isoscope.studies.view import Picture, Tables, View, pictures, with_added
+
+MOST = 24_000
+"""Bytes of a packed table that the page still holds."""
+SENTENCE = re.compile(r"(?<=[.?])(?<!et al\.)\s+")
+"""Where a sentence ends; the point of `et al.` ends none."""
+HASHED = re.compile(r"[A-Za-z]*[0-9a-f_]{8,}")
+"""Ids that matplotlib makes of a part's content."""
+
+
+def inline(
+    svg: str,
+    *,
+    key: str,
+    title: str,
+    description: str,
+    parts: Mapping[str, str] = MappingProxyType({}),
+    stops: Collection[str] = (),
+) -> Markup:
+    """Return `svg`, as `figures.style.to_svg` writes it, for a page that holds several figures.
+
+    - It is made small (`compact`), and its ids are unique on the page.
+    - The page sets the size.
+    - A screen reader reads `title` and `description`.
+    - `parts`: name (`gid`) of a part → what it is, for the pointer; the keyboard and screen readers find the `stops`.
+
+    Raises `ValueError` if the text is no SVG.
+    """
+    ElementTree.register_namespace("", SVG)
+    try:
+        root = ElementTree.fromstring(svg)
+    except ElementTree.ParseError as error:
+        raise ValueError(f"not an SVG: {error}") from None
+    for parent, kind in product(list(root.iter()), ("metadata", "style")):
+        for child in parent.findall(f"{{{SVG}}}{kind}"):
+            parent.remove(child)  # the page has its own style; the SVG's `*` rule would apply to all of it
+    compact(root)
+    for element in [one for one in root.iter() if one.get("id") in parts]:
+        element.set("class", "told")
+        if element.get("id") in stops:
+            element.attrib.update({"tabindex": "0", "role": "img"})
+        _insert(element, "title", parts[element.attrib["id"]])
+    _own_ids(root, key)
+    for name in ("width", "height"):
+        root.attrib.pop(name, None)
+    held = root.findall(".//*[@tabindex]")
+    about = {"id": f"{key}-svg", "role": "group" if held else "img"}
+    root.attrib.update(about | {"aria-labelledby": f"{key}-title {key}-description"})
+    _insert(root, "desc", description, {"id": f"{key}-description"})
+    _insert(root, "title", title, {"id": f"{key}-title"})
+    return Markup(ElementTree.tostring(root, encoding="unicode"))  # serialised XML: escaped by ElementTree
+
+
+def _insert(element: ElementTree.Element, tag: str, text: str, about: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Insert a first child that is read out."""
+    spoken = ElementTree.Element(f"{{{SVG}}}{tag}", dict(about))
+    spoken.text = text
+    element.insert(0, spoken)
+
+
+def _own_ids(root: ElementTree.Element, key: str) -> None:
+    """Give each id a name of its own on the page: hashed ids a short name, others the prefix `key`.
+
+    Ids that the figure repeats are numbered: they name parts of a kind, and nothing refers to them.
+    """
+    short = sha256(key.encode()).hexdigest()[:6]
+    times: Counter[str] = Counter()
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            if name == "href" and value.startswith("#"):
+                element.set(name, f"#{_called(value[1:], key, short)}")
+            elif "url(#" in value:
+                element.set(name, REFERENCE.sub(lambda found: f"url(#{_called(found[1], key, short)})", value))
+        if (own := element.get("id")) is not None:
+            times[own] += 1
+            element.set("id", _called(own, key, short) + (f"~{times[own]}" if times[own] > 1 else ""))
+
+
+def _called(own: str, key: str, short: str) -> str:
+    return f"i{short}{own}" if HASHED.fullmatch(own) else f"{key}-{own}"
+
+
+class Drawing(NamedTuple):
+    """A figure as inline SVG, with what stands below it."""
+
+    picture: Markup
+    caption: str
+    key: str
+    """Id of the figure on the page."""
+    question: str = ""
+    """Heading of the figures that it belongs to."""
+    remakes: str | None = None
+    """The published figure that it reproduces."""
+    tables: Mapping[str, bytes] = MappingProxyType({})
+    """Name of each table that it shows → its rows: a gzipped CSV."""
+    findings: tuple[Finding, ...] = ()
+    """What its rows say, for the first screen."""
+    number: str = ""
+    beside: str = ""
+    """Folder of the tables above `MOST` bytes, next to the page; empty: they are not written."""
+
+    @property
+    def inside(self) -> dict[str, str]:
+        """The tables that the page itself holds, in base64."""
+        return {name: b64encode(rows).decode() for name, rows in self.tables.items() if len(rows) <= MOST}
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Table → file, of the tables next to the page."""
+        large = [name for name, rows in self.tables.items() if self.beside and len(rows) > MOST]
+        return {name: f"{self.beside}/{self.key}-{name}.csv" for name in large}
+
+    @property
+    def share(self) -> int:
+        """Its width in percent of the page's width."""
+        width = float(self.box.split()[2])  # points; 72 per inch
+        return min(100, round(100 * width / (72 * WIDTH)))
+
+    @property
+    def box(self) -> str:
+        """Its `viewBox`."""
+        return re.findall(r'viewBox="([^"]+)"', self.picture)[0]
+
+    @property
+    def title(self) -> str:
+        """The caption's first sentence, without a full stop."""
+        return SENTENCE.split(self.caption, 1)[0].removesuffix(".")
+
+    @property
+    def how_to_read(self) -> str:
+        """The rest of the caption."""
+        return "".join(SENTENCE.split(self.caption, 1)[1:])
+
+
+def drawing(one: Picture, svg: str, *, key: str, beside: str = "") -> Drawing:
+    """Return a view's figure, already drawn as `svg`, for the page. `key` makes ids unique; `beside`: see `Drawing`."""
+    title = SENTENCE.split(one.caption, 1)[0]  # the whole caption is below the figure
+    picture = inline(svg, key=key, title=title, description=one.spoken)
+    tables = {
+        name: packed(rows) for name, rows in zip(one.view.needs, one.table, strict=False)
+    }  # a view may keep fewer
+    about = (one.view.question, one.remakes, tables, one.findings)
+    return Drawing(picture, one.caption, key, *about, beside=beside)
+
+
+def packed(rows: pd.DataFrame) -> bytes:
+    """Return a table as a gzipped CSV, equal for equal tables."""
+    return gzip.compress(csv_text(rows, float_format="%.6g").encode(), mtime=0)
+
+
+def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: str) -> list[Drawing]:
+    """Read the figures of `views` that a stage drew into the folder `figures`, in order.
+
+    `key` makes ids unique on the page. Raises `OSError` for a missing file, `ValueError` for a damaged one.
+    """
+    beside = LARGE_TABLES.name
+    return [
+        drawing(one, _padded((figures / f"{one.name}.svg").read_text("utf-8")), key=f"{key}-{one.name}", beside=beside)
+        for one in pictures(with_added(views), tables)
+    ]
+
+
+def _padded(svg: str) -> str:
+    """Centre a narrow figure in the width of a page: the page scales all figures alike, so their letters stay equal."""
+
+    def wider(found: re.Match[str]) -> str:
+        width, height = float(found[1]), found[2]
+        return f'viewBox="{min(0.0, (width - 72 * WIDTH) / 2):g} 0 {max(width, 72 * WIDTH):g} {height}"'
+
+    return re.sub(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', wider, svg, count=1)
+
+
+def numbered(drawings: Sequence[Drawing], chapter: int, after: int = 0) -> list[Drawing]:
+    """Return figures with the numbers `chapter.1`, `chapter.2`, …, from the first after `after`."""
+    return [one._replace(number=f"{chapter}.{place}") for place, one in enumerate(drawings, start=after + 1)]
+
+
+def by_question(drawings: Iterable[Drawing]) -> list[tuple[str, list[Drawing]]]:
+    """Return (question, figures) of figures that follow each other."""
+    return [(question, [*some]) for question, some in groupby(drawings, key=lambda one: one.question)]
+
+
+@contextmanager
+def reading(folder: Path, left_by: str) -> Iterator[None]:
+    """Raise errors in reading the files of `isoscope <left_by>` as a one-line `InputError`."""
+    try:
+        yield
+    except (ValueError, KeyError, OSError, pa.ArrowException) as error:
+        raise InputError(f"{folder}: not what isoscope {left_by} wrote ({error}); run: isoscope repro") from None
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read the rows of a parquet table, with None for NaN: templates test for None."""
+    rows = pq.read_table(path).to_pylist()
+    return [{name: None if value != value else value for name, value in row.items()} for row in rows]

@@ -1,0 +1,52 @@
+"""Format numbers as text, in the same way everywhere."""
+
+from isoscope.platform.statistics.paired import Interval
+
+NOTHING = "–"
+
+
+def score(value: float | None) -> str:
+    """Return a mean or an effect with three decimals."""
+    return NOTHING if value is None else f"{value:.3f}".replace("-", "−")
+
+
+def signed(value: float | None) -> str:
+    """Return a difference with its sign and three decimals."""
+    return NOTHING if value is None else f"{value:+.3f}".replace("-", "−")
+
+
+def short(value: float | None, *, sign: bool = False) -> str:
+    """Return a number of any size with three significant digits."""
+    return NOTHING if value is None else f"{value:{'+' if sign else ''}.3g}".replace("-", "−")
+
+
+def spread(mean: float, sd: float | None) -> str:
+    """Return mean ± sd; only the mean if there is no sd."""
+    return score(mean) if sd is None else f"{score(mean)} ± {score(sd)}"
+
+
+def interval(bounds: Interval | None) -> str:
+    """Return both bounds in brackets."""
+    return NOTHING if bounds is None else f"[{signed(bounds.low)}, {signed(bounds.high)}]"
+
+
+def probability(p: float | None) -> str:
+    """Return a p value with two significant digits, never 0."""
+    if p is None:
+        return NOTHING
+    return "< .001" if p < 0.001 else f"{p:.2g}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration in seconds, in minutes and seconds, or in hours and minutes."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def count(n: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun: `1 seed`, `3 seeds`."""
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"

@@ -1,0 +1,125 @@
+"""Rows of the report's table of runs: identity from the tables, circumstances from the records, a search in MLflow."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from isoscope.platform.mirror.browsing import runs_page
+from isoscope.platform.mirror.fields import DIGEST
+from isoscope.platform.outputs import Trained
+from isoscope.platform.runs.lines import RunRecord
+from isoscope.platform.runs.record import read
+from isoscope.studies.tables import Tables
+
+SHORT = 12
+"""How many digits of a digest a page shows."""
+
+
+RunRow = Mapping[str, Any]
+"""A run of the table, with the circumstances that its record tells; see `run_row`."""
+
+
+def read_records(folder: Path, studies: Sequence[Tables]) -> dict[str, RunRecord]:
+    """Read the records in `folder` of the runs of `studies`, by digest. Runs made elsewhere have no record."""
+    digests = {run.digest for study in studies for run in study.runs}
+    found = {digest: folder / f"{digest}.jsonl" for digest in sorted(digests)}
+    return {digest: read(path) for digest, path in found.items() if path.is_file()}
+
+
+def run_row(run: Trained, record: RunRecord | None, *, tracking_uri: str | None, experiment: str | None) -> RunRow:
+    """Return the row of a run. `experiment`: id of its study's experiment in MLflow.
+
+    - `device` is that of the attempt that finished the run, on a CPU with its threads; `changed` says whether attempts
+      used different devices. `seconds`: working time over all attempts.
+    - `accepted`: later versions of the code that reproduce the run's golden trace (`isoscope accept`).
+    - `search`: text to paste into MLflow's search field; `link`: address of that search, None unless a server and the
+      study's experiment are known.
+    """
+    known = record or RunRecord()
+    git, environment = (known.author.git, known.author.environment) if known.author else ({}, {})
+    return {
+        "run": run,
+        "short": run.digest[:SHORT],
+        "status": record.status.lower() if record else "no record here",
+        "commit": git.get("commit"),
+        "dirty": git.get("dirty"),
+        "seconds": working_seconds(known),
+        "attempts": len(known.attempts),
+        "device": _device(environment),
+        "changed": len({_device(attempt.environment) for attempt in known.attempts}) > 1,
+        "accepted": [item.code[:SHORT] for item in known.accepted],
+        "search": pasted(run.digest),
+        "link": link(run.digest, tracking_uri, experiment),
+    }
+
+
+def _device(environment: Mapping[str, Any]) -> str | None:
+    device, threads, processes = (environment.get(name) for name in ("device", "threads", "processes"))
+    if device == "cpu" and threads:
+        device = f"{device}, {threads} thread{'s' * (threads != 1)}"
+    return f"{device}, {processes} processes" if (processes or 1) > 1 else device
+
+
+def working_seconds(record: RunRecord) -> float | None:
+    """Return the sum over attempts of the seconds from start to last line. Pauses before a resume do not count."""
+    if record.restored or not record.attempts:
+        return None
+    times = [line.t for part in (record.metrics, record.checkpoints, record.datasets) for line in part]
+    times += [record.end.t] if record.end else []
+    starts = [attempt.t for attempt in record.attempts]
+    total = 0
+    for start, following in zip(starts, [*starts[1:], math.inf], strict=True):
+        total += max((t for t in times if start <= t < following), default=start) - start
+    return total / 1000
+
+
+def server(tracking_uri: str | None) -> str | None:
+    """Return the address of the MLflow server at `tracking_uri`, without user and password.
+
+    None if a browser cannot open it (a database, a folder).
+    """
+    parts = urlsplit(tracking_uri or "")
+    address = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path.rstrip("/"))
+    return urlunsplit(address) if parts.scheme in ("http", "https") else None
+
+
+def pasted(digest: str) -> str:
+    """Return the text that finds a run in MLflow's search field."""
+    return f"tags.`{DIGEST}` LIKE '{digest[:SHORT]}%'"
+
+
+def made_of(rows: Sequence[RunRow], inputs: Iterable[Mapping[str, str]]) -> dict[str, Any]:
+    """Return what results are made of: runs, their commits, and data with their hashes."""
+    return {
+        "rows": rows,
+        "commits": sorted(
+            {f"{row['commit'][:10]}{' with changes' * bool(row['dirty'])}" for row in rows if row["commit"]}
+        ),
+        "unknown_commit": any(row["commit"] is None for row in rows),
+        "data": {path: md5 for of in inputs for path, md5 in of.items() if path.startswith("data/")},
+    }
+
+
+def by_arm(tracking_uri: str | None, experiment: str | None) -> str | None:
+    """Return the address of a study's grouped runs; None without an http(s) server or the experiment's id."""
+    address = server(tracking_uri)
+    return None if address is None or experiment is None else runs_page(address, experiment)
+
+
+def link(digest: str, tracking_uri: str | None, experiment: str | None) -> str | None:
+    """Return the address of the search for a run; None without an http(s) server or the experiment's id."""
+    address = server(tracking_uri)
+    if address is None or experiment is None:
+        return None
+    return runs_page(address, experiment, search=f"tags.`{DIGEST}` = '{digest}'")
+
+
+def plugins(rows: Sequence[RunRow]) -> Mapping[tuple[str, str], list[RunRow]]:
+    """Return (file, sha256) of every plugin → the runs that used it."""
+    found: dict[tuple[str, str], list[RunRow]] = {}
+    for row in rows:
+        for item in sorted(row["run"].plugins.items()):
+            found.setdefault(item, []).append(row)
+    return found

@@ -1,0 +1,77 @@
+"""Findings as sentences. Every word of them depends on a number or a verdict of a table."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from isoscope.platform.report import numbers
+from isoscope.platform.report.drawing import Drawing
+from isoscope.platform.statistics.paired import NO_VERDICT, Interval
+from isoscope.studies.findings import Finding, Untested
+from isoscope.titles import title
+
+MOST = 8
+"""Values in one sentence."""
+
+
+def sentence(found: Finding) -> dict[str, str]:
+    """Return the verdict's word (none for untested values) and a sentence."""
+    if isinstance(found, Untested):
+        return {"word": "", "text": _values(found)}
+    way = "higher" if (found.difference or 0.0) > 0 else "lower"
+    said = {"holds": way, "does not": "no difference", NO_VERDICT: NO_VERDICT}.get(found.verdict.word, "not decided")
+    number = "no common seed" if found.difference is None else numbers.signed(found.difference)
+    bounds = f" {numbers.interval(found.interval)}" if found.interval else ""
+    pairs = numbers.count(found.pairs, "paired seed")
+    effect = f"; detectable {numbers.score(found.detectable)}" if found.detectable is not None else ""
+    text = f"{found.what}, {found.one} against {found.other}: {said}, {number}{bounds} ({pairs}{effect})"
+    return {"word": found.verdict.word, "text": f"{text}; {found.verdict.reason}."}
+
+
+def confirmed(row: Mapping[str, Any], believed: Mapping[str, float]) -> dict[str, str]:
+    """Return the verdict's word and a sentence on a trial of a search against the default, with fresh seeds.
+
+    `believed`: the trial's objectives in the search.
+    """
+    search = believed.get(row["figure"])
+    inside = "" if search is None else f"; in the search {title(row['figure'])} {numbers.score(search)}"
+    known = row["low"] is not None
+    bounds = numbers.interval(Interval(row["low"], row["high"])) if known else "(an interval needs three seeds)"
+    default, trial = (numbers.score(row[name]) for name in ("mean_reference", "mean"))
+    text = f"{title(row['judged'])}: {default} (default), {trial} (trial{inside})"
+    text += f", difference {numbers.signed(row['difference'])} {bounds} over {row['by']}; {row['reason']}."
+    return {"word": row["verdict"], "text": text}
+
+
+def _values(found: Untested) -> str:
+    known = {name: value for name, value in found.values.items() if math.isfinite(value)}
+    number = _format(known.values())
+    shown = [
+        f"{name} {number(value)}{_spread(found.sds.get(name), number)}{_control(found, name, number)}"
+        for name, value in [*known.items()][:MOST]
+    ]
+    left = f" and {len(known) - MOST} more" * (len(known) > MOST)
+    beside = "".join(f"; {name} {number(value)}" for name, value in found.beside.items() if math.isfinite(value))
+    n = numbers.count(found.n, found.of)
+    return f"{found.what}: {', '.join(shown) or 'no value'}{left}{beside} ({n}; not tested)."
+
+
+def _format(values: Iterable[float]) -> Callable[[float], str]:
+    """Return how to write all numbers of a sentence: with the decimals that give the largest three digits."""
+    largest = max(map(abs, values), default=0.0)
+    decimals = max(0, 2 - math.floor(math.log10(largest))) if largest else 3
+    return lambda value: f"{value:.{decimals}f}".replace("-", "−")
+
+
+def _control(found: Untested, name: str, number: Callable[[float], str]) -> str:
+    value = found.controls.get(name, math.nan)
+    return f" ({found.control} {number(value)})" if math.isfinite(value) else ""
+
+
+def _spread(sd: float | None, number: Callable[[float], str]) -> str:
+    return "" if sd is None or math.isnan(sd) else f" ± {number(sd)}"
+
+
+def of_figures(drawings: Sequence[Drawing]) -> list[dict[str, str]]:
+    """Return the findings of figures, with the figure's number and id on the page."""
+    return [{**sentence(found), "figure": one.number, "key": one.key} for one in drawings for found in one.findings]

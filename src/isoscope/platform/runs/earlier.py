@@ -1,0 +1,58 @@
+"""How a run differs from the last finished run of its study, arm and seed: why it trains from its first epoch."""
+
+from collections.abc import Iterator
+
+from isoscope.platform.config.tree import NOT_IN_DIGEST, flatten
+from isoscope.platform.runs.lines import Run, RunRecord, plugin_tags
+from isoscope.platform.runs.run import Run as OwnedRun
+from isoscope.platform.runs.stored import finished
+
+_SHOWN = 3
+_LENGTH = ("training.epochs", "training.budget", "training.schedule")
+_ABSENT = "absent"
+
+
+def earlier_run(run: OwnedRun) -> str | None:
+    """Say why a new run does not continue the last finished run of its names; None if there is none.
+
+    Runs of a search are no such runs: they differ by their purpose.
+    """
+    names = run.identity.names
+    before = [one for one in _runs(run) if {name: getattr(one, name) for name in names} == names]
+    done = [one for one in before if one.digest != run.digest and finished(run.project, one.digest)]
+    if run.tags or not done:
+        return None
+    last = max(done, key=lambda one: one.t)
+    changed = _changes(run, last)
+    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    length = any(name.startswith(_LENGTH) for name in changed)
+    why = "; the schedule of the learning rate covers the whole run" if length else ""
+    starts = any(role.startswith("start_") for role in run.identity.inputs)
+    reused = "the prepared data" + " and the runs that it starts from" * starts
+    return (
+        f"not a continuation of the finished run {last.digest[:12]}: {', '.join([*changed.values()][:_SHOWN])}{more}"
+        f"{why}; it trains from epoch 1, and reuses {reused}"
+    )
+
+
+def _runs(run: OwnedRun) -> Iterator[Run]:
+    """Yield the identity in the first line of every record, except of runs of a search."""
+    for path in run.project.records.glob("*.jsonl"):
+        record = RunRecord(path=path)
+        with path.open("rb") as file:
+            record.add(file.readline().rstrip(b"\n"))
+        if record.run is not None and not set(record.run.tags) - plugin_tags(run.identity.plugins).keys():
+            yield record.run
+
+
+def _changes(run: OwnedRun, last: Run) -> dict[str, str]:
+    """Return name → what has changed: parameters with both values, then inputs, then the code."""
+    one, found = run.identity, dict[str, str]()
+    now = flatten(one.params)
+    for name in sorted(now.keys() | last.params):
+        then, asked = last.params.get(name, _ABSENT), now.get(name, _ABSENT)
+        if then != asked and name not in NOT_IN_DIGEST:
+            found[name] = f"{name} {then} → {asked}"
+    inputs = sorted(name for name in one.input_paths if one.input_paths[name] != last.inputs.get(name))
+    found |= {name: f"{name} has changed" for name in inputs}
+    return found or {"code": "the code or a plugin has changed"}

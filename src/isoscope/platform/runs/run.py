@@ -1,0 +1,295 @@
+"""A tracked run: identity, owner, record and output; carried out under its lease, then published."""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isoscope.base import paths
+from isoscope.base.atomic_files import announce, seal
+from isoscope.base.code_closure import code_version
+from isoscope.base.errors import plugins_named
+from isoscope.base.processes import StopSignal
+from isoscope.platform.config.tree import NOT_IN_DIGEST, Tree, dump_yaml, flatten
+from isoscope.platform.runs import follower, stored
+from isoscope.platform.runs.card import cards
+from isoscope.platform.runs.follower import FOLLOWED, PARENT_RUN
+from isoscope.platform.runs.inputs import Inputs, Now
+from isoscope.platform.runs.lease import Lease
+from isoscope.platform.runs.lines import FINISHED, plugin_tags
+from isoscope.platform.runs.machine_load import LoadSampler
+from isoscope.platform.runs.provenance import dvc_md5, environment, git_state
+from isoscope.platform.runs.record import Record
+from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.runs.secrets import scrub_tree
+
+
+class Identity(NamedTuple):
+    """Identity of a run: what determines its digest, and its names.
+
+    - `inputs`: role → hash; part of the digest. `input_paths`: path → hash, for readers.
+    - `plugins`: file name → sha256 of its code.
+    - `used`: modules that the parameters require, in addition to the stage's own.
+    """
+
+    stage: str
+    study: str | None
+    arm: str | None
+    seed: int | None
+    task: str | None
+    axes: dict[str, str]
+    params: Tree
+    inputs: dict[str, str]
+    input_paths: dict[str, str]
+    plugins: dict[str, str]
+    used: tuple[str, ...] = ()
+
+    @property
+    def code(self) -> str:
+        return code_version(self.stage, self.used)
+
+    @property
+    def digest(self) -> str:
+        return self.digest_under(self.code)
+
+    def digest_under(self, code: str) -> str:
+        """Return the sha256 (hex) of stage name, resolved sections, seed, inputs, plugins and a code version.
+
+        Names of studies, arms and files are excluded: the same work under another name is the same run.
+        """
+        identity = {
+            "stage": self.stage,
+            "params": {name: value for name, value in flatten(self.params).items() if name not in NOT_IN_DIGEST},
+            "seed": self.seed,
+            "inputs": self.inputs,
+            "code": code,
+            "plugins": sorted(self.plugins.values()),
+        }
+        return hashlib.sha256(json.dumps(identity, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+    @property
+    def title(self) -> str:
+        """Title of the run in logs."""
+        name = self.arm or f"{self.stage} {self.study or ''}".strip()
+        return name if self.seed is None else f"{name} seed {self.seed}"
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """Stage, study, arm, seed, task and axes."""
+        return {name: getattr(self, name) for name in ("stage", "study", "arm", "seed", "task", "axes")}
+
+
+class Run:
+    """A run's folder `.isoscope/runs/<digest>/`: unfinished `work`, `states` to resume from, finished `output`.
+
+    `start`: the model that training starts from, if it is made of parts.
+
+    If `isoscope accept` has accepted the same run of another code version, this is the accepted run, with its digest,
+    record and output. `inputs`: what it reads. `under_way`: whether this process has started work on it. `tags`: of
+    its record.
+    """
+
+    def __init__(self, project: paths.Project, identity: Identity, *, inputs: Now = dict) -> None:
+        self.project, self.identity = project, identity
+        self.inputs = Inputs(identity.title, identity.inputs, inputs)
+        self.code = stored.accepted_code(project, identity.digest) or identity.code
+        self.digest = identity.digest_under(self.code)
+        self.folder = project.runs / self.digest
+        self.under_way = False
+        self.tags: dict[str, str] = {}
+        self._sampler: LoadSampler | None = None
+        self.work, self.states, self.output = (self.folder / name for name in ("work", "states", "output"))
+        self.start = self.folder / "start"
+
+    @cached_property
+    def record(self) -> Record:
+        """The run's record, opened on first access; only the run's owner may access it."""
+        return Record(self.project.records / f"{self.digest}.jsonl")
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has an intact output; restores a missing output first. Only for the run's owner."""
+        wrong = stored.output_fault(self.project, self.digest) if self.output.is_dir() else None
+        if self.output.is_dir() and wrong is None:
+            return True
+        whole = stored.take_back(self.project, self.digest)
+        if wrong is not None:
+            then = "restored from its published copy" if whole else "the run starts again"
+            print(f"warning: {self.output}: {wrong}; {then}", file=sys.stderr)
+        return whole
+
+    def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
+        """Write the run's identity and this attempt (process, sources, libraries) to the record."""
+        self.under_way = True
+        self._introduce()
+        now = environment(device=device, threads=threads, processes=processes, precision=precision)
+        if self.record.before.attempts:
+            before = self.record.before.attempts[-1].environment
+            changed = {key for key in now | before if now.get(key) != before.get(key)}
+            if changed:
+                what = ", ".join(f"{key} {before.get(key)} → {now.get(key)}" for key in sorted(changed))
+                print(
+                    f"warning: {self.identity.title}: environment changed since the last attempt: {what}",
+                    file=sys.stderr,
+                )
+        self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
+        self._sampler = LoadSampler(self.record, gpus=device.startswith("cuda"))
+
+    def stop_sampling(self) -> None:
+        """Record the machine's load no longer: the work is done, or has failed."""
+        if self._sampler is not None:
+            self._sampler.stop()
+            self._sampler = None
+
+    def mend(self, points: Iterable[Mapping[str, Any]], *, source: str) -> None:
+        """Restore missing points of the record from the run's `points`, which come from the file `source`.
+
+        An empty record stays empty: its attempts are lost, and the output can be mirrored without a record.
+        """
+        if not self.record.begun and self.record.before.damaged:
+            self._introduce()
+        if self.record.begun:
+            self.record.mend(points, source=source)
+
+    def found(self, points: Iterable[Mapping[str, Any]], *, source: str) -> None:
+        """Complete the record of a run that is already finished: missing points and the status FINISHED."""
+        self.mend(points, source=source)
+        if self.record.begun and self.record.before.status != FINISHED:
+            self.record.end(FINISHED, t=self.record.before.latest)
+
+    def _introduce(self) -> None:
+        """Write the run's identity to the record."""
+        one = self.identity
+        self.record.run(
+            digest=self.digest,
+            **one.names,
+            params=flatten(one.params),
+            inputs=one.input_paths,
+            code=self.code,
+            tags=self.tags | plugin_tags(one.plugins),
+        )
+
+    def complete(self) -> None:
+        """Seal the work, make it the run's output, and remove the states to resume from."""
+        self.stop_sampling()
+        self.inputs.check()
+        seal(self.work, of=self.digest)
+        announce("output", self.output)
+        shutil.rmtree(self.output, ignore_errors=True)  # a damaged output
+        self.work.rename(self.output)
+        self.record.end("FINISHED")  # even if nothing is published
+        for left in (self.states, self.start):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def publish(self, target: Path, **facts: Any) -> str:
+        """Link or copy the output to `target` with a config.yaml of the run's names and `facts`; return DVC's md5.
+
+        Each checkpoint gets a model card.
+        """
+        extra = {"config.yaml": self.summary(**facts)} | self._cards()
+        stored.publish(self.output, target, extra=extra, leave_out={"manifest.json"})
+        return dvc_md5(target)
+
+    def summary(self, **facts: Any) -> str:
+        """Return the text of an output's config.yaml: run, inputs, parameters, and `facts`."""
+        one = self.identity
+        origin = {"plugins": one.plugins, "inputs": one.input_paths, "params": one.params}
+        return dump_yaml(scrub_tree({**one.names, "digest": self.digest, "code": self.code, **origin}) | facts)
+
+    def _cards(self) -> dict[str, str]:
+        """Return the model cards of the checkpoints in a training run's output."""
+        one = self.identity
+        if one.task is None or not (self.output / "checkpoints").is_dir():
+            return {}
+        known = {**one.names, "digest": self.digest, "code": self.code, "params": one.params}
+        return cards(self.output, known, read_metrics(self.output), self.project.folder / paths.processed(one.task))
+
+    def finished_as(self, target: Path, md5: str) -> None:
+        """Write the end to the record, unless the record is lost: a published output can be mirrored without it."""
+        self.stop_sampling()
+        known = self.record.before.end
+        stands = known is not None and (known.status, known.output, known.output_md5)
+        if self.record.begun and (self.under_way or stands != (FINISHED, self.name_of(target), md5)):
+            self.record.end(FINISHED, output=self.name_of(target), output_md5=md5)
+
+    def name_of(self, path: Path) -> str:
+        """Return a path for the record: relative to the project's folder or state folder if it lies below."""
+        for folder in (self.project.folder, self.project.state):
+            if path.is_relative_to(folder):
+                return path.relative_to(folder).as_posix()
+        return str(path)
+
+
+@contextmanager
+def tracked(run: Run, stop: StopSignal) -> Iterator[None]:
+    """Own the run, mirror its record, and on an error write its end: KILLED after a signal, FAILED otherwise."""
+    with Lease(run.folder, title=run.identity.title), run.record, _follower(run):
+        try:
+            with plugins_named():
+                yield
+        except BaseException as error:
+            if run.record.begun and (run.under_way or run.record.before.status != FINISHED):
+                killed = stop.received is not None or isinstance(error, KeyboardInterrupt)
+                reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                run.stop_sampling()
+                run.record.end("KILLED" if killed else "FAILED", reason=reason)
+            raise
+        finally:
+            run.stop_sampling()
+
+
+@contextmanager
+def _follower(run: Run) -> Iterator[None]:
+    """Mirror the growing record to MLflow, unless a parent process already does, or nothing is written."""
+    if os.environ.get(FOLLOWED):
+        yield
+        return
+    process, patience = follower.start(run.project.folder, run.digest), follower.PATIENCE
+    try:
+        yield
+    except BaseException:
+        patience = follower.LAST_TRY  # do not delay a user who stops the run
+        raise
+    finally:
+        run.record.close()
+        if run.record.written:
+            follower.finish(process, patience=patience)
+        else:
+            process.kill()
+            process.communicate()
+
+
+def carry_out(
+    run: Run,
+    do: Callable[[bool], None] | None,
+    *,
+    stop: StopSignal,
+    output: Path | None,
+    points: Callable[[Path], Iterable[Mapping[str, Any]]],
+    source: str,
+    facts: Callable[[Path], Mapping[str, Any]],
+) -> Path | None:
+    """Own the run, `do` its work unless it is finished, and publish it; return the folder with the result.
+
+    `do(finished)` must do nothing if `finished` is true. `do=None`: skip an unfinished run and return None. `output`:
+    folder to publish to; None: publish nothing. `points`: reads the metric points of a finished output from its file
+    `source`. `facts`: further entries of config.yaml.
+    """
+    with tracked(run, stop):
+        finished = run.finished
+        if do is not None:
+            do(finished)
+        elif not finished:
+            return None
+        if finished:
+            run.found(points(run.output), source=source)
+        if output is None:
+            return run.output
+        run.finished_as(output, run.publish(output, **facts(run.output)))
+    return output

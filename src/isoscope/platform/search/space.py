@@ -1,0 +1,82 @@
+"""Draw a trial from the search space, in Optuna's terms; count the points of a grid and locate a choice on it."""
+
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from optuna.trial import Trial
+
+from isoscope.platform.config.searching import Dimension, Search, branches, exists
+
+_EQUAL = 1e-6
+"""Tolerance in steps: samplers round differently."""
+
+
+def suggest(search: Search, trial: Trial) -> dict[str, Any]:
+    """Draw every name of the space that exists under the earlier choices, in order.
+
+    A name that does not exist is never drawn, so no sampler learns from it. Optuna has no list-valued choices: lists
+    are stored as JSON.
+    """
+    chosen: dict[str, Any] = {}
+    for name, one in search.space.items():
+        if exists(one, chosen):
+            known = _choices(one)
+            chosen[name] = known[trial.suggest_categorical(name, [*known])] if known else _number(trial, name, one)
+    return chosen
+
+
+def chosen(search: Search, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a stored trial, from its parameters in the study."""
+    known = {name: _choices(one) for name, one in search.space.items() if name in params}
+    return {name: choices.get(params[name], params[name]) for name, choices in known.items()}
+
+
+def _choices(one: Dimension) -> dict[Any, Any]:
+    """Return each choice by the value that stands for it in the study."""
+    return {json.dumps(choice) if isinstance(choice, tuple) else choice: choice for choice in one.choices}
+
+
+def _number(trial: Trial, name: str, one: Dimension) -> float | int:
+    low, high = one.bounds
+    if one.whole:
+        return trial.suggest_int(name, int(low), int(high), step=int(one.step or 1), log=one.log)
+    return trial.suggest_float(name, low, high, step=one.step, log=one.log)
+
+
+def combinations(search: Search) -> int:
+    """Return the number of points of the grid: the trials of a full grid search."""
+    return sum(math.prod(_values(one) for one in others.values()) for _, others in branches(search))
+
+
+def point(search: Search, chosen: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """Return the grid index of a choice along each name; None if it is not a grid point or is incomplete."""
+    space = {name: one for name, one in search.space.items() if exists(one, chosen)}
+    if not space.keys() <= chosen.keys():
+        return None
+    places = [_place(one, chosen[name]) for name, one in space.items()]
+    at = tuple(round(place) for place in places)
+    on_grid = all(abs(place - number) <= _EQUAL for place, number in zip(places, at, strict=True))
+    inside = all(0 <= number < _values(one) for number, one in zip(at, space.values(), strict=True))
+    return at if on_grid and inside else None
+
+
+def wanted(search: Search) -> int:
+    """Return the number of trials of a search: its budget, or the size of the grid if that is smaller."""
+    trials = search.budget.trials
+    return min(trials, combinations(search)) if search.sampler.kind == "grid" else trials
+
+
+def _place(one: Dimension, value: Any) -> float:
+    if one.choices:
+        return one.choices.index(value) if value in one.choices else -1
+    return (value - one.bounds[0]) / (one.step or 1)
+
+
+def _values(one: Dimension) -> int:
+    if one.choices:
+        return len(one.choices)
+    low, high, step = (Decimal(str(number)) for number in (*one.bounds, one.step or 1))
+    return int((high - low) // step) + 1

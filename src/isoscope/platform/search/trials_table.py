@@ -1,0 +1,155 @@
+"""Convert the trials of a search into a table, and back."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from optuna.distributions import (
+    CategoricalDistribution,
+    IntDistribution,
+    distribution_to_json,
+    json_to_distribution,
+)
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
+
+from isoscope.base.errors import brief
+from isoscope.platform.search.outcomes import PROVENANCE, feasible, front
+
+TIME, TEXTS = pd.ArrowDtype(pa.timestamp("us", tz="UTC")), pd.ArrowDtype(pa.list_(pa.string()))
+"""Types that an empty column keeps."""
+
+
+def trials_table(study: Study) -> pd.DataFrame:
+    """One row per trial, by number, with readable columns and the column `trial` for `rebuilt`.
+
+    Columns: number; state; started and ended (UTC); seconds (of work where the trial noted them, else from start to
+    end); feasible and on_front; `objective/<name>`; `constraint/<name>`; `param/<name>` (numbers as numbers, choices as
+    text); digests of its runs; trial (JSON as Python writes it, NaN included). Missing is missing, never 0.
+    """
+    trials = study.trials
+    best = {trial.number for trial in front(study)}
+    columns: dict[str, Any] = {
+        "number": pd.array([trial.number for trial in trials], dtype="int64"),
+        "state": _text(trial.state.name for trial in trials),
+        "started": _times([trial.datetime_start for trial in trials]),
+        "ended": _times([trial.datetime_complete for trial in trials]),
+        "seconds": _numbers(_seconds(trial) for trial in trials),
+        "feasible": pd.array([feasible(trial) for trial in trials], dtype="bool"),
+        "on_front": pd.array([trial.number in best for trial in trials], dtype="bool"),
+    }
+    for index, name in enumerate(study.metric_names or ()):
+        columns[f"objective/{name}"] = _numbers(trial.values[index] if trial.values else None for trial in trials)
+    for name in _names(trial.constraints for trial in trials):
+        columns[f"constraint/{name}"] = _numbers(trial.constraints.get(name) for trial in trials)
+    for name in _names(trial.params for trial in trials):
+        columns[f"param/{name}"] = _parameter(name, trials)
+    digests = [list(trial.user_attrs.get(PROVENANCE, {}).get("digests", [])) for trial in trials]
+    columns["digests"] = pd.array(digests, dtype=TEXTS)
+    columns["trial"] = _text(_written(trial) for trial in trials)
+    return pd.DataFrame(columns)
+
+
+def reported(study: Study) -> pd.DataFrame:
+    """Return what each trial reported, a row per trial and step: number, state, step (from 1), value."""
+    rows = [
+        (trial.number, trial.state.name, step + 1, value)
+        for trial in study.trials
+        for step, value in sorted(trial.intermediate_values.items())
+    ]
+    kinds = {"number": "int64", "state": "string", "step": "int64", "value": "float64"}
+    return pd.DataFrame(rows, columns=[*kinds]).astype(kinds)
+
+
+def rebuilt(table: pd.DataFrame) -> list[FrozenTrial]:
+    """The trials of a `trials_table`, by number, to be added to a new study. Raises `ValueError` for gaps and doubles.
+
+    Tuples in attributes come back as lists, as from Optuna's databases.
+    """
+    trials = sorted((_read(text) for text in table["trial"]), key=lambda trial: trial.number)
+    numbers = [trial.number for trial in trials]
+    if numbers != [*range(len(numbers))]:
+        raise ValueError(f"expected trials 0 to {len(numbers) - 1}, each once, got {numbers}")
+    return trials
+
+
+def shown(value: Any) -> str:
+    """A choice as text: itself, or JSON if it is not a string."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _written(trial: FrozenTrial) -> str:
+    return json.dumps(
+        {
+            "number": trial.number,
+            "state": trial.state.name,
+            "values": trial.values,
+            "started": trial.datetime_start,
+            "ended": trial.datetime_complete,
+            "params": trial.params,
+            "distributions": {name: distribution_to_json(one) for name, one in trial.distributions.items()},
+            "intermediate_values": list(trial.intermediate_values.items()),  # JSON has no numbers for keys
+            "user_attrs": trial.user_attrs,
+            "system_attrs": trial.system_attrs,
+        },
+        default=datetime.isoformat,
+    )
+
+
+def _read(text: str) -> FrozenTrial:
+    found = json.loads(text)
+    for name in ("params", "distributions", "user_attrs", "system_attrs"):
+        if not isinstance(found[name], dict):
+            raise ValueError(f"trial {found['number']}: {name} is {brief(found[name])}; expected a mapping")
+    values = found["values"]
+    if values is not None and not all(isinstance(value, float | int) for value in values):
+        raise ValueError(f"trial {found['number']}: values {brief(values)}; expected numbers")
+    started, ended = found["started"], found["ended"]
+    return FrozenTrial(
+        number=found["number"],
+        trial_id=found["number"],
+        state=TrialState[found["state"]],
+        value=None,
+        values=values,
+        datetime_start=started and datetime.fromisoformat(started),
+        datetime_complete=ended and datetime.fromisoformat(ended),
+        params=found["params"],
+        distributions={name: json_to_distribution(one) for name, one in found["distributions"].items()},
+        intermediate_values=dict(found["intermediate_values"]),
+        user_attrs=found["user_attrs"],
+        system_attrs=found["system_attrs"],
+    )
+
+
+def _parameter(name: str, trials: Sequence[FrozenTrial]) -> Any:
+    values = [trial.params.get(name) for trial in trials]
+    kinds = {type(trial.distributions[name]) for trial in trials if name in trial.params}
+    if CategoricalDistribution in kinds:
+        return _text(shown(trial.params[name]) if name in trial.params else None for trial in trials)
+    return pd.array(values, dtype="Int64") if kinds <= {IntDistribution} else _numbers(values)
+
+
+def _names(parts: Any) -> list[str]:
+    """Every key, in order of first appearance."""
+    return list(dict.fromkeys(name for part in parts for name in part))
+
+
+def _numbers(values: Any) -> Any:
+    return pd.array([float("nan") if value is None else float(value) for value in values], dtype="float64")
+
+
+def _text(values: Any) -> Any:
+    return pd.array(list(values), dtype="string")
+
+
+def _times(values: Sequence[datetime | None]) -> Any:
+    """Optuna stores local times without a zone."""
+    return pd.array([value and value.astimezone(UTC) for value in values], dtype=TIME)
+
+
+def _seconds(trial: FrozenTrial) -> float | None:
+    elapsed = max(0.0, trial.duration.total_seconds()) if trial.duration else None
+    return trial.user_attrs.get(PROVENANCE, {}).get("seconds", elapsed)

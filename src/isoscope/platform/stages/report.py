@@ -1,0 +1,84 @@
+"""Stage `report`: write every figure to one page; large tables are files next to it."""
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from isoscope.base import paths
+from isoscope.base.atomic_files import replacing, write_text
+from isoscope.platform.config.comparing import Comparison
+from isoscope.platform.config.project import Report, Study
+from isoscope.platform.config.tree import Tree, flatten
+from isoscope.platform.mirror.fields import known_experiments
+from isoscope.platform.report import build, read_records, summary
+from isoscope.platform.report.completeness import lacking
+from isoscope.platform.runs.folder_lock import writing
+from isoscope.platform.runs.prepared import read_manifest
+from isoscope.studies.tables import read_tables
+
+
+class Reported(NamedTuple):
+    """The page, and what was found, by study."""
+
+    page: Path
+    findings: dict[str, dict[str, Any]]
+
+
+def report(
+    report: Report,
+    studies: Mapping[str, Study],
+    comparisons: Mapping[str, Comparison],
+    tasks: Collection[str],
+    *,
+    project: paths.Project,
+    cells: Mapping[str, Mapping[str, Tree]] = MappingProxyType({}),
+) -> Reported:
+    """Write `reports/index.html`, and large tables to `reports/data`.
+
+    They are made from the tables of studies and comparisons, tasks' manifests and runs' records. A study without seeds
+    is not shown. `cells`: study → arm → its settings in params.yaml, to say what the page lacks of them. Raises
+    `InputError` if tables or a manifest are missing.
+    """
+    shown = [read_tables(project.folder / paths.analysed(name)) for name, study in studies.items() if study.seeds]
+    records = read_records(project.records, shown)
+    lacks = {
+        one.study: lacking(
+            one,
+            studies[one.study],
+            {arm: flatten(tree) for arm, tree in arms.items()},
+            records,
+            project.folder / paths.analysed(one.study),
+        )
+        for one in shown
+        if (arms := cells.get(one.study)) is not None
+    }
+    page = build(
+        title=report.title or heading(study.study for study in shown),
+        studies=shown,
+        manifests={task: read_manifest(project, task) for task in tasks},
+        records=records,
+        lacks=lacks,
+        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000"),  # the pages of `isoscope ui`
+        experiments=known_experiments(project.state, None),
+        search=project.folder / paths.SEARCH,
+        folders={name: project.folder / paths.analysed(name) for name in (*studies, *comparisons)},
+        comparisons=comparisons,
+        abouts={name: study.about for name, study in studies.items()},
+    )
+    target = project.folder / paths.INDEX
+    with (
+        writing(target.parent, called=f"{paths.INDEX}"),
+        replacing(project.folder / paths.LARGE_TABLES, "report") as folder,
+    ):
+        for name, rows in page.files.items():
+            (folder / Path(name).name).write_bytes(rows)
+        write_text(target, page.html, "report")
+    return Reported(target, {study.study: summary(study) for study in shown})
+
+
+def heading(studies: Iterable[str]) -> str:
+    """Return a page title with the names of the studies."""
+    *others, last = [*studies] or ["none"]
+    return f"Studies {', '.join(others)} and {last}" if others else f"Study {last}"

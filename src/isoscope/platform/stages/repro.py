@@ -1,0 +1,116 @@
+"""`isoscope repro`: run DVC's pipeline with this installation on PATH, and mirror it into MLflow meanwhile."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from isoscope.base import paths
+from isoscope.base.errors import InputError
+from isoscope.base.processes import end_with_parent
+from isoscope.platform.config.code_digests import renew
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.tree import flatten, parse_override, read_yaml, split_overrides
+from isoscope.platform.runs.locks import check_locks
+from isoscope.platform.runs.reconcile import free_dvc
+from isoscope.platform.stages.mirror import following
+
+
+def repro(project: paths.Project, configuration: Configuration, words: Sequence[str]) -> int:
+    """Run `dvc repro` with `words`, or `dvc exp run -S …` if there are overrides. Return the exit code.
+
+    A single process mirrors all records meanwhile. If this process is killed, DVC gets SIGTERM and stops its stage.
+    """
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    dvc = shutil.which("dvc", path=path)
+    if dvc is None:
+        raise InputError(f"dvc: not found next to {sys.executable} or on PATH; install the project with: make install")
+    settings = [
+        f"{f'{one.file}:' if one.file else ''}{one.name}={_quoted(one.value)}" for one in configuration.overrides
+    ]
+    set_by = (part for setting in settings for part in ("-S", setting))
+    command = [dvc, *(["exp", "run", *set_by] if settings else ["repro"]), *words]
+    if changed := renew(project.folder):
+        print(f"isoscope: {paths.CODE}: other code than before: {', '.join(changed)}", file=sys.stderr)
+    free_dvc(project.folder)
+    # Without locks DVC would blame another process.
+    check_locks(project.state / ".isoscope" / "locks" / "repro.lock")
+    with following(project):
+        child = subprocess.Popen(
+            command,
+            cwd=project.folder,
+            env={**os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"},
+            preexec_fn=partial(end_with_parent, signal.SIGTERM),
+            process_group=0,  # else a terminal's signal reaches it twice
+        )
+        with _handed_on(child):
+            code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _quoted(value: Any) -> str:
+    """Return a value as DVC's `-S` reads it: in a text, only quotes and backslashes before them are escaped."""
+    if isinstance(value, str):
+        return '"' + re.sub(r'(\\*)("|$)', lambda found: 2 * found[1] + found[2].replace('"', '\\"'), value) + '"'
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def located(texts: Sequence[str], configuration: Configuration) -> list[str]:
+    """Return each `name=value` of `-S` with the file that DVC has to change, unless that is params.yaml.
+
+    The file is the overlay in use that sets the name. Raises `InputError` if several overlays set it.
+    """
+    root, folder = configuration.root, configuration.folder
+    used = {paths.overlay("task", task) for task in root.tasks}
+    for study in root.studies.values():
+        used |= {paths.overlay(axis, value) for axis, values in study.axes.items() for value in values}
+    names = {file: flatten(read_yaml(folder, file)) for file in (paths.PARAMS, *sorted(used))}
+    return [_located(one, names) for text in texts for one in split_overrides(text)]
+
+
+def _located(text: str, names: Mapping[Path, Mapping[str, object]]) -> str:
+    override = parse_override(text)
+    holders = [file for file, known in names.items() if override.name in known]
+    if override.file is not None or not holders or holders == [paths.PARAMS]:
+        return text
+    if len(holders) > 1:
+        choices = " or ".join(f"-S {file.as_posix()}:{override.name}=…" for file in holders)
+        raise InputError(f"-S {override.name}: set in several files; choose {choices}")
+    return f"{holders[0].as_posix()}:{text}"
+
+
+@contextmanager
+def _handed_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Forward SIGTERM to the child, and SIGINT to its whole group: DVC leaves SIGINT to its stage and waits for it.
+
+    Forward a terminal's stop and continue (Ctrl-Z, fg) to the group, too. This process waits for the child to end.
+    """
+
+    def to_group(number: int, _: object) -> None:
+        with suppress(ProcessLookupError):  # the child has just ended
+            os.killpg(child.pid, number)
+
+    def pause(number: int, frame: object) -> None:
+        to_group(number, frame)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    handlers = {
+        signal.SIGTERM: lambda *_: child.terminate(),
+        signal.SIGINT: to_group,
+        signal.SIGTSTP: pause,
+        signal.SIGCONT: to_group,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

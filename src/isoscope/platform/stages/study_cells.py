@@ -1,0 +1,239 @@
+"""Carry out the cells of a study: publish finished cells, and run the others in parallel, perhaps on other nodes."""
+
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from functools import cached_property, partial
+from importlib import import_module
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isoscope.base import code_closure, paths
+from isoscope.base.errors import InputError, RunError
+from isoscope.base.processes import StopSignal
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.executor.cluster import Cluster, connected
+from isoscope.platform.executor.execute import Piece, room, side_by_side
+from isoscope.platform.executor.live_table import Progress
+from isoscope.platform.runs.lease import HeldError, Lease
+from isoscope.platform.runs.run import Run
+from isoscope.platform.runs.stored import output_fault
+from isoscope.platform.stages.mirror import following
+from isoscope.platform.stages.training_job import Job, carry, job
+
+_WAIT, _PATIENCE = 1.0, 180.0  # seconds between polls, and until waiting for a lost machine's lease or file ends
+
+
+class Setup:
+    """A project, its configuration, and the stage that works with them.
+
+    Only plain values travel to another node, which needs the project at the same path.
+    """
+
+    def __init__(self, configuration: Configuration, project: paths.Project, stage: str) -> None:
+        self.project, self.stage, self.configuration = project, stage, configuration
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "project": self.project,
+            "stage": self.stage,
+            "params": self.configuration.raw,  # current content of params.yaml
+            "given": self.configuration.given,
+            "plugins": [path.resolve() for path in self.configuration.extra_plugins],
+            "code": code_closure.code_version(self.stage, code_closure.EVERY),
+        }
+
+    @cached_property
+    def configuration(self) -> Configuration:
+        """The configuration. Raises `InputError` if the project is missing here, or has other code or overlays."""
+        here, state, folder = f"node {socket.gethostname()}", self.__dict__, self.project.folder
+        if not (folder / paths.PARAMS).is_file():
+            raise InputError(
+                f"{here}: no project at {folder}; all nodes need it at the same path, as on a shared file system"
+            )
+        if state["code"] != code_closure.code_version(self.stage, code_closure.EVERY):
+            raise InputError(f"{here}: its isoscope has other code; install the same version on all nodes")
+        try:
+            return Configuration(folder, state["given"], state["plugins"], raw=state["params"])
+        except InputError as error:
+            raise InputError(f"{here}: {error}") from None
+
+
+class CellWork(NamedTuple):
+    """A cell of a study for the executor.
+
+    `find(stop=…)`: publishes a finished cell and returns its folder; None if the cell is not finished. `do`: carries
+    out the cell in its own process, perhaps on another node, and returns its folder.
+    """
+
+    name: str
+    find: Callable[..., Path | None]
+    do: Callable[[Progress], str]
+
+
+def carry_out_all(
+    cells: Sequence[CellWork],
+    *,
+    title: str,
+    project: paths.Project,
+    threads: int | None,
+    device: str,
+    workers: int | None,
+    cluster: Cluster | None,
+    key: str = "training.device",
+    prepare: Callable[[], object] = lambda: None,
+) -> list[Path]:
+    """Publish finished cells and carry out the others. Return the folder of each cell.
+
+    `threads` and `device`: of a run. `workers`: runs at a time; None: as many as fit. `key`: name of the setting
+    `device`. `prepare` imports what local processes share. Raises `RunError` that names failed cells, `InputError` for
+    a device that this machine lacks, and `StoppedError` after a signal.
+    """
+    if device == "cuda" and cluster is None:  # also if all cells are finished
+        from isoscope.models.build import check_device
+
+        check_device(device, key=key)
+    with following(project), StopSignal() as stop, ExitStack() as stack:
+        folders: dict[str, Path] = {}
+        rest = []
+        for number, cell in enumerate(cells):
+            stop.check(f"{title}: stopped at cell {number + 1} of {len(cells)}; run the same command to resume")
+            if (folder := cell.find(stop=stop)) is None:
+                # The process of a lost node may still be saving its state.
+                rest.append(Piece(cell.name, partial(when_free, cell.do, patience=_PATIENCE)))
+            else:
+                folders[cell.name] = folder
+        if rest:
+            nodes = None
+            if cluster is not None:
+                nodes = stack.enter_context(connected(cluster.sized(threads, device=device)))
+                workers = workers or len(rest)  # Ray queues workers until there is room
+            else:
+                prepare()
+            workers = workers or room(threads, device=device)
+            done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), nodes=nodes)
+            folders |= {name: Path(folder) for name, folder in done.items()}
+        deadline = time.monotonic() + _PATIENCE  # until a shared file system shows what other nodes wrote
+        while unseen := [folder for folder in folders.values() if not folder.is_dir()]:
+            if time.monotonic() > deadline:
+                where = "not visible on this machine; all nodes must share the project's file system"
+                raise RunError(f"{unseen[0]}: {where}")
+            time.sleep(_WAIT)
+        return [folders[cell.name] for cell in cells]
+
+
+def when_free(do: Callable[..., Any], *given: Any, patience: float = inf) -> Any:
+    """Carry out a run once its lease is free; wait `patience` seconds for the process that holds it."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return do(*given)
+        except HeldError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_WAIT)
+
+
+INSIDE = {"extract": ("extraction", paths.extracted), "measure": ("measures", paths.measured)}
+"""Stages that analyse hidden states: their section, and where the pipeline expects a cell."""
+
+
+def training_job(setup: Setup, study: str, arm: str, seed: int) -> Job:
+    """Return the job of training a cell."""
+    configuration = setup.configuration
+    return job(configuration, configuration.cell(study, arm), (study, arm, seed), setup.project)
+
+
+def place(setup: Setup, where: Callable[[str, str, int], Path], study: str, arm: str, seed: int) -> Path | None:
+    """Return where the pipeline expects a cell; None for another experiment (`-S`, a plugin, another seed)."""
+    configuration = setup.configuration
+    other = configuration.overrides or configuration.extra_plugins or seed not in configuration.study(study).seeds
+    return None if other else setup.project.folder / where(study, arm, seed)
+
+
+def intact(run: Run) -> bool:
+    """Return whether a run is finished; own it only to restore it, because other processes look at the same time."""
+    if output_fault(run.project, run.digest) is None:
+        return True
+    with Lease(run.folder, title=run.identity.title):
+        return run.finished
+
+
+def train_starts(setup: Setup, cells: Iterable[tuple[str, str, int]], **options: Any) -> None:
+    """Train the runs that unfinished cells start from, and before them those that they start from.
+
+    A finished run is a start only if its output is intact; it is restored, or trained again.
+    They are not published: their own study does that. `options` of `carry_out_all`.
+    """
+    works = [work for cell in cells if (work := training_job(setup, *cell)).starts]
+    starts = {start.run.digest: start for work in works if not intact(work.run) for start in work.starts.values()}
+    wanted = [start.cell for start in starts.values() if not intact(start.run)]
+    if wanted:
+        plain = Setup(setup.configuration.without_overrides(), setup.project, "train")
+        train_starts(plain, wanted, **options)
+        found, (threads, device) = training_cells(plain, wanted, None, publish=False)
+        carry_out_all(found, project=setup.project, threads=threads, device=device, **options)
+
+
+def training_cells(
+    setup: Setup, cells: Iterable[tuple[str, str, int]], output: Path | None, *, publish: bool = True
+) -> tuple[list[CellWork], tuple[int | None, str]]:
+    """Return the cells to train, and threads and device of the most demanding run.
+
+    `output`: where to publish the result of a single cell. `publish` False: results stay in the store of runs.
+    """
+    found, needs = [], set[tuple[int | None, str]]()
+    for cell in cells:
+        work = training_job(setup, *cell)
+        needs.add((work.parts.training.threads, work.parts.training.device))
+        target = output or (place(setup, paths.trained, *cell) if publish else None)
+        do = partial(_train, setup, cell, target)
+        found.append(CellWork(work.run.identity.title, partial(carry, work, None, output=target), do))
+    return found, min(needs, key=lambda one: room(one[0], device=one[1]), default=(None, "cpu"))
+
+
+def _train(setup: Setup, which: tuple[str, str, int], output: Path | None, shown: Progress) -> str:
+    return str(stage("train")(training_job(setup, *which), output=output, display=shown))
+
+
+def stage(name: str) -> Callable[..., Any]:
+    """Return the function of a stage; import its libraries."""
+    found: Callable[..., Any] = getattr(import_module(f"isoscope.platform.stages.{name}"), name)
+    return found
+
+
+def inside_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
+    """Return the cells of `extract` or `measure`."""
+    more = {"processes": 1} if setup.stage == "measure" else {}
+    return [
+        CellWork(
+            f"{cell[1]} seed {cell[2]}",
+            find=partial(look, setup, cell, find=True, **more),
+            do=partial(_look, setup, cell, more),
+        )
+        for cell in cells
+    ]
+
+
+def look(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
+    """Carry out a cell of `extract` or `measure`, with `options` of the stage; return its folder."""
+    study, arm, seed = cell
+    configuration, (section, where) = setup.configuration, INSIDE[setup.stage]
+    done: Path | None = stage(setup.stage)(
+        getattr(configuration.root, section),
+        configuration.study(study),
+        name=study,
+        arm=arm,
+        seed=seed,
+        project=setup.project,
+        output=place(setup, where, study, arm, seed),
+        **options,
+    )
+    return done
+
+
+def _look(setup: Setup, cell: tuple[str, str, int], more: dict[str, Any], shown: Progress) -> str:
+    with StopSignal() as stop:
+        return str(look(setup, cell, stop=stop, **more))

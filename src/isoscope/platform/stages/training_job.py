@@ -1,0 +1,146 @@
+"""Collect what training a cell needs: its run, its parameters, and the folders it reads."""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from isoscope.base import code_closure, paths
+from isoscope.base.errors import InputError
+from isoscope.base.processes import StopSignal
+from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
+from isoscope.data.corpus import PAIR
+from isoscope.data.scripts import words_of_bleu
+from isoscope.platform.config.load import Configuration, ResolvedCell
+from isoscope.platform.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
+from isoscope.platform.config.project import Cell
+from isoscope.platform.config.start_cells import start_cells
+from isoscope.platform.runs.prepared import content_md5, read_manifest
+from isoscope.platform.runs.provenance import dvc_md5
+from isoscope.platform.runs.restored import METRICS, read_metrics
+from isoscope.platform.runs.run import Identity, Run, carry_out
+
+SECTIONS = ("model", "objective", "penalty", "observers", "training")
+
+
+class Job(NamedTuple):
+    """A cell to train: its run, its parameters (the sections `SECTIONS`), and the folders that it reads."""
+
+    run: Run
+    parts: Cell
+    task: str
+    seed: int
+    manifest: dict[str, Any]
+    data: Path
+    tokenizer: Path
+    checkpoint: Path | None
+    """A published checkpoint to start from."""
+    starts: "Mapping[str, Job]"
+    """Runs that training starts from, by their part of the model: `model`, or `encoder` and `decoder`."""
+
+    @property
+    def cell(self) -> tuple[str, str, int]:
+        """Study, arm and seed."""
+        return str(self.run.identity.study), str(self.run.identity.arm), self.seed
+
+
+def job(
+    configuration: Configuration,
+    found: ResolvedCell,
+    cell: tuple[str, str, int],
+    project: paths.Project,
+    below: Collection[str] = (),
+) -> Job:
+    """Return the job of training a cell (study, arm, seed).
+
+    `found`: its parameters; `below`: studies whose runs start from it. Raises `InputError` if its task is not prepared,
+    a checkpoint is missing, a classifier's task has no classes, or if a study starts from itself.
+    """
+    study, arm, seed = cell
+    task = configuration.study(study).task
+    if study in below:
+        raise InputError(f"model.encoder: study {study!r} starts from itself; name another study")
+    plain = configuration.without_overrides()
+    starts = {
+        name: job(plain, plain.cell(*one[:2]), one, project, {study, *below})
+        for name, one in start_cells(configuration, study, found.cell.model, seed).items()
+    }
+    manifest = read_manifest(project, task)
+    found = _with_words(found, manifest)
+    if found.cell.objective.kind == "classification" and manifest.get("labels") == []:
+        raise InputError(
+            f"study {study!r}: objective.kind 'classification' needs classes, but task {task!r} has none; name their "
+            f"column in {paths.overlay('task', task)}: data.source.columns.label, or choose another task or objective"
+        )
+    data = project.folder / paths.processed(task)
+    tokenizer, checkpoint = _start(found.cell.model, data)
+
+    def read() -> dict[str, str]:
+        return {"data": content_md5(data)} | (
+            {} if tokenizer.parent == data else {"checkpoint": checkpoint_digest(tokenizer)}
+        )
+
+    hashes = read()
+    by_path = {paths.processed(task).as_posix(): dvc_md5(data)}
+    if "checkpoint" in hashes:
+        by_path["/".join(tokenizer.parts[-2:])] = hashes["checkpoint"]
+    for name, start in starts.items():
+        hashes[f"start_{name}"] = by_path[paths.trained(*start.cell).as_posix()] = start.run.digest
+    run = Run(
+        project,
+        Identity(
+            stage="train",
+            study=study,
+            arm=arm,
+            seed=seed,
+            task=task,
+            axes=found.axes,
+            params={section: found.tree[section] for section in SECTIONS},
+            inputs=hashes,
+            input_paths=by_path,
+            plugins=Configuration.plugin_digests(found.cell),
+            used=code_closure.modules(
+                objective=found.cell.objective.kind,
+                penalty=found.cell.penalty.kind,
+                observers=[name for name in code_closure.OBSERVERS if getattr(found.cell.training, name) is not None],
+                encoder=found.cell.model.encoder.kind,
+            ),
+        ),
+        inputs=read,
+    )
+    return Job(run, found.cell, task, seed, manifest, data, tokenizer, checkpoint, starts)
+
+
+def _with_words(found: ResolvedCell, manifest: Mapping[str, Any]) -> ResolvedCell:
+    """Return a cell with the words of BLEU of the task's target language, unless its objective names them."""
+    objective = found.cell.objective
+    if objective.kind != "translation" or objective.tokenize is not None:
+        return found
+    words = {"tokenize": words_of_bleu(manifest.get("languages", {}).get(PAIR[1]))}
+    cell = found.cell.model_copy(update={"objective": objective.model_copy(update=words)})
+    return found._replace(cell=cell, tree=found.tree | {"objective": found.tree["objective"] | words})
+
+
+def carry(work: Job, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:
+    """Lease a cell's run, `do` it unless it is finished, and publish it (see `carry_out`)."""
+    return carry_out(
+        work.run,
+        do,
+        stop=stop,
+        output=output,
+        points=read_metrics,
+        source=METRICS,
+        facts=lambda _: {"labels": work.manifest.get("labels", [])},
+    )
+
+
+def _start(model: Model, data: Path) -> tuple[Path, Path | None]:
+    """Return the folder of the tokenizer, and of the checkpoint unless training starts from scratch."""
+    match model.encoder:
+        case Pretrained() as start:
+            folder = fetch_checkpoint(start.checkpoint, revision=start.revision)
+            loadable_config(folder)
+            return folder, folder
+        case Scratch(tokenizer=CheckpointTokenizer() as named):
+            return fetch_checkpoint(named.checkpoint, revision=named.revision), None
+        case _:
+            return data / "tokenizer", None

@@ -1,0 +1,113 @@
+"""Test whether arms differ inside: metrics at the chosen epoch, paired by seed with the study's first arm."""
+
+from collections.abc import Callable, Mapping
+from itertools import product
+
+import numpy as np
+import pandas as pd
+
+from isoscope.platform.statistics.paired import holm, minimum_detectable_effect, paired_t
+
+GEOMETRY = (
+    *("linear_separability", "silhouette", "fisher_ratio", "clusters_ami_label", "arch_score"),
+    *("avg_sim", "a_1", "a_1_centred", "effective_rank", "isoscore_unbiased", "two_nn_at_n"),
+)
+CHOSEN: tuple[tuple[str, str, str, str, Callable[[pd.DataFrame], pd.Series]], ...] = (
+    ("geometry", "", "figure", "value", lambda rows: rows["figure"].isin(GEOMETRY) & (rows["vectors"] == "first")),
+    ("probing", "probe: ", "task", "score", lambda rows: rows["vectors"] != "mean"),
+    ("cosines", "tokens' cosine: ", "pairs", "cosine", lambda rows: rows["part"] == "normed"),
+    ("neighbours", "tokens' neighbours: ", "neighbours", "rate", lambda rows: rows["part"] == "normed"),
+    ("decoding", "read back: ", "read", "rate", lambda rows: rows["part"] == "normed"),
+)
+"""Table, prefix of its metrics' names, columns of name and value, and the rows that are compared."""
+
+COLUMNS = [
+    *("figure", "arm", "reference", "n", "mean_reference", "mean", "difference", "sd", "low", "high", "p"),
+    *("family", "tests", "p_holm", "detectable", "dropped"),
+]
+
+
+def chosen_figures(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the metrics that arms are compared by, at each run's chosen epoch: arm, seed, figure, value.
+
+    For [CLS] at the last layer: geometry and probe scores. For the embedding block's tokens: mean cosine, neighbours
+    and decodability.
+    """
+    parts = []
+    for name, called, figure, value, chosen in CHOSEN:
+        if name in tables and len(table := tables[name]):
+            rows = table[table["best"] & chosen(table)]
+            rows = rows[rows["layer"] == rows["layer"].max()] if "layer" in rows else rows
+            parts.append(rows[["arm", "seed"]].assign(figure=called + rows[figure], value=rows[value]))
+    return pd.concat(parts, ignore_index=True)
+
+
+WHERE = " where "
+"""Separates a metric's name from the conditions of the measurement."""
+
+
+def differences(
+    figures: pd.DataFrame,
+    *,
+    confidence: float,
+    power: float,
+    against: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """Test each arm's metrics minus its reference's over common seeds: mean, paired-t interval, p, detectable effect.
+
+    Columns figure, arm, reference, n (seeds), mean_reference, mean, difference, sd (of the difference), low, high, p,
+    family, tests, p_holm, detectable, dropped.
+
+    - `against`: arm → reference (None: the first arm, for all). An arm that is its own reference has no rows; nor has
+      an arm whose reference was not measured.
+    - p is corrected by Holm over a `family`, a metric of the task: all arms of a figure, and all conditions (`WHERE`)
+      of a metric. `tests` is the number of tests in the family.
+    - `detectable` is for Holm's first step.
+    - Fewer than three seeds give no interval.
+    - `dropped` counts common seeds at which an arm has no finite value. The remaining seeds are then selected by the
+      outcome, so their difference has no interval and no test.
+    """
+    against = dict.fromkeys(figures["arm"], figures["arm"].iloc[0]) if against is None else against
+    numbers = figures["value"].astype(float)
+    finite = figures.assign(value=numbers.where(np.isfinite(numbers)))
+    rows = []
+    for (figure, own), arm in product(finite.groupby("figure", sort=False), dict.fromkeys(figures["arm"])):
+        values = own.groupby(["arm", "seed"])["value"].agg(lambda same: same.mean(skipna=False))
+        first, measured = against[arm], set(own["arm"])
+        if arm == first or not {arm, first} <= measured:
+            continue
+        both = pd.concat([values[first], values[arm]], axis=1, keys=["reference", "arm"], join="inner")
+        pairs = both.dropna()
+        if pairs.empty:
+            continue
+        scale = float(pairs.abs().max(axis=None))
+        test = paired_t((pairs["arm"] - pairs["reference"]).tolist(), confidence=confidence, scale=scale)
+        lost = len(both) - len(pairs)
+        if lost:
+            test = test._replace(interval=None, p=None)
+        rows.append(
+            {
+                "figure": figure,
+                "arm": arm,
+                "reference": first,
+                "n": test.n,
+                "mean_reference": pairs["reference"].mean(),
+                "mean": pairs["arm"].mean(),
+                "difference": test.mean,
+                "sd": np.nan if test.sd is None else test.sd,
+                "low": test.interval.low if test.interval else np.nan,
+                "high": test.interval.high if test.interval else np.nan,
+                "p": np.nan if test.p is None else test.p,
+                "dropped": lost,
+            }
+        )
+    found = pd.DataFrame(rows, columns=COLUMNS)
+    found["family"] = found["figure"].map(lambda figure: figure.partition(WHERE)[0])
+    for _, family in found.groupby("family", sort=False):
+        tested = family[family["p"].notna()]
+        found.loc[family.index, "tests"] = len(tested)
+        found.loc[tested.index, "p_holm"] = holm(tested["p"].tolist())
+        for n, rows in tested[tested["sd"] > 0].groupby("n"):
+            effect = minimum_detectable_effect(int(n), tests=len(tested), confidence=confidence, power=power)
+            found.loc[rows.index, "detectable"] = effect * rows["sd"]
+    return found

@@ -1,0 +1,237 @@
+"""Run a model over a probe set once: pooled representations of every layer, and attention.
+
+Works with any Hugging Face encoder or decoder. Sentences are batched by length and padding is masked. Results of a
+batch are written to their rows at once, so memory does not grow with the number of snapshots, nor with the sentences
+beyond the results.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from inspect import signature
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from isoscope.base.errors import InputError
+from isoscope.data.batches import Indices, collate, evaluation_batches
+from isoscope.data.probe import ProbeSet
+from isoscope.data.tokens import Encoded
+from isoscope.geometry.attention import AttentionSummary, summarise
+from isoscope.states.choices import Pooling
+
+Arrays = dict[str, npt.NDArray[np.float32]]
+
+TABLES = {
+    "word": ("word_embeddings", "wte", "embed_tokens", "tok_embeddings"),
+    "position": ("position_embeddings", "wpe", "embed_positions"),
+}
+NORMS = ("LayerNorm", "layer_norm", "norm")
+MAPS = 4
+"""Number of sentences whose whole attention maps are kept, to compare heads."""
+LONGEST_MAP = 32
+"""Maximum number of tokens of such a sentence."""
+
+
+@torch.no_grad()
+def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int, bf16: bool = False) -> Arrays:
+    """Return representations at layers 0 (after the embedding block) … L, fp32.
+
+    - `first`, `last`, `mean` `[L + 1, n, D]`: the first token ([CLS] of an encoder), the last token ([SEP]; in a
+      decoder it sees the whole text), and the mean over a sentence's tokens, special tokens included.
+    - `words` `[L + 1, W, D]`: the mean over a word's tokens.
+    - `shifted_first`, `shifted_last`, `shifted_mean`: the same for the sentences with two words swapped.
+    - `bag` `[n, D]`: the mean of a sentence's rows of the word table.
+    - `block_word`, `block_position`, `block_fused`, `block_normed`, `[T, D]`: every token of the sentences
+      `probe.block`, if the model has such tables. `block_fused` is the input of the block's LayerNorm; for a block that
+      adds both and has no LayerNorm, its output. `block_normed` is the output of the LayerNorm.
+    - `block_layers` `[L, T, D]`: the same tokens at layers 1 … L, if the model has both tables.
+
+    `model` is the bare encoder or decoder, without a head. Raises `InputError` for NaN or infinity.
+    """
+    encoded, words = probe.encoded, probe.words
+    block = {int(sentence): place for place, sentence in enumerate(probe.block)}
+    lengths = encoded.lengths
+    starts = np.concatenate([[0], np.cumsum(lengths[probe.block])])
+    found: Arrays = {}
+
+    def put(name: str, count: int, rows: Any, values: Tensor) -> None:
+        """Write `values` `[…, rows, width]` to these rows of the array `name` `[…, count, width]`."""
+        kept = found.setdefault(name, np.empty((*values.shape[:-2], count, values.shape[-1]), np.float32))
+        kept[..., rows, :] = values.float().cpu().numpy()
+
+    model.eval()
+    with embedding_parts(model) as parts:
+        for rows in evaluation_batches(lengths, batch_size=batch_size):
+            layers, mask = layers_of(model, encoded, rows, pad_id, bf16)
+            for name, values in _pooled(layers, mask).items():
+                put(name, len(lengths), rows, values)
+            if "word" in parts:
+                put("bag", len(lengths), rows, torch.einsum("btd,bt->bd", parts["word"], _weight(mask, layers)))
+            if len(words.text):
+                put("words", len(words.text), *word_means(layers, words, rows))
+            if both := {"word", "position"} <= parts.keys():
+                parts.setdefault("fused", layers[0])
+            for place, sentence in enumerate(map(int, rows)):
+                if sentence in block:
+                    at, size = starts[block[sentence]], int(lengths[sentence])
+                    cells = {"block_layers": layers[1:, place, :size]} if both else {}
+                    cells |= {f"block_{name}": one[place if len(one) > 1 else 0, :size] for name, one in parts.items()}
+                    for name, values in cells.items():
+                        put(name, starts[-1], slice(at, at + size), values)
+            parts.clear()
+        for rows in evaluation_batches(probe.shifted.encoded.lengths, batch_size=batch_size):
+            layers, mask = layers_of(model, probe.shifted.encoded, rows, pad_id, bf16)
+            for name, values in _pooled(layers, mask).items():
+                put(f"shifted_{name}", len(probe.shifted.sentence), rows, values)
+            parts.clear()
+    return found
+
+
+def layers_of(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bool) -> tuple[Tensor, Tensor]:
+    """Return all layers of a batch `[L + 1, B, T, D]`, fp32, and its mask. Raises `InputError` for NaN or infinity."""
+    inputs = _inputs(model, encoded, rows, pad_id)
+    with torch.autocast(inputs["input_ids"].device.type, dtype=torch.bfloat16, enabled=bf16):
+        output = model(**inputs, output_hidden_states=True, return_dict=True)
+    layers = torch.stack([layer.float() for layer in output.hidden_states])
+    if not torch.isfinite(layers).all():
+        raise InputError("hidden states: NaN or infinity; are the weights damaged?")
+    return layers, inputs["attention_mask"]
+
+
+def _pooled(layers: Tensor, mask: Tensor) -> dict[str, Tensor]:
+    """Return first token, last token and mean over tokens of a batch, `[L + 1, B, D]` each; padding is at the end."""
+    every = torch.arange(len(mask), device=layers.device)
+    return {
+        "first": layers[:, :, 0],
+        "last": layers[:, every, mask.sum(1) - 1],
+        "mean": torch.einsum("lbtd,bt->lbd", layers, _weight(mask, layers)),
+    }
+
+
+def _weight(mask: Tensor, layers: Tensor) -> Tensor:
+    return (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
+
+
+class Spans(Protocol):
+    """Words in encoded sentences: the sentence, and tokens `begin` … `end` − 1, `[W]` each."""
+
+    @property
+    def sentence(self) -> Indices: ...
+    @property
+    def begin(self) -> Indices: ...
+    @property
+    def end(self) -> Indices: ...
+
+
+def word_means(layers: Tensor, words: Spans, rows: Indices, pooling: Pooling = "mean") -> tuple[Indices, Tensor]:
+    """Return the numbers of the words in a batch's sentences, and their vectors `[L + 1, W, D]` by `pooling`."""
+    place = {int(sentence): number for number, sentence in enumerate(rows)}
+    chosen = np.flatnonzero(np.isin(words.sentence, rows))
+    means = []
+    for word in chosen:
+        begin, end = int(words.begin[word]), int(words.end[word])
+        begin, end = {"mean": (begin, end), "first": (begin, begin + 1), "last": (end - 1, end)}[pooling]
+        means.append(layers[:, place[int(words.sentence[word])], begin:end].mean(1))
+    return chosen, torch.stack(means, dim=1) if means else layers[:, :0, 0]
+
+
+def _inputs(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int) -> dict[str, Tensor]:
+    device, batch = next(model.parameters()).device, collate(encoded, rows, pad_id=pad_id)
+    takes_types = getattr(model.config, "type_vocab_size", 0)
+    names = ("input_ids", "attention_mask", *(("token_type_ids",) if takes_types else ()))
+    return {name: torch.from_numpy(getattr(batch, name)).to(device) for name in names}
+
+
+@contextmanager
+def embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Capture the outputs of the embedding tables and the LayerNorm's input and output, `[B or 1, T, D]`."""
+    seen: dict[str, Tensor] = {}
+
+    def hook(name: str, _module: nn.Module, inputs: Any, output: Tensor) -> None:
+        seen.setdefault(name, (output if output.dim() == 3 else output[None]).detach())
+        if name == "normed":
+            seen.setdefault("fused", inputs[0].detach())
+
+    captured = {name: _module(model, called, "num_embeddings") for name, called in TABLES.items()}
+    captured["normed"] = _module(getattr(model, "embeddings", nn.Module()), NORMS, "normalized_shape")
+    with ExitStack() as hooks:
+        for name, module in captured.items():
+            if module is not None:
+                hooks.enter_context(module.register_forward_hook(partial(hook, name)))
+        yield seen
+
+
+def _module(model: nn.Module, called: tuple[str, ...], has: str) -> nn.Module | None:
+    """Return the first sub-module whose own name is in `called` and that has the attribute `has`."""
+    own = ((name.rpartition(".")[2], module) for name, module in model.named_modules())
+    return next((module for name, module in own if name in called and hasattr(module, has)), None)
+
+
+@torch.no_grad()
+def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int) -> Arrays:
+    """Return summaries of attention in the sentences `probe.attended` (S of them), by a pass with eager attention.
+
+    `attention_<summary>` `[L, H, S]` for each field of `geometry.attention.AttentionSummary`, without padding. For the
+    first `MAPS` sentences of up to `LONGEST_MAP` tokens also the maps, `attention_map_<i>` `[L, H, T, T]`. Raises
+    `InputError` for a model that returns no attention, and for weights that do not sum to 1 (attention sinks).
+    """
+    rows, lengths = probe.attended, probe.encoded.lengths
+    drawn = [int(row) for row in rows if lengths[row] <= LONGEST_MAP][:MAPS]
+    summaries: dict[int, AttentionSummary] = {}
+    found: Arrays = {}
+    before = model.config._attn_implementation  # type: ignore[union-attr]
+    if "output_attentions" not in (takes := signature(model.forward).parameters) and "kwargs" not in takes:
+        raise InputError(f"attention: {type(model).__name__} returns no maps")
+    model.set_attn_implementation("eager")  # type: ignore[operator]
+    model.eval()
+    try:
+        for batch in evaluation_batches(lengths[rows], batch_size=batch_size):
+            chosen = rows[batch]
+            output = model(**_inputs(model, probe.encoded, chosen, pad_id), output_attentions=True)
+            if not output.get("attentions") or any(layer is None or layer.dim() != 4 for layer in output.attentions):
+                raise InputError(f"attention: {type(model).__name__} returns no maps for some layers, or for all")
+            for place, sentence in enumerate(map(int, chosen)):
+                size = int(lengths[sentence])
+                maps = np.stack([layer[place, :, :size, :size].float().cpu().numpy() for layer in output.attentions])
+                summaries[sentence] = summarise(maps)
+                if sentence in drawn:
+                    found[f"attention_map_{drawn.index(sentence)}"] = maps
+    finally:
+        model.set_attn_implementation(before)  # type: ignore[operator]
+    for name in AttentionSummary._fields:
+        values = [getattr(summaries[int(sentence)], name) for sentence in rows]
+        found[f"attention_{name}"] = np.stack(values, -1).astype(np.float32)
+    return found
+
+
+def kernel(weights: Mapping[str, Tensor]) -> Arrays:
+    """Return the fusion kernel `[sources, kh, kw]` from a model's weights, as `kernel`; empty if there is none."""
+    for name, value in weights.items():
+        if name.endswith("embeddings.fusion.weight") and value.dim() == 3:
+            return {"kernel": value.detach().float().cpu().numpy()}
+    return {}
+
+
+HEADS = (
+    ("bert.pooler.dense", "classifier"),
+    ("classifier.dense", "classifier.out_proj"),
+)
+"""The two linear maps from [CLS] to class scores, with a tanh in between: BERT's, RoBERTa's."""
+
+
+def head(weights: Mapping[str, Tensor]) -> Arrays:
+    """Return both maps of a classifier's head: `head_pooler`, `head_classifier`, with biases; empty for other heads."""
+    for pooler, classifier in HEADS:
+        called = {
+            "head_pooler": f"{pooler}.weight",
+            "head_pooler_bias": f"{pooler}.bias",
+            "head_classifier": f"{classifier}.weight",
+            "head_classifier_bias": f"{classifier}.bias",
+        }
+        if all(name in weights for name in called.values()):
+            return {name: weights[key].detach().float().cpu().numpy() for name, key in called.items()}
+    return {}

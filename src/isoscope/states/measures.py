@@ -1,0 +1,271 @@
+"""The measures of a cell by name, and the table of every measure at every snapshot, layer and kind of representation.
+
+A measure is a function of a `Cell` that returns its metrics by name. A metric is a number, or an `Estimate` over the
+cell's subsamples. A plugin file can register a custom measure (`isoscope.plugins.measure`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn import config_context
+from tqdm import tqdm
+
+from isoscope import plugins
+from isoscope.base.errors import InputError, RunError, brief
+from isoscope.geometry import contextuality, dimension, isotropy, moments, persistence, separation
+from isoscope.geometry.dimension import Estimate
+from isoscope.platform.config.explain import nearest
+from isoscope.states.cloud import Cell, OfAll
+from isoscope.states.trajectory import Snapshot, Trajectory
+
+NEIGHBOURS = 10
+"""Neighbours of the maximum likelihood dimension: few enough for subsamples of 16 points."""
+
+DIMENSION = ("two_nn", "two_nn_at_n", "mle", "mle_at_n", "repeated_share", "close_share")
+
+COLUMNS = (
+    *("snapshot", "step", "epoch", "best", "layer", "vectors"),
+    *("measure", "figure", "value", "low", "high", "baseline", "n", "d", "degenerate", "note"),
+)
+
+Figures = Mapping[str, float | Estimate]
+Measure = Callable[[Cell], Figures]
+
+
+def anisotropy(cell: Cell) -> Figures:
+    """Anisotropy: a_1 … a_3 raw, centred and within classes, a_1 of each at fixed n, variance share between classes."""
+    spectra = {"": cell.raw, "_centred": cell.centred} | ({} if cell.within is None else {"_within": cell.within})
+    found: dict[str, float | Estimate] = {
+        f"a_{k + 1}{suffix}": float(value)
+        for suffix, spectrum in spectra.items()
+        for k, value in enumerate(isotropy.shares(spectrum))
+    }
+    if cell.labels is not None:
+        found["between_share"] = moments.between_share(cell.points, cell.labels)
+    first: dict[str, list[float]] = {suffix: [] for suffix in spectra}
+    for rows in cell.subsamples:
+        few = cell.points[rows]
+        clouds = {"": few, "_centred": moments.centre(few)}
+        if cell.labels is not None:
+            clouds["_within"] = moments.within_classes(few, cell.labels[rows])
+        for suffix, cloud in clouds.items():
+            first[suffix].append(float(isotropy.shares(moments.spectrum(cloud, centred=False), 1)[0]))
+    found |= {f"a_1{suffix}_at_n": cell.spread(values) for suffix, values in first.items()}
+    found["a_1_floor"] = isotropy.isotropic_floor(cell.n, cell.d)
+    return found
+
+
+def isoscore(cell: Cell) -> Figures:
+    """IsoScore and participation ratio, plug-in and unbiased, effective rank and partition isotropy (in logs).
+
+    Partition isotropy depends on the scale of the points. So they are scaled to a root mean squared length of √d, that
+    of the noise baseline, which makes layers comparable.
+    """
+    size = np.sqrt((cell.points**2).mean()) or 1.0
+    plug_in, unbiased = isotropy.participation_ratio(cell.centred), isotropy.unbiased_participation_ratio(cell.points)
+    return {
+        "participation_ratio": plug_in,
+        "participation_ratio_unbiased": unbiased,
+        "isoscore": isotropy.isoscore(plug_in, cell.d),
+        "isoscore_unbiased": isotropy.isoscore(unbiased, cell.d),
+        "effective_rank": isotropy.effective_rank(cell.centred),
+        "log_partition_isotropy": isotropy.partition_isotropy(cell.points / size),
+    }
+
+
+def similarity(cell: Cell) -> Figures:
+    """AvgSim over pairs of different sentences; for words also SelfSim and IntraSim, as published and leave-one-out."""
+    found: dict[str, float | Estimate] = {"avg_sim": contextuality.avg_sim(cell.points, cell.groups)}
+    if cell.names is not None:
+        intra = contextuality.intra_sim(cell.points, cell.groups)
+        found |= {
+            "self_sim": contextuality.self_sim(cell.points, cell.names),
+            "intra_sim": intra.published,
+            "intra_sim_left_out": intra.leave_one_out,
+        }
+    return found
+
+
+def intrinsic(cell: Cell) -> Figures:
+    """Intrinsic dimension by TwoNN and by maximum likelihood: of the whole cloud, and at a fixed n with an interval.
+
+    Beside them stands the share of the points that they leave out, because each (nearly) repeats another point, and the
+    share of the others that lie far closer to another than is usual: such pairs pull the estimates down.
+    """
+    try:
+        whole = dimension.places(cell.points, NEIGHBOURS)
+        parts = [dimension.near_distances(cell.points[rows], NEIGHBOURS) for rows in cell.subsamples]
+    except InputError:  # so many points coincide that there are too few neighbours
+        return dict.fromkeys(DIMENSION, float("nan"))
+    return {
+        "two_nn": dimension.two_nn_of(whole.near),
+        "two_nn_at_n": cell.spread([dimension.two_nn_of(near) for near in parts]),
+        "mle": dimension.mle_of(whole.near),
+        "mle_at_n": cell.spread([dimension.mle_of(near) for near in parts]),
+        "repeated_share": whole.repeated,
+        "close_share": whole.close,
+    }
+
+
+def homology(cell: Cell) -> Figures:
+    """Persistent entropy of the H0 bars at a fixed n (nats), and as a share of ln(bars)."""
+    most = float(np.log(max(2, min(cell.subsample, cell.n) - 1)))
+    found = cell.at_fixed_n(lambda points: persistence.persistent_entropy(persistence.h0_bars(points)))
+    return {"h0_entropy": found, "h0_entropy_share": Estimate(*(value / most for value in found))}
+
+
+def classes(cell: Cell) -> Figures:
+    """Class separation: silhouette, Fisher ratio, centroid distance, held-out linear separability."""
+    if cell.labels is None:
+        return {}
+    return {
+        "silhouette": separation.silhouette(cell.points, cell.labels),
+        "fisher_ratio": separation.fisher_ratio(cell.points, cell.labels),
+        "centroid_distance": separation.centroid_distance(cell.points, cell.labels),
+        "linear_separability": separation.linear_separability(cell.points, cell.labels, seed=cell.seed),
+    }
+
+
+def shape(cell: Cell) -> Figures:
+    """Clusters and their AMI with label and nuisances (intervals over sentences); is PC2 a parabola of PC1?"""
+    if cell.names is not None:
+        return {}
+    attributes = dict(cell.attributes) | ({} if cell.labels is None else {"label": cell.labels})
+    leading = separation.principal_scores(cell.points)
+    clusters = separation.clusters(cell.points, seed=cell.seed, scores=leading)
+    ami = {
+        name: OfAll(*separation.ami_interval(clusters.of, of, confidence=cell.confidence, seed=cell.seed))
+        for name, of in attributes.items()
+    }
+    arch = separation.arch_score(cell.points, along=cell.attributes.get("length"), seed=cell.seed, scores=leading)
+    return {
+        "clusters": float(clusters.k),
+        "clusters_silhouette": clusters.silhouette,
+        **{f"clusters_ami_{name}": value for name, value in ami.items()},
+        "arch_score": arch.r2,
+        "arch_score_null": arch.null,
+        "arch_score_p": arch.p,
+    }
+
+
+BUILT_IN: dict[str, Measure] = {
+    "anisotropy": anisotropy,
+    "isoscore": isoscore,
+    "similarity": similarity,
+    "intrinsic": intrinsic,
+    "homology": homology,
+    "classes": classes,
+    "shape": shape,
+}
+
+
+def measure(name: str) -> Measure:
+    """Return the measure called `name`, built in or a plugin's. Raises `InputError` if there is none."""
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    if name in plugins.MEASURES:
+        return partial(_of_plugin, plugins.MEASURES[name])
+    known = [*BUILT_IN, *plugins.MEASURES]
+    raise InputError(
+        f"measures.names: no measure {name!r}{nearest(name, known)}; a custom measure must be loaded as a plugin"
+    )
+
+
+def _of_plugin(plugin: plugins.Plugin, cell: Cell) -> Figures:
+    """Return the values of a plugin's measure. Raises `RunError` if they are not a mapping of names to numbers."""
+    found = plugin.factory(cell)
+    try:
+        return {str(name): one if isinstance(one, Estimate) else float(one) for name, one in found.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise RunError(f"{plugin.title}: returns {brief(found)}; expected {{'figure': number}}") from None
+
+
+class Cells:
+    """The cells of a run and their measurement; `settings` are arguments of `Cell`."""
+
+    def __init__(self, run: Trajectory, *, subsample: int, draws: int, confidence: float, seed: int) -> None:
+        self.run = run
+        self.settings: dict[str, Any] = {"subsample": subsample, "draws": draws, "confidence": confidence, "seed": seed}
+        self._baselines: dict[tuple[str, str, int], dict[str, float]] = {}
+
+    def cell(self, points: npt.ArrayLike, vectors: str) -> Cell:
+        """Return a cloud of the run's sentences, or of its sampled words, with the attributes of each point."""
+        probe, words = self.run.probe, self.run.words
+        if vectors == "words":
+            about: dict[str, Any] = {"labels": None, "names": words["text"].tolist(), "attributes": {}}
+            return Cell(points, groups=words["sentence"].to_numpy(), **about, **self.settings)
+        labels = probe["label"].to_numpy() if probe["label"].nunique() > 1 else None
+        known = {"first_token": "token_1", "second_token": "token_2", "length": "tokens"}
+        about = {"attributes": {name: probe[column].to_numpy() for name, column in known.items()}, "names": None}
+        return Cell(points, groups=np.arange(len(probe)), labels=labels, **about, **self.settings)
+
+    def measured(self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the table's rows for one cell."""
+        cell = self.cell(self.run.arrays(snapshot).layer(vectors, layer), vectors)
+        rows = []
+        for name in names:
+            baseline = self._baseline(name, vectors, cell)
+            found, note = _figures(name, cell)
+            if cell.fault:  # mark the cell and give no values
+                found, note = dict.fromkeys(baseline, float("nan")), cell.fault
+            for figure, value in found.items():
+                subsampled = isinstance(value, Estimate) and not isinstance(value, OfAll)
+                estimate = value if isinstance(value, Estimate) else Estimate(float(value), np.nan, np.nan)
+                place = (snapshot.name, snapshot.step, snapshot.epoch, snapshot.best, layer, vectors)
+                size = (min(cell.subsample, cell.n) if subsampled else cell.n, cell.d)
+                values = (name, figure, *estimate, baseline.get(figure, np.nan), *size, cell.fault is not None, note)
+                rows.append(dict(zip(COLUMNS, (*place, *values), strict=True)))
+        return rows
+
+    def _baseline(self, name: str, vectors: str, cell: Cell) -> dict[str, float]:
+        """Measure isotropic noise with as many points, dimensions, classes and words."""
+        key = (name, vectors, cell.d)
+        if key not in self._baselines:
+            found, _ = _figures(name, cell.twin())
+            self._baselines[key] = {
+                figure: value.value if isinstance(value, Estimate) else float(value) for figure, value in found.items()
+            }
+        return self._baselines[key]
+
+
+def measured(
+    run: Trajectory, names: Sequence[str], vectors: Sequence[str], *, title: str, **settings: Any
+) -> pd.DataFrame:
+    """Build the table of the measures `names` on the kinds `vectors` that the run has; `settings` as for `Cells`."""
+    cells = Cells(run, **settings)
+    shown = tqdm(list(places(run, vectors)), desc=title, unit="cell", disable=None)
+    return frame([row for snapshot, kind, layer in shown for row in cells.measured(snapshot, kind, layer, names)])
+
+
+def _figures(name: str, cell: Cell) -> tuple[Mapping[str, float | Estimate], str | None]:
+    """Return a measure's values; if the cell has none, NaN under the measure's name, and the reason."""
+    function = measure(name)  # raises for an unknown name
+    if cell.fault:
+        return {}, None
+    # scikit-learn's checks of arrays and parameters would take most of the time of small cells, and `as_cloud` checks.
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        try:
+            return function(cell), None
+        except InputError as error:
+            return {name: float("nan")}, str(error)
+
+
+def places(run: Trajectory, vectors: Sequence[str]) -> Iterator[tuple[Snapshot, str, int]]:
+    """Yield every (snapshot, kind of representation, layer) of the kinds `vectors` that the model has."""
+    for snapshot in run.snapshots:
+        arrays = run.arrays(snapshot)
+        for kind in arrays.vectors:
+            if kind in vectors:
+                yield from ((snapshot, kind, layer) for layer in range(arrays.shape(kind)[0]))
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the rows as a table with fixed types."""
+    if not rows:
+        raise InputError("measures: nothing was measured; check that the model has the kinds in measures.vectors")
+    found = pd.DataFrame(rows, columns=list(COLUMNS))
+    return found.astype({"step": "Int64", "epoch": "Int64", "layer": "int64", "n": "int64", "d": "int64"})

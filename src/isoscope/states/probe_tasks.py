@@ -1,0 +1,124 @@
+"""The probing tasks of a run: points of each kind, labels and control tasks."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from isoscope.base.errors import InputError
+from isoscope.geometry.moments import Ints
+from isoscope.states.trajectory import Arrays, Trajectory
+
+WORDS, TREEBANK = ("word position", "word order"), ("part of speech", "tree depth")
+TASKS = ("label", "first token", "length", "bigram shift", *WORDS, *TREEBANK)
+METRIC = {**dict.fromkeys(TASKS, "accuracy"), "tree depth": "r2"}  # R² of ridge regression for numeric labels
+FREQUENT = 10  # minimum number of words per tag class
+Labels = npt.NDArray[Any]
+Vectors = npt.NDArray[np.float32]
+
+
+class Cloud(NamedTuple):
+    """Vectors of one kind, the labels `[n]` of their tasks, and the control labels of tasks that have a control.
+
+    `points(arrays, layer)` takes the vectors from the arrays `needs`. `groups`: sentence of each vector. `words`: the
+    words behind them.
+    """
+
+    vectors: str
+    needs: tuple[str, ...]
+    points: Callable[[Arrays, int], Vectors]
+    groups: Ints
+    tasks: dict[str, Labels]
+    controls: dict[str, Labels]
+    strata: Labels | None = None
+    words: tuple[Labels, ...] = ()
+
+
+def clouds(run: Trajectory, vectors: Sequence[str], tasks: Collection[str], *, seed: int) -> list[Cloud]:
+    """Return the clouds for those of `tasks` that the run has data and at least two classes for.
+
+    Raises `InputError` for an unknown task.
+    """
+    if unknown := set(tasks) - set(TASKS):
+        raise InputError(f"probes: no task {sorted(unknown)[0]!r}; there are {', '.join(TASKS)}")
+    bank = [] if run.treebank is None else _treebank(run.treebank, seed)
+    kept = []
+    for cloud in (*_sentences(run.probe, vectors, seed), *_words(run.words, seed), *bank):
+        told = {name: of for name, of in cloud.tasks.items() if name in tasks and len(np.unique(of)) > 1}
+        controls = {name: of for name, of in cloud.controls.items() if name in told and len(np.unique(of)) > 1}
+        kept += [cloud._replace(tasks=told, controls=controls)] if told else []
+    return kept
+
+
+def _sentences(probe: pd.DataFrame, vectors: Sequence[str], seed: int) -> Iterator[Cloud]:
+    label, length, shifted = (probe[name].to_numpy() for name in ("label", "tokens", "shifted"))
+    frequent = probe["token_1"].value_counts().index[:2]
+    first = probe["token_1"].where(probe["token_1"].isin(frequent), -1).to_numpy()
+    tasks = {"label": label, "first token": first, "length": _terciles(length)}
+    # A sentence too short for a word swap would reveal its class.
+    kept = np.flatnonzero(shifted | (length >= length[shifted].min(initial=length.max())))
+    moved, random = shifted[kept], np.random.default_rng((seed, 10))
+    permuted, shuffled = random.permutation(label), random.permutation(moved)
+    every, strata = np.arange(len(probe)), label * len(label) + permuted  # spread both tasks' classes over folds
+    for name in vectors:
+        yield Cloud(name, (name,), partial(_layer, name), every, tasks, {"label": permuted}, strata)
+        points, needs = partial(_shifted, name, shifted, kept), (name, f"shifted_{name}")
+        task, control = {"bigram shift": moved}, {"bigram shift": shuffled}
+        yield Cloud(name, needs, points, kept, task, control, moved * 2 + shuffled)
+
+
+def _words(words: pd.DataFrame, seed: int) -> Iterator[Cloud]:
+    sentence, position, text = (words[name].to_numpy() for name in ("sentence", "position", "text"))
+    place, read = _terciles(position), partial(_layer, "words")
+    task, control = {"word position": place}, {"word position": _by_type(text, place, seed)}
+    yield Cloud("words", ("words",), read, sentence, task, control, None, (text,))
+    numbered = words[["sentence", "position"]].assign(word=np.arange(len(words)))
+    pairs = numbered.merge(numbered, on="sentence", suffixes=("_1", "_2")).query("position_1 < position_2")
+    # As many pairs as words: more pairs of the same sentences would add little.
+    drawn = np.sort(np.random.default_rng((seed, 13)).permutation(len(pairs))[: len(words)])
+    before, after = (pairs[name].to_numpy()[drawn] for name in ("word_1", "word_2"))
+    right = np.random.default_rng((seed, 11)).permutation(len(drawn)) % 2 == 0
+    one, other = np.where(right, before, after), np.where(right, after, before)
+    rank = _by_type(text, np.arange(len(text)), seed)  # the control: order of types in a random permutation
+    yield Cloud(
+        *("words", ("words",), partial(_pairs, one, other), sentence[one]),
+        *({"word order": right}, {"word order": rank[one] < rank[other]}, None, (text[one], text[other])),
+    )
+
+
+def _treebank(bank: pd.DataFrame, seed: int) -> Iterator[Cloud]:
+    sentence, text, tag, depth = (bank[name].to_numpy() for name in ("sentence", "text", "tag", "depth"))
+    kept = np.flatnonzero(bank["tag"].map(bank["tag"].value_counts()).to_numpy() >= FREQUENT)
+    asked, control = {"part of speech": tag[kept]}, {"part of speech": _by_type(text[kept], tag[kept], seed)}
+    points, needs = partial(_layer, "treebank", rows=kept), ("treebank",)
+    yield Cloud("treebank", needs, points, sentence[kept], asked, control, None, (text[kept],))
+    asked, control = {"tree depth": depth}, {"tree depth": _by_type(text, depth, seed)}
+    yield Cloud("treebank", needs, partial(_layer, "treebank"), sentence, asked, control, None, (text,))
+
+
+def _layer(name: str, arrays: Arrays, layer: int, rows: Ints | slice = slice(None)) -> Vectors:
+    return arrays.layer(name, layer)[rows]
+
+
+def _shifted(name: str, shifted: Labels, kept: Ints, arrays: Arrays, layer: int) -> Vectors:
+    points = arrays.layer(name, layer).copy()
+    points[shifted] = arrays.layer(f"shifted_{name}", layer)
+    return points[kept]
+
+
+def _pairs(one: Ints, other: Ints, arrays: Arrays, layer: int) -> Vectors:
+    points = arrays.layer("words", layer)
+    return np.concatenate([points[one], points[other]], 1)
+
+
+def _terciles(values: Labels) -> Ints:
+    return np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
+
+
+def _by_type(text: Labels, labels: Labels, seed: int) -> Labels:
+    """Return a label per word type, drawn from the labels of all words; Hewitt and Liang 2019."""
+    types, of = np.unique(text, return_inverse=True)
+    return np.asarray(np.random.default_rng((seed, 12)).choice(labels, len(types))[of])

@@ -1,0 +1,199 @@
+"""Compare the hidden states of all arms: tables of each arm's first seed, and the data of the report's explorer."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
+
+from isoscope.base.errors import InputError
+from isoscope.geometry import persistence
+from isoscope.geometry.kernels import frequency_response
+from isoscope.states.block import sources, token_cosines
+from isoscope.states.trajectory import Snapshot, Trajectory
+
+Key = tuple[str, int]
+"""Arm and seed of a run."""
+COLUMNS, ROWS = 6, 5
+"""Number of snapshots and of layers in a figure of feature dynamics."""
+TOGETHER = 1200
+"""Number of tokens of all arms in a map; it bounds the cost of studies with many arms."""
+MOST = 200
+"""Number of sentences in the explorer: enough to see a shape, few enough for a page."""
+LETTERS = 120
+"""Maximum number of letters of a sentence."""
+
+
+def first_seeds(runs: Mapping[Key, Trajectory]) -> dict[str, Trajectory]:
+    """Return the first seed of each arm, in the order of the arms."""
+    found: dict[str, Trajectory] = {}
+    for (arm, _), run in runs.items():
+        found.setdefault(arm, run)
+    return found
+
+
+def moments(run: Trajectory) -> dict[str, Snapshot]:
+    """Return the snapshots at which arms are compared."""
+    return {"first": run.trained[0], "chosen": run.best}
+
+
+def shown_planes(
+    runs: Mapping[Key, Trajectory], planes: Mapping[Key, pd.DataFrame], classes: Sequence[str]
+) -> pd.DataFrame:
+    """Return coordinates of `planes` at a few snapshots and layers, with the label and class of each sentence.
+
+    Snapshots are spread from the first to the last; the chosen snapshot is included.
+    """
+    found = []
+    for arm, run in first_seeds(runs).items():
+        seed = next(seed for other, seed in runs if other == arm)
+        points, order = planes[arm, seed], run.trained
+        names = [order[place].name for place in _spread(len(order), COLUMNS)] + [run.best.name]
+        layers = _spread(run.arrays(run.best).shape("first")[0], ROWS)
+        shown = points[points["snapshot"].isin(names) & points["layer"].isin(layers)]
+        labels = run.probe["label"].to_numpy()[shown["sentence"]]
+        found.append(shown.assign(arm=arm, seed=seed, label=labels, **{"class": [classes[one] for one in labels]}))
+    return pd.concat(found, ignore_index=True)
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """Return at most `most` of `count` positions, evenly spaced, with the first and the last."""
+    return sorted({int(place) for place in np.linspace(0, count - 1, min(most, count)).round()})
+
+
+def maps(runs: Mapping[Key, Trajectory], *, perplexity: float, seed: int, most: int) -> pd.DataFrame:
+    """Compute the joint map of the arms' first seeds, at the first snapshot and at the chosen epoch."""
+    one = first_seeds(runs)
+    most = min(most, max(3, TOGETHER // len(one)))
+    parts = []
+    for moment in ("first", "chosen"):
+        snapshots = {arm: moments(run)[moment] for arm, run in one.items()}
+        points = joint_map(one, snapshots, perplexity=perplexity, seed=seed, most=most)
+        parts.append(points.assign(moment=moment))
+    return pd.concat(parts, ignore_index=True)
+
+
+def joint_map(
+    runs: Mapping[str, Trajectory],
+    snapshots: Mapping[str, Snapshot],
+    *,
+    perplexity: float,
+    seed: int,
+    most: int,
+) -> pd.DataFrame:
+    """Compute t-SNE and PCA of the tokens of all arms together, after the embedding block's LayerNorm.
+
+    Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2; `most` tokens of each arm. t-SNE starts from the PCA
+    with a fixed seed. It is an illustration: its distances between clusters and its cluster sizes have no meaning.
+    Raises `InputError` for fewer points than three perplexities, and for arms with different probe sets.
+    """
+    first, *others = (run.tokens for run in runs.values())
+    if any(not table.equals(first) for table in others):
+        raise InputError("embedding space: the arms have different probe sets; run: isoscope repro")
+    tokens = first[~first["end"]].iloc[:most]  # without [CLS] and [SEP]
+    parts = [runs[arm].arrays(snapshots[arm]).whole("block_normed")[tokens.index] for arm in runs]
+    points = np.concatenate(parts).astype(np.float64)
+    if len(points) < 3 * perplexity:
+        raise InputError(
+            f"measures.perplexity: {perplexity:g} needs at least {3 * perplexity:.0f} tokens, got {len(points)}"
+        )
+    reduced = PCA(min(50, *points.shape), svd_solver="full").fit_transform(points)
+    tsne = TSNE(perplexity=perplexity, init=reduced[:, :2] / reduced[:, 0].std() * 1e-4, random_state=seed)
+    drawn = tsne.fit_transform(reduced)
+    found = pd.concat([tokens[["sentence", "position", "token"]]] * len(runs), ignore_index=True)
+    found.insert(0, "arm", np.repeat(list(runs), len(tokens)))
+    return found.assign(x=drawn[:, 0], y=drawn[:, 1], pc1=reduced[:, 0], pc2=reduced[:, 1])
+
+
+def cosine_maps(runs: Mapping[Key, Trajectory], square: int) -> pd.DataFrame:
+    """Return cosines of the same `square` tokens in each arm after the block, as `block.token_cosines`.
+
+    A row per arm, moment and token: `cosines` with each of the tokens.
+    """
+    rows = [
+        {"arm": arm, "moment": moment, "cosines": cosines}
+        for arm, run in first_seeds(runs).items()
+        for moment, snapshot in moments(run).items()
+        for cosines in token_cosines(run, snapshot, most=square)
+    ]
+    return pd.DataFrame(rows).sort_values("moment", ascending=False, kind="stable", ignore_index=True)
+
+
+def kernel_responses(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
+    """Return the frequency response of each kernel (`geometry.kernels`): a row per arm, moment, source and frequency.
+
+    `magnitudes` are by frequency along the hidden index. No rows if no arm has a kernel.
+    """
+    rows: list[tuple[str, str, str, Any]] = []
+    for arm, run in first_seeds(runs).items():
+        called = {snapshot: moment for moment, snapshot in moments(run).items()}  # one snapshot can be both moments
+        for snapshot, moment in called.items() if "kernel" in run.arrays(run.best).names else ():
+            weights = run.arrays(snapshot).whole("kernel")
+            for source, response in zip(sources(weights), frequency_response(weights), strict=True):
+                rows += [(arm, moment, source.replace("_", " "), magnitudes) for magnitudes in response]
+    return pd.DataFrame(rows, columns=["arm", "moment", "source", "magnitudes"])
+
+
+def arm_distances(bars: pd.DataFrame) -> pd.DataFrame:
+    """Return bottleneck and 1-Wasserstein distance between the chosen diagrams of every two arms, seed by seed.
+
+    Columns arm, other, seed, degree, bottleneck, wasserstein. `bars` is the table of `topology` with arm and seed.
+    """
+    rows = []
+    chosen = bars[bars["moment"] == "chosen"]
+    for (seed, degree), part in chosen.groupby(["seed", "degree"], sort=False):
+        found = {arm: own[["birth", "death"]].to_numpy() for arm, own in part.groupby("arm", sort=False)}
+        for arm, other in combinations(found, 2):
+            pair = found[arm], found[other]
+            distances = {"bottleneck": persistence.bottleneck(*pair), "wasserstein": persistence.wasserstein(*pair)}
+            rows.append({"arm": arm, "other": other, "seed": seed, "degree": degree, **distances})
+    return pd.DataFrame(rows)
+
+
+def explorer(
+    runs: Mapping[tuple[str, int], Trajectory],
+    planes: Mapping[tuple[str, int], pd.DataFrame],
+    frames: Mapping[tuple[str, int], pd.DataFrame],
+) -> dict[str, Any]:
+    """Return plain values: sentences, labels, and by arm and seed the snapshots, layers and coordinates.
+
+    Coordinates are scaled by each frame's largest value (an untrained frame is a hundred times smaller than a trained
+    frame) to integers from −1000 to 1000. `points[layer][snapshot]` lists x and y of each sentence.
+    """
+    first = next(iter(runs.values()))
+    kept = np.linspace(0, len(first.probe) - 1, min(MOST, len(first.probe))).round().astype(int)
+    shown = first.probe.iloc[kept]
+    texts = shown.filter(regex="^text").itertuples(index=False, name=None)
+    sentences = [" / ".join(map(str, text))[:LETTERS] for text in texts]
+    found: dict[str, Any] = {"sentences": sentences, "labels": shown["label"].tolist(), "runs": []}
+    for (arm, seed), table in planes.items():
+        of = frames[arm, seed].set_index(["layer", "snapshot"])
+        snapshots, layers = list(dict.fromkeys(table["snapshot"])), sorted(set(table["layer"].tolist()))
+        points, explained = [], []
+        for layer in layers:
+            rows = table[table["layer"] == layer]
+            xy = np.stack([rows.loc[rows["snapshot"] == one, ["pc1", "pc2"]].to_numpy()[kept] for one in snapshots])
+            frame = of.loc[[(layer, one) for one in snapshots]]
+            single = frame["degenerate"].to_numpy(bool)
+            scaled = 1000 * xy / np.where(single, np.inf, np.abs(xy).max((1, 2)))[:, None, None]
+            points.append([one.ravel().tolist() for one in scaled.round().astype(int)])
+            shares = frame[["explained_1", "explained_2"]].to_numpy(float).tolist()
+            explained.append(
+                [None if one else [round(part, 3) for part in both] for one, both in zip(single, shares, strict=True)]
+            )
+        steps = [int(of.loc[(layers[0], one), "step"]) for one in snapshots]
+        found["runs"].append(
+            {
+                "arm": arm,
+                "seed": seed,
+                "layers": layers,
+                "steps": steps,
+                "best": snapshots.index(runs[arm, seed].best.name),
+                "points": points,
+                "explained": explained,
+            }
+        )
+    return found

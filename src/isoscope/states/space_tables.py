@@ -1,0 +1,144 @@
+"""Tables of several models' states of the same words."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from isoscope.base.workers import Over
+from isoscope.data.word_table import UNTAGGED, WordTable
+from isoscope.states.choices import Probe
+from isoscope.states.compared_items import ComparedItems, compared_items, sentence_means
+from isoscope.states.contextuality_tables import Layer, Words, contextuality, of_sentences
+from isoscope.states.mapped_tables import maps_table
+from isoscope.states.similarity_tables import Sampling, check_complete, similarity_table
+from isoscope.states.word_space import Space, joined
+
+
+class Named(NamedTuple):
+    """A space, its model, the seed of its training if known, and whether it is the model's twin of random weights.
+
+    `linked`: its states are those of another text's words, which are linked to the table's.
+    """
+
+    space: Space
+    model: str
+    seed: int | None
+    twin: bool
+    linked: bool = False
+
+    def columns(self, prefix: str = "") -> dict[str, Any]:
+        """Return the columns of a table that say whose space it is."""
+        return {f"{prefix}model": self.model, f"{prefix}seed": self.seed, f"{prefix}twin": self.twin}
+
+
+def tables(
+    spaces: Mapping[str, Named],
+    pairs: Sequence[tuple[str, str]],
+    table: WordTable,
+    *,
+    probe: Probe,
+    draws: int,
+    histogram: int,
+    sampling: Sampling,
+    over: Over,
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of spaces of one word table, by name.
+
+    - `contextuality`, `words`, `tagged_words`, `pairs`: see `inside.contextuality_tables`; also space, model, seed,
+      twin, layer, of (words, sentences) and, of contextuality, the intervals' confidence.
+      None of them has a linked space: it has states of other words than the table's.
+    - those of `of_pairs`.
+
+    `probe`: words, or sentences, of which only AvgSim is known. `draws` of the bootstrap over sentences; `histogram`:
+    pairs of words in a distribution; `over`: maps over layers and pairs, in this process or others. Raises `InputError`
+    as `of_pairs`.
+    """
+    kept = joined(table, [one.space for one in spaces.values()])
+    forms, tags = (np.unique(table.rows[name].to_numpy()[kept]) for name in ("form", "tag"))
+    options: dict[str, Any] = {"draws": draws, "pairs": histogram, "confidence": sampling.confidence}
+    of_layer = partial(_layer, table, kept, probe, options | {"seed": sampling.seed})
+    layers = [(name, number) for name, one in spaces.items() if not one.linked for number in one.space.layers]
+    work = [(spaces[name].space, number) for name, number in layers]
+    found: dict[str, list[pd.DataFrame]] = {"contextuality": [], "words": [], "tagged_words": [], "pairs": []}
+    for (name, number), layer in zip(layers, over(of_layer, work, "layers"), strict=True):
+        about = {"space": name, **spaces[name].columns(), "layer": number, "of": probe}
+        found["contextuality"].append(layer.measures.assign(**about, confidence=sampling.confidence))
+        found["words"].append(layer.words.assign(form=forms[layer.words["form"]], **about))
+        named = {"form": forms[layer.tagged["form"]], "tag": tags[layer.tagged["tag"]]}
+        found["tagged_words"].append(layer.tagged.assign(**named, **about))
+        found["pairs"].append(layer.pairs.assign(**about))
+    whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+    return whole | of_pairs(spaces, pairs, table, probe=probe, sampling=sampling, over=over)
+
+
+def of_pairs(
+    spaces: Mapping[str, Named],
+    pairs: Sequence[tuple[str, str]],
+    table: WordTable,
+    *,
+    probe: Probe,
+    sampling: Sampling,
+    over: Over,
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of pairs of spaces of one word table, by name; arguments as those of `tables`.
+
+    - `similarity`, `maps`: of these pairs, see `inside.similarity_tables` and `inside.mapped_tables`; also one, model,
+      …, other, other_model, ….
+    - `counts`: words and sentences of the table, of all spaces, and of the similarities.
+
+    Raises `InputError` if a space does not belong to the table, and if too many cells have no null or interval.
+    """
+    kept = joined(table, [one.space for one in spaces.values()])
+    on = compared_items(table, kept, probe=probe, seed=sampling.seed)
+    couples = [(spaces[one].space, spaces[other].space) for one, other in pairs]
+    made = over(partial(_pair, on, sampling), couples, "pairs")
+    about = [
+        {"one": one, "other": other, **spaces[one].columns(), **spaces[other].columns("other_")} for one, other in pairs
+    ]
+    similarity, maps = (
+        pd.concat([rows.assign(**own) for own, rows in zip(about, of_pairs, strict=True)], ignore_index=True)
+        for of_pairs in zip(*made, strict=True)
+    )
+    check_complete(similarity)
+    sentences = len(np.unique(table.sentences[kept]))
+    counts = [
+        {"words": "in the table", "occurrences": len(kept), "sentences": len(table.texts)},
+        {"words": "in all models", "occurrences": int(kept.sum()), "sentences": sentences},
+        *(
+            {"words": f"compared: {one.of}", "occurrences": int(one.lengths.sum()), "sentences": len(one.lengths)}
+            for one in on
+        ),
+        {"words": "left out: of sentences of a rare length", "occurrences": None, "sentences": on[0].left_out},
+    ]
+    return {"similarity": similarity, "maps": maps, "counts": pd.DataFrame(counts)}
+
+
+def _layer(
+    table: WordTable,
+    kept: npt.NDArray[np.bool_],
+    probe: Probe,
+    options: Mapping[str, Any],
+    which: tuple[Space, int],
+) -> Layer:
+    """Return what is known of a layer of a space: `contextuality`, or `of_sentences`."""
+    space, number = which
+    points, sentence = space.layer(number, kept), np.unique(table.sentences[kept], return_inverse=True)[1]
+    if probe == "sentences":
+        return of_sentences(sentence_means(points, np.bincount(sentence)), **options)
+    rows = table.rows[kept]
+    form, tag = (np.unique(rows[name].to_numpy(), return_inverse=True)[1] for name in ("form", "tag"))
+    tagged = tag if (rows["tag"] != UNTAGGED).any() else None
+    return contextuality(points, Words(sentence, form, rows["frequency"].to_numpy(np.int64), tagged), **options)
+
+
+def _pair(
+    on: Sequence[ComparedItems], sampling: Sampling, which: tuple[Space, Space]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the similarities of a pair of spaces, and how near maps bring their last layers."""
+    given: dict[str, Any] = {"seed": sampling.seed, "confidence": sampling.confidence}
+    maps = pd.concat([maps_table(*which, one, **given) for one in on], ignore_index=True)
+    return similarity_table(*which, on, sampling), maps

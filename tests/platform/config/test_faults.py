@@ -1,0 +1,185 @@
+"""`isoscope check` lists every error, not only the first."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+from isoscope.base.errors import InputError
+from isoscope.platform.cli import app
+from isoscope.platform.config.load import Configuration
+
+FAULTS = {
+    "params.yaml: penaltie: unknown section; did you mean 'penalty'?": ("params.yaml", "\npenalty:", "\npenaltie:"),
+    "params.yaml: report.titel: unknown key; did you mean 'title'?": ("params.yaml", "  title:", "  titel:"),
+    "params.yaml: training.epoch: unknown key; did you mean 'epochs'?": (
+        "params.yaml",
+        "  epochs: 8\n",
+        "  epoch: 8\n",
+    ),
+    "params.yaml: studies.isotropy: seeds [0, 0] contain a duplicate": (
+        "params.yaml",
+        "    seeds:\n    - 0\n    - 1\n    looks:\n    - chart\n",
+        "    seeds:\n    - 0\n    - 0\n    looks:\n    - chart\n",
+    ),
+    "params.yaml: training.batch_size: expected greater than or equal to 1, got -3": (
+        *("params.yaml", "batch_size: 32 ", "batch_size: -3 "),
+    ),
+    "params.yaml: analysis.power: expected less than or equal to 0.9999, got 8": (
+        "params.yaml",
+        "power: 0.8",
+        "power: 8",
+    ),
+    "variants/task/sentiment.yaml: data.source.size: expected greater than or equal to 100, got 72": (
+        *("variants/task/sentiment.yaml", "size: 7200", "size: 72"),
+    ),
+    "variants/task/cola.yaml: data.source.held_uot: unknown key; did you mean 'held_out'?": (
+        *("variants/task/cola.yaml", "held_out: 0.1", "held_uot: 0.1"),
+    ),
+    "dvc.yaml: stages.analyse.cmd: no study 'isotrpy'; did you mean 'isotropy'?": (
+        *("dvc.yaml", "cmd: isoscope analyse ${key}", "cmd: isoscope analyse isotrpy"),
+    ),
+    "variants/fusion/fft.yaml: model.fusion.token_type: expected 'add' or 'ignore', got 'adds'; did you mean 'add'?": (
+        *("variants/fusion/fft.yaml", "token_type: add", "token_type: adds"),
+    ),
+    "variants/fusion/fft_unit.yaml: modell: not a section an overlay may set; did you mean 'model'?": (
+        *("variants/fusion/fft_unit.yaml", "model:", "modell:"),
+    ),
+    "variants/weight/w10.yaml: line 3: not YAML: ": (*("variants/weight/w10.yaml", "penalty:", "penalty: [1\n#"),),
+    "dvc.yaml: stages.train.cmd: no command 'trian'; did you mean 'train'?": (
+        *("dvc.yaml", "isoscope train ${key}", "isoscope trian ${key}"),
+    ),
+    "dvc.yaml: stages.chart.foreach: expected '${studies}'": (
+        *("dvc.yaml", "chart:\n    foreach: ${studies}", "chart:\n    foreach: ${tasks}"),
+    ),
+    "dvc.yaml: stages.report.cmd: no closing quotation": (
+        "dvc.yaml",
+        "cmd: isoscope report\n",
+        'cmd: isoscope "report\n',
+    ),
+    "MLproject: entry_points.report.command: no command 'raport'": ("MLproject", "isoscope report", "isoscope raport"),
+    "profiles/minilm.yaml: merged over params.yaml: "
+    "params.yaml: training.epochs: expected a valid integer, got 'two'": (
+        *("profiles/minilm.yaml", "epochs: 2", "epochs: two"),
+    ),
+}
+"""Line → the file, and what in it is replaced by what."""
+
+
+def spoil(project: Path, file: str, old: str, new: str) -> None:
+    text = (project / file).read_text("utf-8")
+    assert old in text, f"{file}: {old!r}"
+    (project / file).write_text(text.replace(old, new, 1), "utf-8")
+
+
+def checked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[str], str]:
+    """Exit code, lines on stderr, stdout of `isoscope check`."""
+    try:
+        code = app(["check", *words], standalone_mode=False) or 0
+    except typer.Exit as ended:
+        code = ended.exit_code
+    out, err = capsys.readouterr()
+    return code, err.splitlines(), out
+
+
+def test_every_fault_has_its_line_and_none_has_two(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checked(capsys)[:2] == (0, [])
+    for file, old, new in FAULTS.values():
+        spoil(project, file, old, new)
+    code, lines, out = checked(capsys, "--json")
+    assert code == 2
+    for fault in FAULTS:
+        assert len([line for line in lines if line.startswith(f"isoscope: {fault}")]) == 1, f"{fault}\n" + "\n".join(
+            lines
+        )
+    assert len(lines) == len(FAULTS), "\n".join(lines)
+    assert [f"isoscope: {line}" for line in json.loads(out)["faults"]] == lines
+
+
+@pytest.mark.exhaustive  # the test above checks all faults together
+@pytest.mark.parametrize("fault", FAULTS)
+def test_one_fault_alone_is_one_line(project: Path, capsys: pytest.CaptureFixture[str], fault: str) -> None:
+    spoil(project, *FAULTS[fault])
+    code, lines, _ = checked(capsys)
+    assert (code, len(lines)) == (2, 1), "\n".join(lines)
+    assert lines[0].startswith(f"isoscope: {fault}")
+
+
+def test_what_cannot_be_read_hides_no_other_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spoil(project, "params.yaml", "plugins: [", "plugins: [[")
+    spoil(project, "dvc.yaml", "isoscope train ${key}", "isoscope trian ${key}")
+    spoil(project, "variants/fusion/fft.yaml", "model:", "modell:")
+    code, lines, _ = checked(capsys)
+    assert code == 2
+    files = [line.removeprefix("isoscope: ").partition(":")[0] for line in lines]
+    assert files == ["params.yaml", "dvc.yaml", "variants/fusion/fft.yaml"]
+
+
+@pytest.mark.parametrize("text", ["stages: []\n", "stages:\n  report: 3\n", "stages:\n  report: {deps: []}\n", "- 1\n"])
+def test_a_dvc_yaml_of_another_form_is_named(project: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    (project / "dvc.yaml").write_text(text, "utf-8")
+    code, lines, _ = checked(capsys)
+    assert code == 2
+    assert lines[0].startswith("isoscope: dvc.yaml: ")
+
+
+def test_overrides_are_checked_together(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines, _ = checked(capsys, "-S", "training.epoch=2", "-S", "modle.x=1", "-S", "report.titel=x", "-S", "a")
+    assert code == 2
+    assert [line.removeprefix("isoscope: -S").partition("; did")[0] for line in lines] == [
+        " a: expected name=value, such as training.epochs=2",
+        ": report.titel: unknown key",
+        " modle.x: unknown section 'modle'",
+        ": training.epoch: unknown key",
+    ]
+
+
+def test_another_command_says_the_first_and_how_many_more(project: Path) -> None:
+    spoil(project, *FAULTS["params.yaml: report.titel: unknown key; did you mean 'title'?"])
+    spoil(project, *FAULTS["params.yaml: analysis.power: expected less than or equal to 0.9999, got 8"])
+    with pytest.raises(InputError) as caught:
+        Configuration(project)
+    assert len(caught.value.lines) == 2
+    assert str(caught.value).endswith(" (and 1 more; isoscope check lists them)")
+
+
+@pytest.mark.parametrize("name", ["settings/quick", "fusion/fft"])
+def test_an_arm_cannot_change_the_data_of_its_task(project: Path, name: str) -> None:
+    """All arms train on the task's prepared data: an arm's own `data` would be silently ignored."""
+    path = project / f"variants/{name}.yaml"
+    path.write_text(path.read_text("utf-8") + "data: {tokenizer: {vocab_size: 100}}\n", "utf-8")
+    with pytest.raises(InputError, match=rf"^variants/{name}.yaml: data: all arms of a task share its data"):
+        Configuration(project).check()
+
+
+def test_a_task_is_no_axis(project: Path) -> None:
+    line = r"^variants/task/cola.yaml: a task cannot be an axis"
+    with pytest.raises(InputError, match=line):
+        Configuration(project, ["studies.fusion.axes={fusion: [fft], task: [cola, mrpc]}"]).check()
+    with pytest.raises(InputError, match=line):
+        Configuration(project, ["search.space={task: {choices: [cola, mrpc]}}"]).check()
+
+
+def test_data_are_not_searched(project: Path) -> None:
+    with pytest.raises(InputError, match=r"search.space: data.tokenizer.vocab_size: trials share the prepared data"):
+        Configuration(project, ["search.space={data.tokenizer.vocab_size: {choices: [100, 200]}}"]).check()
+
+
+def test_the_fault_of_a_replaced_node_names_what_replaced_it(project: Path) -> None:
+    """The overlay is right; `-S` leaves its other keys out."""
+    settings = ["studies.fusion.settings=[allocated]", "training.allocation={dense: -1}"]
+    with pytest.raises(InputError) as caught:
+        Configuration(project, settings).cell("fusion", "additive")
+    assert {line.partition(":")[0] for line in caught.value.lines} == {"-S"}
+
+
+def test_what_is_expected_is_said_without_names_of_python(project: Path) -> None:
+    for setting, expected in (
+        ("training.hold={after: 4, groups: []}", "training.hold.groups: expected at least 1 item, got []"),
+        ("training.hold=3", "training.hold: expected a mapping"),
+        ("studies.fusion.seeds=3", "studies.fusion.seeds: expected a list, got 3"),
+    ):
+        with pytest.raises(InputError) as caught:
+            Configuration(project, [setting]).cell("fusion", "additive")
+        assert expected in str(caught.value)

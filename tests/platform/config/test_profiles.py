@@ -1,0 +1,190 @@
+"""Profiles are merged into params.yaml, keep its comments, and can be undone without loss."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from isoscope.base.errors import InputError
+from isoscope.platform.config.agreement import check_agreement
+from isoscope.platform.config.explain import Faults
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.profiles import apply, drop, laid_over, restore
+from isoscope.platform.config.tree import merge, parse_yaml, read_yaml
+
+ROOT = Path(__file__).parents[3]
+COMMANDS = {"prepare", "train", "chart", "extract", "measure", "explore", "analyse", "compare"} | {
+    "report",
+    "repro",
+    "search",
+}
+
+
+@pytest.fixture
+def project(project: Path) -> Path:
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "start"]):
+        subprocess.run(["git", *command], cwd=project, check=True)
+    return project
+
+
+def test_a_profile_changes_its_numbers_and_keeps_every_comment_beside_others(project: Path) -> None:
+    before = (project / "params.yaml").read_text()
+    difference = apply(project, "minilm")
+    after = (project / "params.yaml").read_text()
+    assert "+- sst2" in difference
+    assert Configuration(project).cell("fusion", "fft_residual").cell.model.encoder.kind == "pretrained"
+    kept = [line for line in before.splitlines() if line.lstrip().startswith("#")]
+    assert all(line in after for line in kept)
+    assert "batch_size: 32                # examples per update" in after
+
+
+def test_a_profile_fits_lists_as_dvc_writes_them(project: Path) -> None:
+    """`dvc exp run -S` puts lists into lines of their own, and comments between a key and its list."""
+    as_dvc = (project / "params.yaml").read_text("utf-8")
+    text = re.sub(
+        r"^tasks:( +#.*\n)- sentiment\n- reordered\n", r"tasks: [sentiment, reordered] \1", as_dvc, flags=re.M
+    )
+    assert as_dvc != text
+    overlay = {"tasks": ["sst2"]}
+    assert parse_yaml(laid_over(as_dvc, overlay), "after") == parse_yaml(laid_over(text, overlay), "before")
+
+
+def test_a_changed_params_file_is_not_overwritten(project: Path) -> None:
+    path = project / "params.yaml"
+    path.write_text(path.read_text().replace("epochs: 8", "epochs: 9"))
+    with pytest.raises(InputError, match="not committed"):
+        apply(project, "minilm")
+    assert "epochs: 9" in path.read_text()
+
+
+def test_reset_restores_the_committed_file_and_keeps_the_replaced_one(project: Path) -> None:
+    path = project / "params.yaml"
+    before = path.read_text()
+    apply(project, "minilm")
+    path.write_text(path.read_text().replace("epochs: 2", "epochs: 77"))
+    assert "-  epochs: 77" in restore(project)
+    assert path.read_text() == before
+    assert "epochs: 77" in (project / ".isoscope/params.before-reset.yaml").read_text()
+    assert restore(project) == ""
+
+
+def test_a_profile_that_does_not_fit_changes_nothing(project: Path) -> None:
+    (project / "profiles/broken.yaml").write_text("training:\n  epoch: 2\n")
+    before = (project / "params.yaml").read_text()
+    with pytest.raises(InputError, match="did you mean 'epochs'"):
+        apply(project, "broken")
+    assert (project / "params.yaml").read_text() == before
+
+
+def test_an_overlay_of_nothing_changes_not_a_byte() -> None:
+    text = (ROOT / "params.yaml").read_text()
+    assert laid_over(text, {}) == text
+
+
+@pytest.mark.parametrize("name", [path.stem for path in (ROOT / "profiles").glob("*.yaml")])
+def test_the_check_merges_a_profile_as_it_is_applied(name: str) -> None:
+    params, overlay = (read_yaml(ROOT, Path(file)) for file in ("params.yaml", f"profiles/{name}.yaml"))
+    applied = parse_yaml(laid_over((ROOT / "params.yaml").read_text(), overlay), "applied")
+    merge(params, overlay)
+    drop(params, overlay)
+    assert params == applied
+
+
+def test_a_null_leaves_an_entry_out() -> None:
+    tree = {"studies": {"a": None, "b": {}}, "comparisons": {"a": {}, "c": None}, "search": {"space": {"x": None}}}
+    drop(tree, {"studies": {"a": None}, "comparisons": {"c": None}, "search": {"space": {"x": None}}})
+    assert tree == {"studies": {"b": {}}, "comparisons": {"a": {}}, "search": {"space": {}}}
+
+
+def check(project: Path) -> int:
+    found = Faults()
+    profiles = check_agreement(project, Configuration(project), COMMANDS, found)
+    found.stop()
+    return profiles
+
+
+def test_the_committed_files_agree(project: Path) -> None:
+    assert check(project) == len(list((project / "profiles").glob("*.yaml")))
+
+
+def test_a_profile_leaves_out_names_of_the_search_space(project: Path) -> None:
+    apply(project, "search_sst2")
+    search = Configuration(project).root.search
+    assert search is not None
+    assert [name for name in search.space if name.startswith("model.fusion.")] == [
+        "model.fusion.kernel_size",
+        "model.fusion.normalisation",
+    ]
+
+
+def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path) -> None:
+    """Also while another profile is in force, most of which search nothing."""
+    params = project / "params.yaml"
+    apply(project, "minilm")
+    assert parse_yaml(params.read_text(), "params")["search"] is None
+    assert check(project) == len(list((project / "profiles").glob("*.yaml")))
+    subprocess.run(["git", "commit", "-q", "-a", "-m", "no search"], cwd=project, check=True)
+    before = params.read_text()
+    with pytest.raises(
+        InputError, match=r"^profiles/search_mrpc\.yaml: search: incomplete, and params\.yaml has search: null"
+    ):
+        apply(project, "search_mrpc")
+    assert params.read_text() == before
+    apply(project, "scratch")
+    (project / "profiles/search_mrpc.yaml").write_text("search:\n  name: mrpc\ntraining:\n  epoch: 2\n")
+    with pytest.raises(InputError, match=r"search_mrpc\.yaml: merged over params\.yaml: .*did you mean 'epochs'"):
+        check(project)
+
+
+@pytest.mark.parametrize(
+    "name, old, new, expected",
+    [
+        ("dvc.yaml", "observers, training, plugins, s", "observers, trainin, plugins, s", "did you mean 'training'"),
+        (
+            "dvc.yaml",
+            '[analysis, plugins, "studies.${key}"]',
+            "[analysis, plugins]",
+            "stages.analyse.params: DVC would miss changes of a study",
+        ),
+        ("dvc.yaml", "  analyse:", "  look:", "stages.analyse: missing"),
+        ("MLproject", "isoscope report", "isoscop report", "expected 'isoscope <command>"),
+        ("profiles/minilm.yaml", "conv2d_identity", "conv2d_identiti", "did you mean 'conv2d_identity'"),
+        ("profiles/minilm.yaml", "    task: sst2", "    task: sst3", "studies.fusion.task: 'sst3' is not in tasks"),
+    ],
+)
+def test_any_disagreement_is_named(project: Path, name: str, old: str, new: str, expected: str) -> None:
+    path = project / name
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(InputError) as caught:
+        check(project)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_local_text_stands_where_its_changes_are_seen(project: Path) -> None:
+    task = project / "variants/task/sentiment.yaml"
+    columns = "columns: {sentence: text, label: class}, splits: {train: train, validation: null, test: null}"
+    source = f"{columns}, held_out: 0.1, seed: 0, licence: unknown"
+    task.write_text(f"data: {{source: {{kind: local, path: texts/a.csv, {source}}}}}\n")
+    check(project)
+    task.write_text(f"data: {{source: {{kind: local, path: elsewhere/a.csv, {source}}}}}\n")
+    with pytest.raises(InputError, match=r"^variants/task/sentiment.yaml: data.source.path: .* is outside texts/"):
+        check(project)
+
+
+def test_a_study_without_seeds_needs_no_task(project: Path) -> None:
+    absent = [
+        f"studies.{study}.{one}" for study in Configuration(project).root.studies for one in ("task=absent", "seeds=[]")
+    ]
+    assert Configuration(project, [*absent, "comparisons={}", "search=null"]).check() == 2
+
+
+@pytest.mark.parametrize("name", ["dynamics", "dynamics_data"])
+def test_studies_of_a_profile_or_of_ones_own_are_no_fault_of_other_profiles(project: Path, name: str) -> None:
+    """A study of a task that another profile does not prepare: whether both fit is asked when it is applied."""
+    apply(project, name)
+    found = Faults()
+    check_agreement(project, Configuration(project), COMMANDS, found)
+    assert found.lines == ()

@@ -1,0 +1,110 @@
+"""Shared parts of figures over training: columns, selected epochs, moments and means over seeds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from isoscope.platform.figures.maps import natural
+from isoscope.platform.figures.snapshots import (
+    TWIN,
+    arms_of,
+    at_chosen,
+    band,
+    chosen,
+    common,
+    ends,
+    moments_of,
+    over_seeds,
+    over_training,
+    prepared,
+    seeds_of,
+    step_axis,
+    trained_seeds_of,
+)
+
+
+def runs(**best: int) -> pd.DataFrame:
+    """Runs `arm_seed=chosen step` with snapshots 0, 4 and 16, and a twin."""
+    rows = [
+        {"arm": name[:-1], "seed": int(name[-1]), "step": step, "best": step == at, "value": float(step or 0)}
+        for name, at in best.items()
+        for step in (16, None, 0, 4)
+    ]
+    return prepared(pd.DataFrame(rows).astype({"step": "Int64"}))
+
+
+def test_rows_have_a_column_arms_an_order_and_seeds_a_number() -> None:
+    assert runs(fft0=4)["column"].tolist() == [16, TWIN, 0, 4], "the twin has its own column"
+    table = runs(fft0=4, additive0=4, fft1=4)
+    assert arms_of(table) == ["fft", "additive"], "in the order of their first row"
+    assert seeds_of(runs(fft0=4)) == "n = 1 seed"
+    assert seeds_of(table) == "n = 2 seeds"
+    with pytest.raises(ValueError, match="no rows"):
+        prepared(table[:0])
+
+
+def test_runs_that_stopped_early_are_said_and_the_twin_is_none_of_them() -> None:
+    table = runs(fft0=4, fft1=4, fft2=4)
+    assert trained_seeds_of(table) == "n = 3 seeds"
+    fewer = table[~((table["seed"] == 2) & (table["column"] == 16))]
+    assert trained_seeds_of(fewer) == "n = 3 seeds, to update 4"
+
+
+def test_a_mean_over_seeds_is_drawn_only_where_every_seed_of_the_arm_has_the_update() -> None:
+    """The chosen snapshot of a single seed became a point of the mean, and its value a false peak."""
+    table = runs(fft0=4, fft1=4, additive0=4)
+    table = table[~((table["arm"] == "fft") & (table["seed"] == 1) & (table["column"] == 4))]
+    assert set(common(table).groupby("arm")["column"].unique()["fft"]) == {TWIN, 0, 16}
+    assert sorted(over_training(table)["column"]) == [0, 0, 0, 4, 16, 16, 16], "the other arm keeps it"
+
+
+def test_means_are_over_the_seeds_that_have_a_number() -> None:
+    table = pd.DataFrame({"arm": ["a"] * 3 + ["b"] * 2, "value": [1.0, 3.0, np.nan, 5.0, np.nan]})
+    found = over_seeds(table, ["arm"], "value").set_index("arm")
+    assert found["mean"].tolist() == [2.0, 5.0]
+    assert found["n"].tolist() == [2, 1]
+    assert found.loc["a", "sd"] == pytest.approx(np.sqrt(2))
+    assert np.isnan(found.loc["b", "sd"]), "one seed has no sd"
+
+
+def test_a_band_ends_where_the_metric_ends() -> None:
+    low, high = band([0.1, 0.5, -0.1], [0.2, np.nan, 0.05], (0.0, 1.0))
+    np.testing.assert_allclose(low, [0.0, 0.5, -0.1], err_msg="a corrected metric's mean may be below 0")
+    np.testing.assert_allclose(high, [0.3, 0.5, -0.05])
+    assert band(0.9, 0.2)[1] == pytest.approx(1.1), "without a range"
+    assert natural("validation/f1") == natural("step/a_1") == (0.0, 1.0)
+    assert natural("validation/loss") == (None, None)
+
+
+def test_the_chosen_step_is_the_marked_one_else_the_last() -> None:
+    table = runs(fft0=4, fft1=-9)
+    assert chosen(table) == {("fft", 0): 4, ("fft", 1): 16}
+    table.loc[(table["seed"] == 0) & (table["column"] == 0), "best"] = True
+    assert chosen(table)["fft", 0] == 0, "the first of two"
+    assert chosen(table.drop(columns="best")) == {("fft", 0): 16, ("fft", 1): 16}
+    rows = at_chosen(table)
+    assert list(zip(rows["seed"], rows["column"], strict=True)) == [(0, 0), (1, 16)]
+
+
+def test_the_ends_of_a_run_are_its_first_and_its_chosen_snapshot() -> None:
+    found = ends(runs(fft0=4, additive0=0))
+    rows = set(found[["arm", "moment", "column"]].itertuples(index=False, name=None))
+    assert rows == {("fft", "first", 0), ("fft", "chosen", 4), ("additive", "first", 0), ("additive", "chosen", 0)}
+    assert moments_of(found) == {"first": "first snapshot (update 0)", "chosen": "chosen epoch (update 0 or 4)"}
+    many = pd.concat([found, *(found.assign(moment="chosen", column=step) for step in range(4))])
+    assert moments_of(many)["chosen"] == "chosen epoch"
+
+
+@pytest.mark.parametrize("last, ticks", [(0, [0, 1]), (9, [0, 1]), (10, [0, 1, 10]), (948, [0, 1, 10, 100])])
+def test_the_axis_of_steps_has_nought_and_powers_of_ten(last: int, ticks: list[int]) -> None:
+    axes = Figure().subplots()
+    step_axis(axes, pd.DataFrame({"column": [TWIN, 0, last]}))
+    assert axes.get_xticks().tolist() == ticks
+    low, high = axes.get_xlim()
+    assert low < 0 <= last < high
+    short = axes.get_xticks(minor=True)
+    assert {2 * power for power in (1, 10, 100) if 2 * power <= last} <= set(short) <= set(range(2, last + 1))
+    places = axes.transData.transform([(step, 0) for step in (0, 1, 10, 100)])[:, 0]
+    assert (np.diff(places) > 0).all()
+    assert np.diff(places)[1] == pytest.approx(np.diff(places)[2]), "logarithmic from 1 on"

@@ -1,0 +1,164 @@
+"""Colours are distinguishable on paper and on a dark page; files are reproducible."""
+
+import io
+from itertools import combinations
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from PIL import Image
+
+from drawn import sticking_out
+from isoscope.platform.figures.style import (
+    ARM_COLOURS,
+    ARM_MARKERS,
+    HATCH,
+    INK,
+    legend_below,
+    named,
+    shade,
+    style,
+    to_png,
+    to_svg,
+    wrapped,
+)
+
+# Complete protanopia, deuteranopia and tritanopia in linear RGB: Machado et al. 2009, severity 1.
+DEFICIENCIES = {
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+
+
+def linear(colour: str) -> NDArray[np.float64]:
+    rgb = np.array(to_rgb(colour))
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: NDArray[np.float64]) -> NDArray[np.float64]:
+    """CIE L*a*b* of linear RGB (D65)."""
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
+    x, y, z = np.cbrt(xyz / [0.9505, 1.0, 1.089])
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of WCAG 2."""
+    dark, light = sorted(float(linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("page", ["#ffffff", "#14181d"])
+@pytest.mark.parametrize("colour", [*ARM_COLOURS, HATCH])
+def test_contrast_with_the_page(colour: str, page: str) -> None:
+    assert contrast(colour, page) >= 3.0
+
+
+@pytest.mark.parametrize("count", [1, 2, 6, 12])
+def test_contrast_of_lines_in_order(count: int) -> None:
+    assert min(contrast(to_hex(shade(place, count)["color"]), "#ffffff") for place in range(count)) >= 3.0
+
+
+def test_contrast_of_text() -> None:
+    assert contrast(INK, "#ffffff") >= 7.0
+
+
+@pytest.mark.parametrize("deficiency", DEFICIENCIES)
+def test_the_first_four_are_told_apart(deficiency: str) -> None:
+    seen = [lab(np.clip(np.array(DEFICIENCIES[deficiency]) @ linear(colour), 0, 1)) for colour in ARM_COLOURS[:4]]
+    assert min(float(np.linalg.norm(one - other)) for one, other in combinations(seen, 2)) >= 10
+
+
+def test_as_many_markers_as_colours() -> None:
+    assert len(set(ARM_MARKERS)) == len(set(ARM_COLOURS)) == len(ARM_MARKERS)
+
+
+def drawn() -> Figure:
+    """Made with a legend whose glyphs matplotlib's own fonts lack."""
+    with style():
+        figure = Figure(figsize=(2, 1), layout="constrained")
+        legend_below(figure, figure.subplots().plot([0, 1], [0, 1], label="否定"), columns=1)
+    return figure
+
+
+def test_svg_carries_what_it_was_made_from() -> None:
+    svg = to_svg(drawn(), {"Source": "digest 8406d364 & <b>"})
+    assert "<dc:source>digest 8406d364 &amp; &lt;b&gt;</dc:source>" in svg
+    assert "dc:date" not in svg
+    assert svg == to_svg(drawn(), {"Source": "digest 8406d364 & <b>"})
+    assert "dc:source" not in to_svg(drawn())
+    with pytest.raises(ValueError, match="digest"):
+        to_svg(drawn(), {"digest": "8406d364"})
+
+
+def test_png_is_print_quality_and_carries_what_it_was_made_from() -> None:
+    png = to_png(drawn(), metadata={"Source": "digest 8406d364"})
+    image = Image.open(io.BytesIO(png))
+    assert image.size == (600, 300)
+    assert image.info["Source"] == "digest 8406d364"
+    assert "Software" not in image.info
+    assert png == to_png(drawn(), metadata={"Source": "digest 8406d364"})
+
+
+def test_files_do_not_depend_on_which_was_written_first() -> None:
+    one, other = drawn(), drawn()
+    assert (to_svg(one), to_png(one)) == (to_png(other), to_svg(other))[::-1]
+    assert to_svg(one) == to_svg(one)
+
+
+def test_a_long_name_is_cut_and_its_facts_are_not() -> None:
+    assert named("fft", "n = 3 seeds", 3.0) == "fft, n = 3 seeds"
+    first, second, facts = named("a name " * 30, "n = 3 seeds", 2.0).split("\n")
+    assert facts == "n = 3 seeds"
+    assert "…" in first + second
+    name, *rest = named("fft", "n = 3 seeds, after update 948: 2, after update 1264: 1", 2.0).split("\n")
+    assert (name, " ".join(rest)) == ("fft", "n = 3 seeds, after update 948: 2, after update 1264: 1")
+    assert len(rest) > 1
+    assert wrapped("", 1.0) == ""
+
+
+def test_what_is_too_long_loses_its_middle_and_keeps_both_ends() -> None:
+    for lines in (1, 2, 3):
+        one, other = (wrapped(f"runs/{'a-long-name/' * 20}epoch-{k}", 2.0, lines=lines) for k in (1, 2))
+        assert one != other
+        assert one.startswith("runs/")
+        assert one.endswith("epoch-1")
+        assert "…" in one
+        assert one.count("\n") < lines
+    assert wrapped("short", 2.0) == "short"
+
+
+@pytest.mark.parametrize("letter", ["i", "a", "W", "—"])
+def test_wrapped_text_is_as_narrow_as_asked_whatever_its_letters(letter: str) -> None:
+    inches = 2.0
+    with style():
+        figure = Figure(figsize=(8, 8))
+        drawn_text = figure.text(0, 0.5, wrapped(letter * 300, inches, size=8, lines=3), fontsize=8, weight="bold")
+        renderer = FigureCanvasAgg(figure).get_renderer()
+    assert drawn_text.get_window_extent(renderer).width <= 1.12 * inches * figure.dpi
+
+
+@pytest.mark.parametrize("width", [3.4, 4.8, 7.2])
+@pytest.mark.parametrize("label", ["deep", "a name of a usual length", "W" * 30, "many words " * 4])
+def test_a_legend_has_as_many_columns_as_fit(label: str, width: float) -> None:
+    with style():
+        figure = Figure(figsize=(width, 3), layout="constrained")
+        axes = figure.subplots()
+        handles = [axes.plot([0, 1], label=wrapped(f"{label} {k}", width - 0.6, size=7.5))[0] for k in range(4)]
+        made = legend_below(figure, handles, columns=4)
+    assert sticking_out(figure) == []
+    assert (made._ncols == 4) == (label == "deep")
+    assert axes.get_position().height * figure.get_figheight() > 1.5, "panels keep their height"
+
+
+def test_a_legend_of_given_columns_that_are_too_wide_is_seen_to_stick_out() -> None:
+    """The control of the tests above."""
+    with style():
+        figure = Figure(figsize=(3.4, 3), layout="constrained")
+        handles = [figure.subplots().plot([0, 1], label="a name of a usual length")[0] for _ in range(4)]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=7.5)
+    assert "legend: a name of a usual length" in sticking_out(figure)

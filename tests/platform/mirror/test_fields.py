@@ -1,0 +1,130 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from isoscope.platform.mirror import fields as plan
+from isoscope.platform.runs.lines import Run
+from isoscope.platform.runs.provenance import Git
+from isoscope.platform.runs.record import read
+from tracked_runs import DIGEST, RUN, start, write_record
+
+NAMES = st.text(st.sampled_from("aZ09_-./ :[]@%é\n\0中\ud800"), min_size=1, max_size=20) | st.text(min_size=1)
+
+
+@given(NAMES)
+@settings(max_examples=400, deadline=None)
+def test_every_name_becomes_one_that_mlflow_takes(name: str) -> None:
+    from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name, _validate_tag_name
+
+    safe = plan.safe_name(name)
+    assert 0 < len(safe) <= MAX_ENTITY_KEY_LENGTH
+    _validate_metric_name(safe)
+    _validate_tag_name(safe)
+    assert plan.safe_name(safe) == safe
+
+
+@given(st.lists(NAMES, unique=True, max_size=8))
+@example([f"{'x' * 260}{digit}" for digit in range(3)])
+@settings(max_examples=200, deadline=None)
+def test_two_names_never_become_one(names: list[str]) -> None:
+    assert len({plan.safe_name(name) for name in names}) == len(names)
+
+
+@pytest.mark.parametrize("name", ["train/loss", "geometry/layer_07/avg_sim", "speed/tokens per second", "é" * 250])
+def test_a_name_that_mlflow_takes_is_left_alone(name: str) -> None:
+    assert plan.safe_name(name) == name
+
+
+def test_bounds_are_those_of_mlflow() -> None:
+    from mlflow.utils import validation
+
+    assert plan.NAME_LENGTH == validation.MAX_ENTITY_KEY_LENGTH
+    assert plan.PARAM_LENGTH == validation.MAX_PARAM_VAL_LENGTH
+    assert plan.TAG_LENGTH == validation.MAX_TAG_VAL_LENGTH
+    assert plan.DIGEST_LENGTH == validation.MAX_DATASET_DIGEST_SIZE
+    assert plan.PARAMS_PER_BATCH == validation.MAX_PARAMS_TAGS_PER_BATCH
+    assert plan.METRICS_PER_BATCH == validation.MAX_METRICS_PER_BATCH
+    assert 6 * plan.BATCH_CHARACTERS < validation.MAX_BATCH_LOG_REQUEST_SIZE  # \uXXXX in JSON
+
+
+@given(st.lists(st.text(max_size=9000), max_size=30), st.integers(1, 10))
+@settings(max_examples=50, deadline=None)
+def test_chunks_hold_everything_in_order_and_no_more_than_a_request_may(items: list[str], count: int) -> None:
+    chunks = list(plan.chunks(items, count))
+    assert [item for chunk in chunks for item in chunk] == items
+    assert all(0 < len(chunk) <= count for chunk in chunks)
+    assert all(len(chunk) == 1 or sum(map(len, chunk)) <= plan.BATCH_CHARACTERS for chunk in chunks)
+
+
+def test_parameters_read_as_in_yaml_beside_study_arm_seed_task_and_axes() -> None:
+    params = {"a.b": None, "a.c": True, "a.d": 2e-5, "a.e": [3, 3], "a.f": "gelu", "long": "x" * 7000}
+    found = plan.params(Run(0, DIGEST, **{**RUN, "params": params}))
+    assert {name: found[name] for name in ("a.b", "a.c", "a.d", "a.e", "a.f")} == {
+        "a.b": "null",
+        "a.c": "true",
+        "a.d": "2e-05",
+        "a.e": "[3, 3]",
+        "a.f": "gelu",
+    }
+    assert {name: found[name] for name in ("study", "arm", "seed", "task", "axis.fusion")} == {
+        "study": "fusion",
+        "arm": "additive",
+        "seed": "0",
+        "task": "order",
+        "axis.fusion": "additive",
+    }
+    assert len(found["long"]) == plan.PARAM_LENGTH
+    assert found["long"].endswith("… cut: 7000 characters")
+
+
+def test_git_tags_are_the_authors_and_the_diff_as_much_as_a_tag_holds(tmp_path: Path) -> None:
+    git = Git("1" * 40, "ü" * 9000)
+    path = write_record(tmp_path, git=git)
+    with start(tmp_path, git=Git("2" * 40, "published again from other sources")):
+        pass
+    record = read(path)
+    assert record.run is not None
+    tags = plan.tags(record, record.run)
+    assert tags["mlflow.source.git.commit"] == "1" * 40
+    assert tags["mlflow.source.git.dirty"] == "true"
+    assert len(tags["mlflow.source.git.diff"]) == plan.TAG_LENGTH
+    assert tags["mlflow.source.git.diff"].endswith("… cut: 18000 bytes, whole in diff.patch")
+    assert tags["isoscope.dep.data/processed/order"] == "0" * 32 + ".dir"
+    assert tags["isoscope.env.device"] == "cpu"
+    assert Path(plan.artifacts(record)["diff.patch"].path).read_text() == git.diff
+
+
+def test_a_clean_commit_has_no_diff_and_no_commit_no_git_tags(tmp_path: Path) -> None:
+    clean = read(write_record(tmp_path / "clean", git=Git("1" * 40)))
+    none = read(write_record(tmp_path / "none", git=Git(None)))
+    assert clean.run is not None
+    assert none.run is not None
+    tags = plan.tags(clean, clean.run)
+    assert tags["mlflow.source.git.dirty"] == "false"
+    assert "mlflow.source.git.diff" not in tags
+    assert not any(name.startswith("mlflow.source.git.") for name in plan.tags(none, none.run))
+
+
+def test_a_data_set_read_by_two_attempts_stands_once(tmp_path: Path) -> None:
+    with start(tmp_path) as record:
+        for _ in range(2):
+            record.dataset("order/test", context="test", digest="d" * 32 + ".dir", path="data/order", rows=7)
+    [(key, item)] = plan.inputs(read(record.path)).items()
+    assert (key, item.context, item.rows) == (("order/test", "d" * 32 + ".dir"), "test", 7)
+
+
+def test_a_models_metrics_are_the_runs_own_points(tmp_path: Path) -> None:
+    with start(tmp_path) as record:
+        record.metric("validation/loss", 0.5, step=10, epoch=1)
+        record.metric("test/accuracy", 0.9, step=30, epoch=1)  # once, at the end, of the best epoch's weights
+        figures = {"validation/loss": 0.5, "test/accuracy": 0.9, "elsewhere": 1.0}
+        record.checkpoint("epoch-1", epoch=1, step=10, path="c", md5="m", metrics=figures)
+        record.checkpoint("epoch-1", epoch=1, step=10, path="c", md5="m2", metrics=figures)
+    kept = read(record.path)
+    assert kept.run is not None
+    [model] = plan.models(kept, kept.run)
+    assert model.points[:2] == kept.metrics
+    assert [(point.name, point.step) for point in model.points[2:]] == [("elsewhere", 10)]
+    assert model.params["md5"] == "m2"

@@ -1,0 +1,218 @@
+"""Servers, stores and notes that the mirror cannot use: one line with the cause, and no other run waits."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from isoscope.base.errors import InputError
+from isoscope.base.paths import Project
+from isoscope.platform.mirror.mlflow import Server, connect
+from isoscope.platform.mirror.replay import Mirror, mirror
+from isoscope.platform.runs.record import read
+from isoscope.platform.stages.mirror import mirror_all, serve
+from tracked_runs import DIGEST, shown, start_together, write_record
+
+OTHER = "aa" * 32
+
+
+@pytest.mark.parametrize(
+    "store, cause",
+    [
+        ("s3://bucket/runs", "pip install boto3"),
+        ("gs://bucket/runs", "google"),
+        ("odd://bucket/runs", "odd"),
+        ("file:///proc/nowhere", "nowhere"),
+    ],
+)
+def test_a_store_that_cannot_be_used_costs_a_run_its_files_only(
+    project: Path, capsys: pytest.CaptureFixture[str], store: str, cause: str
+) -> None:
+    server = connect(None, project)
+    server.client.create_experiment("fusion", artifact_location=store)
+    write_record(project)
+    write_record(project, digest="bb" * 32)
+    write_record(project, digest=OTHER, study="zeta")
+    with pytest.raises(InputError, match=r"^2 of 3 runs were not sent to MLflow"):
+        mirror_all(Project(project, project), None)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all(cause in line for line in lines)
+    assert all(f"its artifacts cannot be stored in {store}" in line for line in lines)
+    for digest, study in ((DIGEST, "fusion"), ("bb" * 32, "fusion"), (OTHER, "zeta")):
+        [run] = server.client.search_runs([server.experiment(study)], f"tags.`isoscope.digest` = '{digest}'")
+        assert (run.info.status, run.data.metrics["train/loss"]) == ("FINISHED", 0.1)
+
+
+@pytest.mark.parametrize("names", [["mine"], ["mine", "a/b", "slide 3"]])
+def test_an_experiment_renamed_in_mlflow_keeps_its_runs(project: Path, names: list[str]) -> None:
+    server = connect(None, project)
+    path = write_record(project)
+    first = Mirror(server).send(read(path))
+    for name in names:
+        server.client.rename_experiment(server.experiment("fusion"), name)
+        again = Mirror(connect(None, project)).send(read(path))
+        assert (again.run_id, again.new.total()) == (first.run_id, 0)
+        write_record(project, digest=OTHER)
+        mirror(project)
+        assert {one.name for one in server.experiments()} == {"Default", name}
+
+
+def test_an_experiment_that_has_taken_the_name_of_another_is_refused(project: Path) -> None:
+    server = connect(None, project)
+    write_record(project)
+    mirror(project)
+    server.client.rename_experiment(server.experiment("fusion"), "old")
+    write_record(project, digest=OTHER, study="old")
+    [error] = [sent.error for sent in mirror(project) if sent.error]
+    assert "'old' holds the runs of 'fusion'; give it another name there" in error
+
+
+def test_a_renamed_experiment_that_was_deleted_is_refused_with_the_cure(project: Path) -> None:
+    server = connect(None, project)
+    write_record(project)
+    mirror(project)
+    known = server.experiment("fusion")
+    server.client.rename_experiment(known, "old")
+    server.client.delete_experiment(known)
+    [sent] = mirror(project)
+    assert f"mlflow experiments restore --experiment-id {known}" in (sent.error or "")
+
+
+@pytest.mark.parametrize("revision", ["0c779009ac13", "deadbeef0000"])
+def test_a_database_of_another_mlflow_is_named_with_the_command(project: Path, revision: str) -> None:
+    write_record(project)
+    with sqlite3.connect(project / "mlflow.db") as database:
+        database.execute("update alembic_version set version_num = ?", (revision,))
+    command = [sys.executable, "-c", "import sys; from isoscope.platform.cli import main; main()", "mirror"]
+    for name in ("params.yaml", "dvc.yaml"):
+        (project / name).write_text("{}\n")
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300)
+    [line] = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert f"run: mlflow db upgrade sqlite:///{project}/mlflow.db" in line
+    assert "does not answer" not in line
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_no_server_is_one_line_that_says_what_to_do(project: Path, count: int) -> None:
+    for number in range(count):
+        write_record(project, digest=f"{number:02x}" * 32)
+    with pytest.raises(InputError) as refused:
+        mirror_all(Project(project, project), "http://somebody:pa55word@127.0.0.1:9")
+    assert str(refused.value) == (
+        "MLflow does not answer at http://127.0.0.1:9 (Failed to establish a new connection: [Errno 111] Connection "
+        f"refused); {count} of {count} runs were not sent. Start that server, or name another (--uri or "
+        "MLFLOW_TRACKING_URI), then run: isoscope mirror"
+    )
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://somebody:pa55word@127.0.0.1:9",
+        "postgresql://somebody:pa55word@127.0.0.1:9/runs",
+        "odd://somebody:pa55word@127.0.0.1:9/runs",
+        "file://somebody:pa55word@127.0.0.1/runs",
+        "mysql://somebody:pa55word@127.0.0.1:9/runs",
+    ],
+)
+def test_no_error_repeats_a_password(project: Path, monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
+    write_record(project)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    for act in (lambda one: serve(one, 40404), lambda one: mirror_all(one, None)):
+        with pytest.raises(InputError) as refused:
+            act(Project(project, project))
+        assert "pa55word" not in str(refused.value)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["experiments.json", "mirrored.json"])
+@pytest.mark.parametrize("kind", ["folder", "fifo"])
+def test_a_note_of_another_kind_is_named_and_stops_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str], name: str, kind: str
+) -> None:
+    write_record(project)
+    note = project / ".isoscope" / name
+    note.mkdir() if kind == "folder" else os.mkfifo(note)
+    for _ in range(2):
+        assert mirror_all(Project(project, project), None)["runs"] == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: {note}: damaged (no regular file)")
+    assert note.is_dir() == (kind == "folder")
+    if kind == "fifo":
+        assert isinstance(json.loads(note.read_text()), dict)
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from isoscope.platform.mirror import mlflow
+from isoscope.platform.mirror.replay import mirror
+print("ready", flush=True)
+sys.stdin.readline()
+print([sent.error for sent in mirror(Path(sys.argv[1]), uri=sys.argv[2]) if sent.error])
+"""
+
+
+def test_projects_without_a_common_lock_send_one_run_once(project: Path, tmp_path: Path) -> None:
+    """Each has locks of its own, as on two machines."""
+    uri = connect(None, project).uri
+    roots = [tmp_path / f"clone-{number}" for number in range(3)]
+    for root in roots:
+        root.mkdir()
+        write_record(root)
+        write_record(root, digest=OTHER)
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", CHILD, str(root), uri],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for root in roots
+    ]
+    start_together(children)
+    said = [child.communicate(timeout=600) for child in children]
+    assert [out.splitlines()[-1] for out, _ in said] == ["[]"] * len(roots), said
+    mirror(roots[0], uri=uri)
+    server = connect(uri, project)
+    for digest in (DIGEST, OTHER):
+        [run] = shown(server, "fusion", digest)
+        assert (run["status"], len(run["models"])) == ("FINISHED", 2)
+
+
+class Racing:
+    """A client before whose k-th request another project sends the same run whole."""
+
+    def __init__(self, server: Server, before: int, other: "Mirror", path: Path) -> None:
+        self._client, self._left, self._other, self._path = server.client, before, other, path
+
+    def __getattr__(self, name: str) -> object:
+        method = getattr(self._client, name)
+
+        def call(*args: object, **kwargs: object) -> object:
+            self._left -= 1
+            if self._left == -1:
+                self._other.send(read(self._path))
+            return method(*args, **kwargs)
+
+        return call
+
+
+@pytest.mark.parametrize("before", [0, 6, 12, 18, 21])
+def test_a_project_that_comes_between_two_requests_changes_nothing(project: Path, tmp_path: Path, before: int) -> None:
+    path = write_record(project)
+    one = connect(None, project)
+    (tmp_path / "other").mkdir()
+    other = connect(one.uri, tmp_path / "other")
+    one.client = Racing(one, before, Mirror(other), path)  # type: ignore[assignment]
+    Mirror(one).send(read(path))
+    [run] = shown(connect(None, project), "fusion")
+    assert run["status"] == "FINISHED"
+    assert [model["status"] for model in run["models"]] == ["READY", "READY"]

@@ -1,0 +1,295 @@
+"""The page of `isoscope geometry`: the tables' numbers, the warnings, no figure drawn twice."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from isoscope.platform.report.checkpoint_numbers import summary
+from isoscope.platform.report.checkpoint_page import page
+from isoscope.studies.checkpoint_views import KINDS
+from isoscope.studies.view import Picture
+
+FIGURES = {"avg_sim": "similarity", "two_nn_at_n": "intrinsic", "clusters_ami_label": "shape"}
+HOSTILE = "<img src=x onerror=alert(1)>"
+LAYERS, SENTENCES = 3, 12
+
+
+def write(out: Path, checkpoints: tuple[str, ...] = ("encoder", "decoder"), **changed: Any) -> pd.DataFrame:
+    """The page's tables; [CLS] vectors of the first checkpoint coincide at layer 0."""
+    rng = np.random.default_rng(0)
+    rows, planes, frames = [], [], []
+    for group, checkpoint in enumerate(checkpoints):
+        for layer in range(LAYERS):
+            single = layer == 0 and checkpoint == checkpoints[0]
+            for vectors in ("first", "words"):
+                one_point = single and vectors == "first"
+                for step, (figure, measure) in [(step, one) for step in (0, None) for one in FIGURES.items()]:
+                    value = np.nan if one_point else rng.uniform()
+                    spread = 0.125 if figure == "two_nn_at_n" else np.nan
+                    row = {"checkpoint": checkpoint, "layer": layer, "vectors": vectors, "step": step}
+                    row |= {"measure": measure, "figure": figure, "value": value, "baseline": 0.25, "d": 8}
+                    row |= {"low": value - spread, "high": value + spread, "degenerate": one_point}
+                    rows.append(
+                        row
+                        | {"n": 40 if vectors == "first" else 4321, "note": "all points are one" if one_point else None}
+                    )
+            facts = {"checkpoint": checkpoint, "layer": layer, "vectors": "first", "group": group}
+            points = pd.DataFrame({"sentence": range(SENTENCES), "label": [0, 1] * (SENTENCES // 2)})
+            planes.append(points.assign(pc1=rng.normal(size=SENTENCES), pc2=rng.normal(size=SENTENCES), **facts))
+            shares = {"explained_1": 0.5, "explained_2": 0.25, "angle_1": 30.0 * group, "angle_2": 10.0 * group}
+            frames.append(facts | shares | {"step": None, "degenerate": single})
+    table = pd.DataFrame(rows).astype({"step": "Int64"})
+    manifest = {
+        "checkpoints": {name: f"{place}abcdef" * 9 for place, name in enumerate(checkpoints)},
+        "given": {name: f"runs/{name}" for name in checkpoints},
+        "text": "0123456789abcdef" * 4,
+        "classes": ["negative", "positive"],
+        "origin": "reviews.csv, column 'text', classes by 'stars'",
+        "truncated": {"decoder": 3},
+        "left_out": "reviews.csv: 2 of 874 rows are empty; left out",
+        "sentences": {"looked at": SENTENCES, "there": 872},
+        "settings": {
+            "sentences": 40,
+            "vectors": ["first", "words"],
+            "alignment": "procrustes",
+            "max_length": 32,
+            "device": "cpu",
+        },
+        "tables": ["frames", "geometry", "planes"],
+        "causal": [],
+        "notes": [],
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "manifest.json").write_text(json.dumps(manifest | changed), "utf-8")
+    table.to_parquet(out / "geometry.parquet")
+    pd.concat(planes).to_parquet(out / "planes.parquet")
+    pd.DataFrame(frames).to_parquet(out / "frames.parquet")
+    return table
+
+
+def again(out: Path, table: pd.DataFrame) -> str:
+    """The page of another table in the same folder."""
+    table.to_parquet(out / "geometry.parquet")
+    return page(out).read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("geometry")
+    write(out)
+    page(out)
+    return out
+
+
+def rows_of(text: str, where: str = "summary") -> list[list[str]]:
+    body = text.partition(f'<h2 id="{where}">')[2].partition("<tbody>")[2].partition("</tbody>")[0]
+    rows = [row for row in body.split("<tr>")[1:] if "rowgroup" not in row]
+    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in rows]
+
+
+def test_each_group_that_was_measured_is_a_figure_of_its_kind(made: Path) -> None:
+    names = {path.stem for path in (made / "figures").glob("*.svg")}
+    assert names == {path.stem for path in (made / "figures").glob("*.png")}
+    measured = {f"{group}-{kind}" for group in ("similarity", "dimension", "shape") for kind in ("first", "words")}
+    assert names == measured | {"planes-0", "planes-1"}
+    text = (made / "index.html").read_text("utf-8")
+    assert text.count("<figure>") == text.count("<svg ") == len(names)
+    assert [kind in text for kind in KINDS.values()] == [True, False, False, True]
+    assert "n = 4,321, d = 8." in text
+
+
+def test_the_table_holds_the_last_layers_numbers_beside_twin_and_noise(made: Path) -> None:
+    table = pd.read_parquet(made / "geometry.parquet")
+    last = table[table["layer"] == LAYERS - 1]
+    found = rows_of((made / "index.html").read_text("utf-8"), "table")
+    assert len(found) == len(last) // 2
+    groups = re.findall(r'<th scope="rowgroup"[^>]*>(.*?)</th>', (made / "index.html").read_text("utf-8"))
+    assert groups == ["The first token ([CLS] of an encoder)", "Sampled words"]
+    where = (last["checkpoint"] == "decoder") & (last["figure"] == "two_nn_at_n") & (last["vectors"] == "words")
+    own, twin = (last[where & (last["step"].isna() == other)].iloc[0] for other in (False, True))
+    (row,) = [row for row in found if row[0].startswith("Intrinsic") and row[1:3] == ["words", "decoder"]]
+    assert row[3:] == [
+        f"{own['value']:.3f}",
+        f"[{own['low']:.3f}, {own['high']:.3f}]",
+        *(f"{twin['value']:.3f}", "0.250", "4321", "8"),
+    ]
+    assert next(row for row in found if row[0].startswith("Mean cosine"))[4] == "–", "no interval where there is none"
+
+
+def test_the_page_says_what_was_read(made: Path) -> None:
+    assert f"{SENTENCES} of 872 sentences of reviews.csv, column &#39;text&#39;" in (made / "index.html").read_text()
+    assert "2 of 874 rows are empty; left out." in (made / "index.html").read_text()
+
+
+def test_sentences_that_lost_their_end_are_counted(made: Path) -> None:
+    text = (made / "index.html").read_text("utf-8")
+    assert "decoder: 3 sentences are longer than 32 tokens or the model&#39;s limit; they are truncated." in text
+    assert "encoder: 3" not in text
+
+
+def test_nothing_is_asked_for_and_references_lead_somewhere(made: Path) -> None:
+    text = (made / "index.html").read_text("utf-8")
+    ids = re.findall(r'\sid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text)) <= set(ids)
+    assert not re.search(r'<script|@import|(?:src|href)="(?!#|data:)', text)
+
+
+def test_every_figure_names_what_it_was_made_from(made: Path) -> None:
+    digests = [digest[:12] for digest in json.loads((made / "manifest.json").read_text())["checkpoints"].values()]
+    for path in (made / "figures").glob("*.svg"):
+        assert all(part in path.read_text("utf-8") for part in ("text 0123456789ab", *digests))
+
+
+def test_the_same_tables_give_the_same_page_and_draw_nothing(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise AssertionError("drawn again")
+
+    monkeypatch.setattr(Picture, "figure", refused)
+    page(made)
+    assert {path: path.read_bytes() for path in made.rglob("*") if path.is_file()} == before
+
+
+def test_only_the_figures_of_changed_numbers_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = write(tmp_path)
+    page(tmp_path)
+    drawn, real = [], Picture.figure
+    monkeypatch.setattr(Picture, "figure", lambda picture: (drawn.append(picture.name), real(picture))[1])
+    table.loc[(table["figure"] == "avg_sim") & (table["vectors"] == "words"), "value"] += 0.5
+    before = (tmp_path / "figures/similarity-words.svg").read_bytes()
+    again(tmp_path, table)
+    assert drawn == ["similarity-words"]
+    assert (tmp_path / "figures/similarity-words.svg").read_bytes() != before
+
+
+def test_one_point_few_points_and_missing_measures_are_said_first(tmp_path: Path) -> None:
+    table = write(tmp_path)
+    plain = again(tmp_path, table)
+    assert "encoder, first, layer 0: all points are one" in plain
+    assert "decoder, first" not in plain
+    assert "dimensions (" not in plain
+    table.loc[(table["checkpoint"] == "decoder") & (table["vectors"] == "first"), "n"] = 5
+    lacking = (table["checkpoint"] == "decoder") & (table["measure"] == "shape")
+    table.loc[lacking, "value"], table.loc[lacking, "note"] = np.nan, "points: 5, but this measure needs at least 25"
+    text = again(tmp_path, table)
+    assert "decoder: 5 points in 8 dimensions (first)." in text
+    assert "decoder, first, words: no shape: points: 5, but this measure needs at least 25." in text
+    assert text.index("What limits these results?") < text.index("<figure>")
+
+
+def test_the_planes_of_a_decoder_name_its_last_token(tmp_path: Path) -> None:
+    write(tmp_path, causal=["decoder"])
+    for path in (tmp_path / "frames.parquet", tmp_path / "planes.parquet"):
+        one = pd.read_parquet(path)
+        one.assign(vectors=one["checkpoint"].map({"encoder": "first", "decoder": "last"})).to_parquet(path)
+    said = page(tmp_path).read_text("utf-8")
+    assert "decoder: first and second principal component of the last token ([SEP] of an encoder) at each layer" in said
+
+
+def test_the_first_table_is_a_summary_of_the_last_layer_beside_twin_and_noise(tmp_path: Path) -> None:
+    table = write(tmp_path)
+    table["figure"] = table["figure"].replace({"two_nn_at_n": "a_1", "clusters_ami_label": "linear_separability"})
+    table.loc[table["checkpoint"] == "encoder", "layer"] += 1  # of another depth
+    text = again(tmp_path, table)
+    assert text.index('<h2 id="summary">') < text.index("What limits these results?") < text.index("<figure>")
+    rows = summary({"geometry": table})
+    assert [(row["checkpoint"], row["vectors"], row["layer"], row["n"], row["d"]) for row in rows] == [
+        ("encoder", "first", LAYERS, 40, 8),
+        ("decoder", "first", LAYERS - 1, 40, 8),
+    ]
+    for row in rows:
+        last = table[(table["checkpoint"] == row["checkpoint"]) & (table["layer"] == row["layer"])]
+        last = last[last["vectors"] == "first"]
+        for figure in ("a_1", "avg_sim", "linear_separability"):
+            own, twin = (
+                last[(last["figure"] == figure) & (last["step"].isna() == it)]["value"].item() for it in (0, 1)
+            )
+            assert row[figure] == {"value": own, "twin": twin, "noise": 0.25}
+        assert "effective_rank" not in row, "not measured"
+    cells = rows_of(text)
+    own = rows[0]["a_1"]
+    assert cells[0][:3] == ["encoder", KINDS["first"], str(LAYERS)]
+    shown = f'{own["value"]:.3f}<br><span class="soft">twin {own["twin"]:.3f}<br>noise 0.250</span>'
+    assert cells[0][3] == shown
+    assert cells[0][-2:] == ["40", "8"]
+    assert len(cells) == 2
+
+
+def test_there_is_no_summary_where_none_of_its_figures_was_measured(tmp_path: Path) -> None:
+    table = write(tmp_path)
+    assert 'id="summary"' not in again(tmp_path, table[table["figure"] == "two_nn_at_n"])
+    assert summary({}) == []
+
+
+def test_the_axis_of_depth_is_explained_where_checkpoints_differ_in_it(tmp_path: Path) -> None:
+    table = write(tmp_path)
+    assert "Depth 1" not in again(tmp_path, table)
+    text = again(tmp_path, table[(table["checkpoint"] == "encoder") | (table["layer"] < LAYERS - 1)])
+    assert "Depth 1 is the last layer: encoder 2, decoder 1." in text
+    assert ">Depth (layer / number of layers)</text>" in (tmp_path / "figures/similarity-words.svg").read_text("utf-8")
+
+
+def test_a_checkpoint_that_was_given_by_a_path_is_known_by_both(made: Path) -> None:
+    text = (made / "index.html").read_text("utf-8")
+    assert "<dt>encoder</dt><dd>runs/encoder, <code>0abcdef" in text
+
+
+def test_checkpoints_of_one_shape_are_drawn_together_with_their_angles(tmp_path: Path) -> None:
+    write(tmp_path)
+    apart = page(tmp_path).read_text("utf-8")
+    assert "cannot be aligned: compare them only within a shape" in apart
+    assert "Aligned (" not in apart
+    for path in (tmp_path / "frames.parquet", tmp_path / "planes.parquet"):
+        pd.read_parquet(path).assign(group=0).to_parquet(path)
+    together = page(tmp_path).read_text("utf-8")
+    assert (
+        "Aligned (procrustes) to encoder. Largest principal angle between planes at the last layer: decoder 30°."
+        in together
+    )
+    assert "cannot be aligned" not in together
+    drawing = (tmp_path / "figures/planes-0.svg").read_text("utf-8")
+    assert all(f">{name}</text>" in drawing for name in ("encoder", "decoder"))
+    assert not (tmp_path / "figures/planes-1.svg").exists(), "an earlier page's figures go"
+
+
+def test_a_page_without_measures_and_what_an_analysis_lacked(tmp_path: Path) -> None:
+    note = {"checkpoint": HOSTILE, "analysis": "attention", "note": "attention: MambaModel gives none"}
+    write(tmp_path, tables=["frames", "planes"], notes=[note])
+    text = page(tmp_path).read_text("utf-8")
+    assert "&lt;img src=x onerror=alert(1)&gt;: no attention: attention: MambaModel gives none." in text
+    assert "<img" not in text
+    assert "All metrics of the last layer" not in text
+    assert [name.split('"')[0] for name in text.split('<h2 id="')[1:]] == ["notes", "planes", "reading"]
+
+
+def test_a_group_without_any_number_has_no_figure(tmp_path: Path) -> None:
+    table = write(tmp_path)
+    again(tmp_path, table)
+    assert list((tmp_path / "figures").glob("shape-*"))
+    (tmp_path / "figures/notes.txt").write_text("one's own", "utf-8")
+    table.loc[table["measure"] == "shape", "value"] = np.nan
+    assert "Shape of" not in again(tmp_path, table)
+    assert not list((tmp_path / "figures").glob("shape-*")), "an earlier page's figures go"
+    assert (tmp_path / "figures/notes.txt").is_file()
+    assert list((tmp_path / "figures").glob("dimension-*"))
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    write(tmp_path, checkpoints=(HOSTILE, "decoder"), classes=[HOSTILE, "positive"])
+    text = page(tmp_path).read_text("utf-8")
+    assert "<img" not in text
+    assert "&lt;img src=x onerror=alert(1)&gt;" in text
+
+
+def test_planes_name_the_checkpoint_its_classes_and_no_seed(made: Path) -> None:
+    drawing = (made / "figures/planes-0.svg").read_text("utf-8")
+    for words in ("encoder, n = 12 sentences", "negative", "positive", "vectors shared"):
+        assert f">{words}</text>" in drawing
+    assert "seed" not in drawing

@@ -1,0 +1,174 @@
+"""Hidden-state results on the page: every figure with its caption, and data that HTML cannot misread."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isoscope.base.errors import InputError
+from isoscope.platform.report import study_section as module
+from isoscope.platform.report.study_section import read_inside
+from isoscope.studies.fusion.feature_dynamics import CLASS_COLOURS
+from report_material import Material
+
+Inside = Callable[..., Path]
+HOSTILE = "</script><script>alert(1)</script> & 'so' \"on\""
+
+
+def captions(folder: Path) -> dict[str, str]:
+    """Return captions by the title in the picture, in order."""
+    found = read_inside(folder, key="a")
+    assert found is not None
+    assert all(f">{one.title}" in one.picture for one in found["drawings"])
+    return {one.caption: str(one.picture) for one in found["drawings"]}
+
+
+def test_a_study_that_was_not_explored_has_nothing_inside(tmp_path: Path, material: Material) -> None:
+    assert read_inside(tmp_path, key="a") is None
+    assert "explorer" not in re.sub(r"<style>.*?</style>", "", material.page(), flags=re.S)
+
+
+def test_the_page_holds_explorer_phases_and_pictures(inside: Inside, material: Material) -> None:
+    page = material.page(folders={"fusion": inside(("geometry", "attention", "bars"))})
+    assert page.count('class="explorer"') == 1
+    assert "Unstructured (8: 0–8), Maximum separation (18: 16–64)" in page
+    for text in ("Geometry of [CLS] over training", "Entropy of each head", "The longest bars"):
+        assert len(re.findall(rf"<figcaption><strong>Figure 1\.\d+\. {re.escape(text)}", page)) == 1
+    assert page.count("<script>") == 1, "the page's and the explorer's"
+
+
+def test_differences_stand_with_their_interval_or_a_dash(inside: Inside, material: Material) -> None:
+    page = material.page(folders={"fusion": inside()})
+    table = page.partition("Differences inside the models at the chosen epoch")[2].partition("</table>")[0]
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr>")[2:]]
+    assert cells == [
+        [
+            "Mean cosine, points of different sentences",
+            "conv2d",
+            "3",
+            "additive",
+            "0.5",
+            "0.75",
+            "+0.25",
+            "[0.125, 0.375]",
+            "1",
+            "0.04",
+            "0.2",
+        ],
+        ["Effective rank (dimensions)", "conv2d", "2", "additive", "0.5", "0.75", "+0.25", "–", "0", "–", "–"],
+    ]
+
+
+def test_tests_and_families_are_counted(inside: Inside, material: Material) -> None:
+    page = material.page(folders={"fusion": inside()})
+    counted = re.findall(
+        r"(\d+) tests? in (\d+) famil.*?below 0.05 in (\d+) tests?, of (\d+) famil.*?at most ([\d.]+)", page
+    )
+    tests = [row for row in material.studies[0].comparison if row.p_holm is not None]
+    below = [row for row in tests if (row.p_holm or 0.0) < 0.05]
+    first, scores, own = counted
+    families = [str(len({row.family for row in rows})) for rows in (tests, below)]
+    assert scores == (str(len(tests)), families[0], str(len(below)), families[1], "0.15")
+    assert first == own == ("1", "1", "1", "1", "0.05"), "on the first screen as in the section"
+
+
+def test_pictures_follow_the_order_of_the_views(inside: Inside) -> None:
+    folder = inside(("probing", "baselines", "kernel", "cosines", "cosine_maps", "kernel_response", "planes", "frames"))
+    starts = [caption.split()[0] for caption in captions(folder)]
+    assert starts == ["Feature", "Feature", "Cosines", "Cosines", "Mean", "Frequency", "Where", "What", "What", "What"]
+
+
+@pytest.mark.parametrize(
+    "tables, said",
+    [
+        (
+            ("geometry",),
+            [
+                "Geometry of [CLS] over training",
+                "Mean cosine, points of different sentences, of [CLS], by layer",
+                "Mean cosine of a word with itself in other sentences, of sampled words, by layer",
+            ],
+        ),
+        (("planes", "frames"), ["Feature dynamics of conv2d-k5:", "Feature dynamics of additive:"]),
+        (
+            ("map",),
+            [
+                "Tokens of all arms after the embedding block, in a t-SNE map (first snapshot).",
+                "Tokens of all arms after the embedding block, in a t-SNE map (chosen epoch).",
+                "The same tokens in their first two principal components (first snapshot)",
+                "The same tokens in their first two principal components (chosen epoch)",
+            ],
+        ),
+        (("kernel_response",), ["Frequency response"]),
+        (
+            ("probing", "baselines", "phases"),
+            [
+                "In which phase of training does the label become linearly decodable?",
+                "What a linear probe reads by layer: label.",
+                "What a linear probe reads by layer: bigram shift.",
+                "What a linear probe reads by layer: part of speech.",
+            ],
+        ),
+    ],
+)
+def test_a_caption_says_what_is_shown(inside: Inside, tables: tuple[str, ...], said: list[str]) -> None:
+    found = list(captions(inside(tables)))
+    assert [caption[: len(start)] for caption, start in zip(found, said, strict=True)] == said
+
+
+def test_two_studies_share_no_id(inside: Inside) -> None:
+    folder = inside()
+    one, other = (read_inside(folder, key=key) for key in ("study-1", "study-2"))
+    assert one is not None
+    assert other is not None
+    ids = [
+        re.findall(r' id="([^"]+)"', str(drawing.picture)) for found in (one, other) for drawing in found["drawings"]
+    ]
+    every = [name for part in ids for name in part]
+    assert len(ids) == 4
+    assert all(ids)
+    assert len(every) == len(set(every))
+
+
+def test_the_data_is_the_same_and_no_sentence_ends_the_script(inside: Inside) -> None:
+    folder = inside(sentences=[HOSTILE, "a", "b", "c"], classes=[HOSTILE, "positive"])
+    found = read_inside(folder, key="a")
+    assert found is not None
+    assert not set("<>&") & set(found["explorer"])
+    assert json.loads(found["explorer"]) == json.loads((folder / "inside/explorer.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "inside/explorer.json",
+        "inside/phases.json",
+        "inside/differences.parquet",
+        "figures/heads.svg",
+        "inside/attention.parquet",
+    ],
+)
+def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(inside: Inside, file: str) -> None:
+    folder = inside()
+    (folder / file).write_bytes((folder / file).read_bytes()[:-9])
+    with pytest.raises(
+        InputError, match=rf"{folder}: not what isoscope explore wrote .*run: isoscope repro"
+    ) as refused:
+        read_inside(folder, key="a")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["inside/phases.json", "inside/differences.parquet", "figures/heads.svg"])
+def test_a_missing_file_is_refused_too(inside: Inside, name: str) -> None:
+    folder = inside()
+    (folder / name).unlink()
+    with pytest.raises(InputError, match="isoscope repro"):
+        read_inside(folder, key="a")
+
+
+def test_the_explorer_has_the_colours_of_the_figures() -> None:
+    script = Path(module.__file__).with_name("explorer.js").read_text("utf-8")
+    (colours,) = re.findall(r"COLOURS = (\[[^\]]+\])", script)
+    assert tuple(json.loads(colours)) == CLASS_COLOURS

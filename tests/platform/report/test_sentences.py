@@ -1,0 +1,259 @@
+"""Findings of views as sentences: a reversed effect reverses the sentence, and no verdict is made up."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from isoscope.platform.report.sentences import MOST, confirmed, sentence
+from isoscope.platform.statistics.paired import Interval, Verdict
+from isoscope.studies.dynamics.bars import BARS
+from isoscope.studies.dynamics.summaries import LEARNED
+from isoscope.studies.dynamics.what_decides import VIEWS as DECIDES
+from isoscope.studies.findings import Difference, Untested
+from isoscope.studies.fusion.probing_scores import PROBING
+from isoscope.studies.fusion.spectra import SPECTRUM
+from isoscope.studies.hybrids import VIEWS as HYBRIDS
+from isoscope.studies.isotropy.courses import TRADE
+from isoscope.studies.spaces.similarity_maps import LAST
+from isoscope.studies.spaces.similarity_maps import VIEWS as MAPS
+from isoscope.studies.spaces.told_apart import couples, told_apart
+from isoscope.studies.spaces.verdicts import VIEWS as APART
+from isoscope.studies.view import pictures
+
+
+def said(views: Any, **tables: pd.DataFrame) -> list[dict[str, str]]:
+    return [sentence(found) for one in pictures(views, tables) for found in one.findings]
+
+
+@pytest.mark.parametrize(
+    "word, difference, start",
+    [
+        ("holds", 0.1, "F1, a against b: higher, +0.100 [+0.050, +0.150] ("),
+        ("holds", -0.1, "F1, a against b: lower, −0.100 [−0.150, −0.050] ("),
+        ("does not", 0.0, "F1, a against b: no difference, +0.000 ["),
+        ("under-powered", 0.1, "F1, a against b: not decided, +0.100 ["),
+    ],
+)
+def test_the_word_and_the_sign_make_the_sentence(word: str, difference: float, start: str) -> None:
+    bounds = Interval(difference - 0.05, difference + 0.05)
+    found = sentence(Difference("F1", "a", "b", Verdict(word, "why"), difference, bounds, 3, 0.02))
+    assert found["word"] == word
+    assert found["text"].startswith(start)
+    assert found["text"].endswith(" (3 paired seeds; detectable 0.020); why.")
+
+
+def test_a_hyphen_of_a_name_is_no_minus() -> None:
+    found = sentence(Untested("R²", {"ridge-all": -0.25}, 2))
+    assert found["text"] == "R²: ridge-all −0.250 (2 seeds; not tested)."
+
+
+def test_a_value_that_is_not_finite_is_not_said() -> None:
+    missing = float("nan")
+    for values, said in (({"none": 0.5, "all": missing}, "none 0.500"), ({"none": missing}, "no value")):
+        assert sentence(Untested("a₁", values, 2))["text"] == f"a₁: {said} (2 seeds; not tested)."
+
+
+def test_many_values_are_counted() -> None:
+    values = {f"arm {place}": float(place) for place in range(MOST + 2)}
+    found = sentence(Untested("BLEU", values, 1, beside={"chance": 0.5}))["text"]
+    assert found.endswith("arm 7 7.00 and 2 more; chance 0.50 (1 seed; not tested).")
+
+
+@pytest.mark.parametrize(
+    "size, said", [(0.0, "0.000"), (0.004, "0.00400"), (0.1, "0.100"), (9.0, "9.00"), (1234.0, "1234")]
+)
+def test_all_numbers_of_a_sentence_have_the_decimals_of_the_largest(size: float, said: str) -> None:
+    text = sentence(Untested("x", {"a": size, "b": size / 2}, 2, sds={"a": size / 4}))["text"]
+    shown = re.findall(r"[\d.]+(?= |,)", text.partition(": ")[2].partition(" (")[0] + " ")
+    assert shown[0] == said
+    assert len({len(one.partition(".")[2]) for one in shown}) == 1
+
+
+def test_what_a_trial_was_with_fresh_seeds() -> None:
+    row = {"figure": "validation/a_1", "judged": "test/a_1", "mean_reference": 0.52, "mean": 0.49, "difference": -0.03}
+    row |= {"low": -0.05, "high": -0.01, "by": "seeds", "verdict": "holds", "reason": "why"}
+    found = confirmed(row, {"validation/a_1": 0.45})
+    assert found["word"] == "holds"
+    assert found["text"] == (
+        "Share of the first direction (a₁), test: 0.520 (default), 0.490 (trial; in the search Share of the first "
+        "direction (a₁), validation 0.450), difference −0.030 [−0.050, −0.010] over seeds; why."
+    )
+    assert "an interval needs three seeds" in confirmed(row | {"low": None}, {})["text"]
+
+
+@pytest.mark.parametrize("between, way", [(0.5, "lower"), (0.9, "higher")])
+def test_models_less_alike_than_seeds_and_more_alike(between: float, way: str) -> None:
+    seeds, draw = {"mlm": (0, 1, 2), "mt": (0, 1, 2)}, np.random.default_rng(0)
+    rows = []
+    for (one, seed), (other, after) in couples(seeds):
+        for layer in (0, 1):
+            value = (0.7 if one == other else between) + 0.01 * draw.standard_normal()
+            about = {"model": one, "seed": seed, "other_model": other, "other_seed": after, "layer": layer}
+            about |= {"of": "words", "measure": "cka", "other_layer": layer, "twin": False, "null": 0.0}
+            without = value + 0.001 * draw.standard_normal(20)
+            rows.append(about | {"value": value, "adjusted": value, "without": without})
+    table = told_apart(pd.DataFrame(rows), seeds, confidence=0.95, power=0.8, margin=0.01)
+    (found,) = said(APART, told_apart=table)
+    assert found["word"] == "holds"
+    assert found["text"].startswith(f"CKA at layer 1 as (value − null)/(1 − null), mlm and mt ({between:.1f}")
+    assert f") against two seeds of one model (0.70): {way}, {'+' if way == 'higher' else '−'}0." in found["text"]
+    assert not said(APART, told_apart=table.assign(of="words without their form's mean"))
+
+
+@pytest.mark.parametrize("high", [0.2, 0.7])
+def test_similarity_of_the_last_layers(high: float) -> None:
+    about = {"model": "mlm", "other_model": "mt", "of": "words", "measure": "cka", "n": 9, "null": 0.0, "why": None}
+    about |= {"value": 0.0, "low": 0.0, "other_seed": 0}
+    rows = [
+        about | {"twin": twin, "seed": None if twin else 0, "layer": layer, "other_layer": other, "adjusted": value}
+        for twin, top in ((False, high), (True, 0.5))
+        for layer, other, value in ((0, 0, 0.1), (0, 1, 0.3), (1, 1, top))
+    ]
+    (found,) = said(MAPS, similarity=pd.DataFrame(rows))
+    text = f"{LAST}: mlm × mt {high:.3f}, random weights 0.500 (1 seed; not tested)."
+    assert found == {"word": "", "text": text}
+
+
+def test_the_last_layers_of_models_of_unequal_depth_meet() -> None:
+    about = {"of": "words", "measure": "cka", "n": 9, "null": 0.0, "why": None, "value": 0.0, "low": 0.0, "twin": False}
+    rows = [
+        about | {"model": one, "other_model": other, "seed": 0, "other_seed": 1, "layer": layer}
+        | {"other_layer": across, "adjusted": 0.1 * layer + 0.01 * across}
+        for one, other, depth, width in (("deep", "flat", 4, 2), ("deep", "deep", 4, 4), ("flat", "flat", 2, 2))
+        for layer in range(depth + 1)
+        for across in range(width + 1)
+    ]  # fmt: skip
+    (found,) = said(MAPS, similarity=pd.DataFrame(rows))
+    values = "deep × flat 0.420, two seeds of deep 0.440, two seeds of flat 0.220"
+    assert found["text"] == f"{LAST}: {values} (1 seed; not tested)."
+
+
+@pytest.mark.parametrize("first, second", [(20.0, 3.0), (3.0, 20.0)])
+def test_bleu_by_start(first: float, second: float) -> None:
+    means = {"trained": first, "random": second}
+    scores = pd.DataFrame(
+        [
+            {"start": start, "training": "as aligned", "score": score, "mean": mean, "n": 3}
+            for start, mean in means.items()
+            for score in ("bleu", "chrf")
+        ]
+    )
+    seeds = pd.concat([scores.assign(value=scores["mean"] + shift) for shift in (-1.0, 0.0, 1.0)])
+    (found,) = said(HYBRIDS[:1], scores=scores, translated=seeds)
+    assert found["text"] == (
+        f"BLEU by start, as aligned, without updates on pairs: trained {first:.1f} ± 1.0, random {second:.1f} ± 1.0 "
+        "(3 seeds; not tested)."
+    )
+
+
+@pytest.mark.parametrize("largest", ["emb", "query"])
+def test_the_largest_shares_of_arms_that_learned(largest: str) -> None:
+    rows = [
+        {"arm": arm, "set": which, "level": "block", "stack": "enc", "layer": layer, "component": component}
+        | {"parameters": 1, "n": 2}
+        | {f"{side}{name}": share for name in ("nats", "per_parameter", "share") for side in ("", "low_", "high_")}
+        for arm in ("masked", "shuffled")
+        for which in ("validation", "training")
+        for component in ("emb", "query", "key", "W1")
+        for layer in (0, 1)
+        for share in [0.4 if component == largest else {"key": 0.05, "W1": 0.01}.get(component, 0.02)]
+    ]
+    closed = pd.DataFrame({"set": ["validation"]})
+    learned = pd.DataFrame({"arm": ["masked", "shuffled"], "word": ["trained", "not trained"]})
+    found = said([BARS], allocated=pd.DataFrame(rows), closed=closed, learned=learned)
+    assert [one["text"] for one in found] == [
+        f"Largest shares of the decrease of the validation loss, masked, summed over layers and stacks: {largest} "
+        f"0.800, key 0.100, {'query' if largest == 'emb' else 'emb'} 0.040 (2 seeds; not tested)."
+    ]
+
+
+@pytest.mark.parametrize("loss", [1.5, 2.5])
+def test_losses_stand_beside_the_better_counting_model(loss: float) -> None:
+    about = {"updates": 9, "parameters": 1, "baseline": "unigram", "margin": 1.0, "word": "trained"}
+    rows = [
+        about | {"arm": arm, "seed": seed, "objective": arm, "loss": end, "unigram": 4.0, "trigram": trigram}
+        for arm, end, trigram in (("masked", 3.0, np.nan), ("causal", loss, 2.0))
+        for seed in (0, 1)
+    ]
+    (found,) = said([LEARNED], learned=pd.DataFrame(rows))
+    assert found["text"] == (
+        "Loss at the end of training (nats): masked 3.00 ± 0.00 (best n-gram model 4.00), "
+        f"causal {loss:.2f} ± 0.00 (best n-gram model 2.00) (2 seeds; not tested)."
+    )
+
+
+@pytest.mark.parametrize("low", [0.2, 0.9])
+def test_anisotropy_and_its_cost(low: float) -> None:
+    means = {"validation/a_1": {"none": 0.6, "all": low}, "validation/accuracy": {"none": 0.8, "all": 0.7}}
+    rows = [
+        {"arm": arm, "seed": seed, "figure": figure, "value": value + 0.01 * (2 * seed - 1)}
+        for figure, arms in means.items()
+        for arm, value in arms.items()
+        for seed in (0, 1)
+    ]
+    found = said([TRADE], averages=pd.DataFrame(rows), doses=pd.DataFrame({"arm": ["none", "all"]}))
+    assert [one["text"] for one in found] == [
+        "Share of the first direction (a₁), validation, at the end of training: none 0.600 ± 0.014, "
+        f"all {low:.3f} ± 0.014 (2 seeds; not tested).",
+        "Accuracy, validation, at the end of training: none 0.800 ± 0.014, all 0.700 ± 0.014 (2 seeds; not tested).",
+    ]
+
+
+def test_sources_of_variance() -> None:
+    rows = [
+        {"objectives": "all", "distance": distance, "source": source, "share": share, "runs": 24}
+        for distance, shares in (("hellinger", (0.7, 0.1)), ("cosine", (0.1, 0.7)))
+        for source, share in zip(("objective", "data"), shares, strict=True)
+    ]
+    found = said(DECIDES[:1], shares=pd.DataFrame(rows), left_out=pd.DataFrame())
+    assert [one["text"] for one in found] == [
+        "Share of the variance of the profiles, all objectives: objective 0.700, data 0.100 (24 runs; not tested)."
+    ]
+
+
+def at_steps(arms: dict[str, float], value: str, **about: Any) -> pd.DataFrame:
+    """Rows of two seeds around each arm's value: the chosen epoch, an earlier snapshot, and random weights, a third."""
+    shown = {"step-9": (9, True), "step-0": (0, False), "random": (None, False)}
+    rows = [
+        {"arm": arm, "seed": seed, "snapshot": name, "step": step, "best": best, **about}
+        | {value: mean + 0.01 * (2 * seed - 1) if best else 0.3 if name == "step-0" else mean / 3}
+        for arm, mean in arms.items()
+        for seed in (0, 1)
+        for name, (step, best) in shown.items()
+    ]
+    return pd.DataFrame(rows).astype({"step": "Int64"})
+
+
+@pytest.mark.parametrize("first, second", [(0.9, 0.6), (0.6, 0.9)])
+def test_what_a_probe_reads_of_the_last_layer(first: float, second: float) -> None:
+    about = {"metric": "accuracy", "chance": 0.5, "vectors": "first", "task": "label", "distinct": 9, "n": 9}
+    layers = [
+        at_steps({"additive": first, "fft": second}, "score", layer=2, **about),
+        at_steps({"additive": 0.1, "fft": 0.1}, "score", layer=1, **about),
+    ]
+    baselines = pd.DataFrame({"task": "label", "baseline": ["TF-IDF", "majority", "TF-IDF"], "score": [0.7, 0.5, 0.8]})
+    (found,) = said([PROBING], probing=pd.concat(layers), baselines=baselines)
+    assert found["text"] == (
+        "Accuracy, held-out sentences, of a linear probe of the last layer: label: "
+        f"additive {first:.3f} ± 0.014 (random weights {first / 3:.3f}), fft {second:.3f} ± 0.014 "
+        f"(random weights {second / 3:.3f}); chance 0.500; "
+        "best baseline (TF-IDF) 0.750 (2 seeds; not tested)."
+    )
+    for silent in ({"task": "word order", "vectors": "words"}, {"score": np.nan}):
+        assert not said([PROBING], probing=pd.concat(layers).assign(**silent), baselines=baselines)
+
+
+@pytest.mark.parametrize("first, second", [(0.56, 0.32), (0.32, 0.56)])
+def test_flatness_of_fused_vectors(first: float, second: float) -> None:
+    fused = at_steps({"additive": first, "fft": second}, "flatness", part="fused")
+    fused["flatness_permuted"] = fused["arm"].map({"additive": 0.57, "fft": 0.58})
+    rows = [fused, fused.assign(part="word", flatness=0.1)]
+    (found,) = said([SPECTRUM], spectrum=pd.concat(rows))
+    assert found["text"] == (
+        f"Spectral flatness of fused vectors: additive {first:.3f} ± 0.014 (hidden axes permuted 0.570), "
+        f"fft {second:.3f} ± 0.014 (hidden axes permuted 0.580); "
+        "normal entries 0.561; convolution of normal entries 0.315 (2 seeds; not tested)."
+    )

@@ -1,0 +1,114 @@
+"""An inlined figure keeps its drawing and shares no ids or style with the page."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from matplotlib.figure import Figure
+
+from finished_runs import write_run
+from isoscope.platform.figures.style import to_svg
+from isoscope.platform.report.drawing import SENTENCE, _padded, inline
+from isoscope.studies.curves import bands, curves
+from isoscope.studies.scored import training_curves
+
+
+@pytest.fixture(scope="module")
+def drawing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = write_run(tmp_path_factory.mktemp("runs"), "additive", 0)
+    return to_svg(training_curves(bands(curves([folder]))))
+
+
+def ids(svg: str) -> list[str]:
+    return re.findall(r' id="([^"]+)"', svg)
+
+
+def paths(svg: str) -> list[list[float]]:
+    """Return the places of each path. Every command between them is a line or a move, in the page and before."""
+    texts = [element.get("d", "") for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path")]
+    return [[float(number) for number in re.findall(r"-?\d+\.?\d*", text)] for text in texts]
+
+
+def test_the_drawing_is_the_same(drawing: str) -> None:
+    before, after = paths(drawing), paths(inline(drawing, key="a", title="t", description="d"))
+    for one, other in zip(after, before, strict=True):
+        assert one == pytest.approx(other, abs=0.01)
+
+
+def test_a_narrow_figure_is_as_wide_as_the_page_so_its_letters_are_as_large() -> None:
+    narrow, wide = (_padded(f'<svg viewBox="0 0 {width} 100">') for width in ("318.4", "576"))
+    assert narrow == '<svg viewBox="-100 0 518.4 100">'
+    assert wide == '<svg viewBox="0 0 576 100">'
+
+
+def test_the_title_of_a_caption_does_not_end_at_et_al() -> None:
+    assert SENTENCE.split("As in Vázquez et al. 2022? Ranks of parts.", 1) == [
+        "As in Vázquez et al. 2022?",
+        "Ranks of parts.",
+    ]
+
+
+def test_it_is_half_as_large(drawing: str) -> None:
+    assert len(inline(drawing, key="a", title="t", description="d")) < 0.6 * len(drawing)
+
+
+def test_styles_are_kept_as_classes(drawing: str) -> None:
+    """Each element has the style that it had: by class, or, if it refers to an id, as its own."""
+    rules = dict(re.findall(r"\.(s[0-9a-f]{6})\{([^{}]*)\}", inline(drawing, key="a", title="t", description="d")))
+    root = ElementTree.fromstring(inline(drawing, key="a", title="t", description="d"))
+    after = Counter(rules[name] for element in root.iter() if (name := element.get("class")))
+    styles = (element.get("style", "url(") for element in ElementTree.fromstring(drawing).iter())
+    plain = (re.sub(r";? *$|(?<=[:;]) +", "", style) for style in styles if "url(" not in style)
+    before = Counter(plain)
+    assert after == before
+    assert len(rules) > 5
+
+
+def test_two_on_one_page_share_no_id(drawing: str) -> None:
+    one, two = (inline(drawing, key=key, title="t", description="d") for key in "ab")
+    assert ids(drawing)
+    assert not set(ids(one)) & set(ids(two))
+    assert len(ids(one)) == len(set(ids(one)))
+
+
+def test_parts_that_share_a_name_are_numbered() -> None:
+    figure = Figure(figsize=(2, 2))
+    axes = figure.subplots()
+    for height in range(3):
+        axes.plot([0, 1], [height, height + 1], gid="mean")
+    svg = to_svg(figure)
+    assert ids(svg).count("mean") == 3
+    found = ids(inline(svg, key="a", title="t", description="d"))
+    assert [name for name in found if name.startswith("a-mean")] == ["a-mean", "a-mean~2", "a-mean~3"]
+    assert len(found) == len(set(found))
+
+
+def test_every_reference_is_to_an_id_of_its_own(drawing: str) -> None:
+    svg = inline(drawing, key="a", title="t", description="d")
+    used = re.findall(r'(?:url\(#|href="#)([^")]+)', svg)
+    assert used
+    assert set(used) <= set(ids(svg))
+
+
+def test_nothing_that_reaches_beyond_the_figure(drawing: str) -> None:
+    svg = inline(drawing, key="a", title="t", description="d")
+    assert "*{stroke" in drawing
+    (sheet,) = re.findall(r"<style>(.*?)</style>", svg)
+    assert re.fullmatch(r"(\.s[0-9a-f]{6}\{[^{}*]*\})+", sheet), "rules of classes only"
+    assert not re.search(r"<metadata|<\?xml|<!DOCTYPE|rdf", svg)
+
+
+def test_name_and_description_are_spoken_and_escaped(drawing: str) -> None:
+    svg = inline(drawing, key="a", title="<b>1 & 2</b>", description='"said"')
+    root = ElementTree.fromstring(svg)
+    assert root.get("role") == "img"
+    by_id = {element.get("id"): element.text for element in root.iter()}
+    assert [by_id[name] for name in (root.get("aria-labelledby") or "").split()] == ["<b>1 & 2</b>", '"said"']
+    assert "<b>" not in svg
+
+
+def test_what_is_no_svg_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not an SVG"):
+        inline("<svg", key="a", title="t", description="d")

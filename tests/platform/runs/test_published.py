@@ -1,0 +1,109 @@
+"""A published output that its run did not write is named, with the command that restores it."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from isoscope.base.errors import InputError
+from isoscope.base.paths import Project, extracted, measured, trained
+from isoscope.base.processes import StopSignal
+from isoscope.platform.config.tree import dump_yaml
+from isoscope.platform.runs import stored
+from isoscope.platform.runs.follower import FOLLOWED
+from isoscope.platform.runs.provenance import file_md5s
+from isoscope.platform.runs.run import Identity, Run, tracked
+from isoscope.platform.runs.stored import check_published
+from struck import KINDS
+
+PLACES = {"train": trained, "extract": extracted, "measure": measured}
+
+
+@pytest.fixture(params=PLACES)
+def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A finished run of each stage that publishes a cell; `published` publishes it."""
+    monkeypatch.setenv(FOLLOWED, "1")
+    names = {"study": "fusion", "arm": "additive", "seed": 0, "task": "words", "axes": {"fusion": "additive"}}
+    identity = Identity(request.param, **names, params={}, inputs={}, input_paths={}, plugins={})
+    one = Run(Project(tmp_path, tmp_path), identity)
+    with StopSignal() as stop, tracked(one, stop):
+        one.begin(device="cpu", threads=1, precision="fp32")
+        for name in ("metrics.jsonl", "table.parquet", "states/step-1.safetensors", "states/step-2.safetensors"):
+            (one.work / name).parent.mkdir(parents=True, exist_ok=True)
+            (one.work / name).write_text(f"bytes of {name}")
+        one.complete()
+    return one
+
+
+def published(run: Run) -> Path:
+    target = run.project.folder / PLACES[run.identity.stage]("fusion", "additive", 0)
+    run.publish(target)
+    return target
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage_to_any_file_is_named_with_its_cure(run: Run, kind: str) -> None:
+    target = published(run)
+    check_published(run.project, target)
+    for name in sorted(path.relative_to(run.output).as_posix() for path in run.output.rglob("*.*[lst]")):
+        KINDS[kind](target / name)
+        again = f"run: isoscope {run.identity.stage} fusion additive --seed 0"
+        with pytest.raises(
+            InputError, match=rf"seed-0: \S+ (has changed|is missing|does not name its run).*; {again}$"
+        ):
+            check_published(run.project, target)
+        published(run)
+        check_published(run.project, target)
+
+
+def test_only_the_files_that_are_read_are_checked(run: Run) -> None:
+    target = published(run)
+    KINDS["flipped"](target / "table.parquet")
+    check_published(run.project, target, {"metrics.jsonl", "config.yaml"})
+
+
+def test_a_file_that_the_run_wrote_must_be_there(run: Run) -> None:
+    """A stage takes optional files where they are: a lost file must not pass as a run without it."""
+    target = published(run)
+    KINDS["missing"](target / "states/step-2.safetensors")
+    check_published(run.project, target, ("table.parquet", "other/*"))
+    with pytest.raises(InputError, match=r"states/step-2.safetensors is missing; run: isoscope"):
+        check_published(run.project, target, ("states/*", "table.parquet"))
+
+
+def test_what_nothing_vouches_for_passes(tmp_path: Path) -> None:
+    folder = tmp_path / trained("fusion", "additive", 0)
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(f"digest: {'a' * 64}\n")
+    check_published(Project(tmp_path, tmp_path), folder)
+
+
+def test_two_studies_with_an_equal_cell_are_checked_by_the_same_bytes_in_a_clone(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share a digest, and differ in the names in config.yaml; a clone has no stored output."""
+    project, place = run.project, PLACES[run.identity.stage]
+    cache, stages = project.folder / ".dvc/cache", {}
+    monkeypatch.setattr(stored, "dvc_cache", lambda _: cache)
+    for study in ("fusion", "other"):
+        run.identity = run.identity._replace(study=study)
+        target = project.folder / place(study, "additive", 0)
+        run.publish(target)
+        files = {f"additive/seed-0/{name}": md5 for name, md5 in file_md5s(target).items()}
+        listing = json.dumps([{"relpath": name, "md5": md5} for name, md5 in files.items()]).encode()
+        folder = hashlib.md5(listing).hexdigest() + ".dir"
+        kept = {folder: listing} | {md5: (target.parents[1] / name).read_bytes() for name, md5 in files.items()}
+        for md5, content in kept.items():
+            (cache / "files/md5" / md5[:2]).mkdir(parents=True, exist_ok=True)
+            (cache / "files/md5" / md5[:2] / md5[2:]).write_bytes(content)
+        stages[study] = {"outs": [{"path": target.parents[1].relative_to(project.folder).as_posix(), "md5": folder}]}
+    (project.folder / "dvc.lock").write_text(dump_yaml({"stages": stages}))
+    shutil.rmtree(run.folder)
+    for study in ("fusion", "other"):
+        target = project.folder / place(study, "additive", 0)
+        check_published(project, target)
+        KINDS["flipped"](target / "table.parquet")
+        with pytest.raises(InputError, match=r"table.parquet has changed since it was written"):
+            check_published(project, target)

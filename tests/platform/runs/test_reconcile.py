@@ -1,0 +1,69 @@
+"""Stale DVC locks of dead processes are removed, and no others."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from isoscope.platform.runs.reconcile import RWLOCK, free_dvc
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    path = tmp_path / RWLOCK
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def held_by(path: Path, *pids: int) -> None:
+    readers = [{"pid": pid, "cmd": "dvc repro"} for pid in pids[1:]]
+    path.write_text(json.dumps({"read": {"data": readers}, "write": {"models": {"pid": pids[0], "cmd": "dvc repro"}}}))
+
+
+def test_a_zombie_holds_nothing(lock: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "pass", "dvc"])
+    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+    held_by(lock, process.pid)
+    free_dvc(tmp_path)
+    assert not lock.exists()
+    process.wait()
+
+
+def test_another_process_with_the_number_holds_nothing(lock: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    held_by(lock, process.pid)
+    free_dvc(tmp_path)
+    assert not lock.exists()
+    process.kill()
+    process.wait()
+
+
+def test_a_living_dvc_keeps_its_lock(lock: Path, tmp_path: Path) -> None:
+    code = "import time; print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, "dvc", "repro"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # from here on its command line is its own
+        held_by(lock, 2**22 + 1, process.pid)
+        before = lock.read_text()
+        free_dvc(tmp_path)
+        assert lock.read_text() == before
+        process.kill()
+
+
+@pytest.mark.parametrize("text", ["", '{"read": {', "[]", '{"write": {"a": {"pid": "x"}}}'])
+def test_a_file_cut_short_is_removed(lock: Path, tmp_path: Path, text: str) -> None:
+    lock.write_text(text)
+    free_dvc(tmp_path)
+    assert not lock.exists()
+
+
+def test_no_lock_and_an_empty_one_are_left_alone(lock: Path, tmp_path: Path) -> None:
+    free_dvc(tmp_path)
+    lock.write_text('{"read": {}, "write": {}}')
+    free_dvc(tmp_path)
+    assert lock.exists()
+    assert [path.name for path in lock.parent.iterdir()] == ["rwlock"]

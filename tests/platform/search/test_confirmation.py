@@ -1,0 +1,108 @@
+"""A trial is judged on the test split, over seeds and sentences, by the rule of all verdicts."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from isoscope.platform.search.confirmation import Fresh, confirmation
+from isoscope.platform.statistics.paired import paired_t, two_way_interval
+
+OPTIONS = {"confidence": 0.95, "power": 0.8, "margin": 0.01}
+ITEMS = 400
+
+
+def run(folder: Path, seed: int, right: float, a_1: float, *, shared: int = 0) -> Fresh:
+    """Predictions right with a probability, on sentences of which some are hard for all seeds alike."""
+    draw, items = np.random.default_rng((seed, int(1000 * right))), np.random.default_rng(shared)
+    label = np.random.default_rng(1).integers(0, 2, ITEMS)
+    ease = items.uniform(-0.2, 0.2, ITEMS)
+    hit = draw.random(ITEMS) < right + ease
+    logits = np.where(hit[:, None] == (np.arange(2) == label[:, None]), 2.0, 0.0) + draw.normal(0, 0.1, (ITEMS, 2))
+    predicted = logits.argmax(1)
+    table = pd.DataFrame({"row": range(ITEMS), "label": label, "predicted": predicted})
+    file = folder / f"{seed}-{right}.parquet"
+    table.assign(logit_0=logits[:, 0], logit_1=logits[:, 1]).sample(frac=1.0, random_state=seed).to_parquet(file)
+    loss = -(logits[np.arange(ITEMS), label] - np.log(np.exp(logits).sum(1))).mean()
+    test = {"test/accuracy": float((predicted == label).mean()), "test/loss": float(loss)}
+    cloud = {"validation/a_1": 0.9, "posthoc/untouched/a_1": a_1, "validation/bar_mean": 1.0 + a_1 / 10}
+    return Fresh(test | cloud | {"validation/accuracy": 0.99}, file)
+
+
+def arms(folder: Path, better: float, seeds: int = 5) -> tuple[list[Fresh], list[Fresh]]:
+    default = [run(folder, seed, 0.7, 0.5 + 0.01 * seed) for seed in range(seeds)]
+    return default, [run(folder, 100 + seed, 0.7 + better, 0.3 - 0.013 * seed) for seed in range(seeds)]
+
+
+def test_accuracy_and_loss_are_judged_over_seeds_and_test_sentences(tmp_path: Path) -> None:
+    default, chosen = arms(tmp_path, 0.1)
+    accuracy, loss = confirmation(["validation/accuracy", "validation/loss"], default, chosen, **OPTIONS)
+    assert (accuracy["judged"], accuracy["by"], accuracy["n"]) == ("test/accuracy", "seeds and sentences", 5)
+    differences = [
+        b.metrics["test/accuracy"] - a.metrics["test/accuracy"] for a, b in zip(default, chosen, strict=True)
+    ]
+    alone = paired_t(differences, confidence=0.95)
+    assert accuracy["difference"] == pytest.approx(alone.mean)
+    assert accuracy["p"] == alone.p
+    tables = [[pd.read_parquet(one.predictions).sort_values("row") for one in arm] for arm in (chosen, default)]
+    right = [np.stack([t["predicted"].eq(t["label"]).to_numpy(dtype=float) for t in arm]) for arm in tables]
+    assert (accuracy["low"], accuracy["high"]) == pytest.approx(two_way_interval(right[0] - right[1], confidence=0.95))
+    assert accuracy["verdict"] == "holds"
+    assert loss["judged"] == "test/loss"
+    assert loss["low"] < loss["difference"] < loss["high"] < 0
+
+
+def test_a_trial_that_was_lucky_on_validation_is_not_confirmed(tmp_path: Path) -> None:
+    """Its validation accuracy is the default's plus a lot; on test nothing is left of it."""
+    default, chosen = arms(tmp_path, 0.0001)
+    lucky = [one._replace(metrics={**one.metrics, "validation/accuracy": 0.999}) for one in chosen]
+    (found,) = confirmation(["validation/accuracy"], default, lucky, **OPTIONS)
+    assert found["verdict"] == "under-powered"
+    assert found["low"] < 0 < found["high"]
+
+
+def test_a_figure_without_sentences_has_seeds_alone_and_is_of_test_where_it_can_be(tmp_path: Path) -> None:
+    default, chosen = arms(tmp_path, 0.1)
+    a_1, bars = confirmation(["validation/a_1", "validation/bar_mean"], default, chosen, **OPTIONS)
+    assert (a_1["judged"], a_1["by"]) == ("posthoc/untouched/a_1", "seeds")
+    assert a_1["high"] < 0
+    assert a_1["p_holm"] < 0.05
+    assert (a_1["verdict"], a_1["reason"]) == ("under-powered", "no interval over test items")
+    assert (bars["judged"], bars["by"]) == ("validation/bar_mean", "seeds")
+
+
+def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
+    (found,) = confirmation(["validation/accuracy"], *arms(tmp_path, 0.1, seeds=2), **OPTIONS)
+    assert found["low"] is found["p"] is found["detectable"] is None
+    assert found["verdict"] == "under-powered"
+
+
+@pytest.mark.parametrize("figure", ["accuracy", "f1", "matthews", "loss"])
+def test_a_trial_and_a_default_at_chance_have_no_verdict(tmp_path: Path, figure: str) -> None:
+    """Both predict the class that is the larger in a test split of 220 and 180, at every seed."""
+    label = np.repeat([0, 1], [180, 220])
+    file = tmp_path / "constant.parquet"
+    logit = float(np.log(220 / 180))
+    table = pd.DataFrame({"row": range(ITEMS), "label": label, "predicted": 1, "logit_0": 0.0, "logit_1": logit})
+    table.to_parquet(file)
+    share = 220 / 400
+    entropy = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+    metrics = {"test/accuracy": share, "test/f1": 2 * share / (1 + share), "test/matthews": 0.0, "test/loss": entropy}
+    (found,) = confirmation([f"validation/{figure}"], [Fresh(metrics, file)] * 3, [Fresh(metrics, file)] * 3, **OPTIONS)
+    assert (found["verdict"], found["difference"]) == ("no verdict", 0.0)
+    better = {name: value + (-0.2 if name == "test/loss" else 0.2) for name, value in metrics.items()}
+    (found,) = confirmation([f"validation/{figure}"], [Fresh(metrics, file)] * 3, [Fresh(better, file)] * 3, **OPTIONS)
+    assert found["verdict"] == "under-powered", "the same difference at every seed, but no longer at chance"
+
+
+@pytest.mark.parametrize("metric", ["loss", "accuracy"])
+def test_a_run_that_predicts_no_classes_is_judged_over_seeds(tmp_path: Path, metric: str) -> None:
+    """Language models have the metrics of a classifier by name, but no logits by item."""
+    default, chosen = ([one._replace(predictions=None) for one in arm] for arm in arms(tmp_path, 0.1))
+    (found,) = confirmation([f"validation/{metric}"], default, chosen, **OPTIONS)
+    assert (found["judged"], found["by"]) == (f"test/{metric}", "seeds")
+    differences = [
+        b.metrics[f"test/{metric}"] - a.metrics[f"test/{metric}"] for a, b in zip(default, chosen, strict=True)
+    ]
+    assert (found["low"], found["high"]) == paired_t(differences, confidence=0.95).interval

@@ -1,0 +1,232 @@
+"""Proposals, pruning, and trials that fail."""
+
+import collections
+import json
+from pathlib import Path
+
+import optuna
+import pytest
+
+from isoscope.base.errors import InputError
+from isoscope.platform.config.searching import corners
+from isoscope.platform.search import space
+from isoscope.platform.search.leases import BASELINE
+from isoscope.platform.search.samplers import sampler
+from isoscope.platform.search.space import combinations, point, wanted
+from isoscope.platform.search.status import status
+from isoscope.platform.search.storage import place
+from isoscope.platform.search.study import OpenStudy, create, differences, forget, latest, opened
+from search_under_way import begin, ended, trials_of
+from search_work import FINITE, IDENTITY, SAMPLERS, a_search, a_worker
+
+STATES = optuna.trial.TrialState
+
+
+def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...]) -> list[dict[str, object]]:
+    """Return the parameters of trials after sessions with successive budgets, each with a newly opened study."""
+    for budget in budgets:
+        search = a_search(**changed, budget={"trials": budget, "hours": None})
+        where = place(None, folder)
+        worker = a_worker(search, create(search, IDENTITY, where, steps=1), where)
+        while (claim := worker.claim()[0]) is not None:
+            worker.study.tell(claim.trial, claim.trial.params["penalty.weight"])
+            worker.leases.release(claim.trial.number)
+        worker.leases.close()
+        worker.opened.storage.engine.dispose()
+    return [trial.params for trial in trials_of(folder)]
+
+
+@pytest.mark.parametrize("kind", SAMPLERS)
+def test_twenty_trials_are_five_and_then_fifteen(kind: str, tmp_path: Path) -> None:
+    """A proposal depends only on the seed and on the history."""
+    changed = {"sampler": {"kind": kind, "seed": 3, **SAMPLERS[kind]}}
+    if kind == "grid":
+        changed["space"] = FINITE
+    whole = tried(tmp_path / "whole", changed, budgets=(20,))
+    assert tried(tmp_path / "parted", changed, budgets=(5, 20)) == whole
+    changed["sampler"]["seed"] = 4
+    assert tried(tmp_path / "other", changed, budgets=(20,)) != whole
+    if kind == "grid":
+        assert len({json.dumps(one, sort_keys=True) for one in whole}) == 20
+
+
+def test_a_grid_is_tried_whole_and_no_choice_twice(tmp_path: Path) -> None:
+    """Also by workers that have not reported anything yet."""
+    search = a_search(sampler={"kind": "grid", "seed": 3}, space=FINITE, budget={"trials": 100, "hours": None})
+    assert combinations(search) == (1 + 9) * 3
+    where = place(None, tmp_path)
+    name = create(search, IDENTITY, where, steps=1)
+    workers = [a_worker(search, name, where) for _ in range(31)]
+    trials = [one.claim()[0].trial for one in workers[:30]]
+    assert [trial.number for trial in trials] == list(range(30))
+    assert len({json.dumps(trial.params, sort_keys=True) for trial in trials}) == 30
+    assert workers[30].claim() == (None, True)
+    for trial in trials:
+        workers[30].study.tell(trial, state=STATES.FAIL)
+    assert workers[30].claim() == (None, False)
+    assert status(workers[30].study, search).done
+    assert not status(workers[30].study, a_search(budget={"trials": 100, "hours": None})).done
+    for one in workers:
+        one.leases.close()
+        one.opened.storage.engine.dispose()
+
+
+def test_of_a_grid_those_are_tried_that_stand_on_it(tmp_path: Path) -> None:
+    """Another sampler rounds otherwise; who changes to a grid gets the rest of it, and of a part nothing is known."""
+    space = {"penalty.weight": {"low": 0.1, "high": 1.0, "step": 0.1}}
+    begun = tried(tmp_path, {"space": space}, budgets=(8,))
+    assert any(one["penalty.weight"] != round(one["penalty.weight"], 9) for one in begun), "as 0.30000000000000004"
+    grid = {"kind": "grid", "seed": 0}
+    found = tried(tmp_path, {"space": space, "sampler": grid}, budgets=(60,))
+    whole = [round(one["penalty.weight"], 9) for one in found]
+    assert set(whole) == {round(0.1 * step, 9) for step in range(1, 11)}
+    assert len(whole) < 60
+    search = a_search(space=FINITE, sampler=grid, budget={"trials": 100, "hours": None})
+    assert wanted(search) == 30
+    assert point(search, {"fusion": "conv2d", "penalty.weight": 0.5}) is None
+    assert point(search, {"fusion": "conv2d", "model.fusion.width": 3, "penalty.weight": 0.5}) == (1, 2, 1)
+    assert point(search, {"fusion": "additive", "penalty.weight": 0.4}) is None
+    assert point(search, {"fusion": "fft", "penalty.weight": 0.5}) is None
+
+
+@pytest.mark.parametrize("choices", [[0, False], [1, 1.0], [[1, 3], "[1, 3]"]])
+def test_choices_that_a_study_cannot_tell_apart_are_refused(choices: list[object]) -> None:
+    with pytest.raises(ValueError, match="contain a duplicate"):
+        a_search(space={"training.batch": {"choices": choices}})
+
+
+def test_a_dead_parameter_is_never_drawn_and_none_that_lives_is_left_out() -> None:
+    search = a_search()
+    study = optuna.create_study(sampler=sampler(search, 0))
+    drawn = []
+    for number in range(60):
+        study.sampler = sampler(search, number)
+        trial = study.ask()
+        chosen = space.suggest(search, trial)
+        drawn.append(chosen)
+        assert ("model.fusion.width" in chosen) == (chosen["fusion"] == "conv2d")
+        assert space.chosen(search, trial.params) == chosen
+        study.tell(trial, chosen["penalty.weight"])
+    assert len({chosen["fusion"] for chosen in drawn}) == 2
+
+
+def test_lists_are_choices_too() -> None:
+    search = a_search(space={"fusion": {"choices": ["conv2d"]}, "a.size": {"choices": [[1, 3], [3, 3]]}})
+    study = optuna.create_study(sampler=sampler(search, 0))
+    trial = study.ask()
+    assert space.suggest(search, trial)["a.size"] in ((1, 3), (3, 3))
+    assert trial.params["a.size"] in ("[1, 3]", "[3, 3]")
+
+
+def test_corners_meet_every_choice_and_bound_under_every_condition() -> None:
+    found = list(corners(a_search()))
+    assert {one["fusion"] for one in found} == {"additive", "conv2d"}
+    assert {one.get("model.fusion.width") for one in found} == {None, 1, 9}
+    assert {one["penalty.weight"] for one in found if one["fusion"] == "additive"} == {0.1, 100.0}
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_trial_that_crashes_is_tried_again_shows_its_traceback_and_stops_nothing(
+    tmp_path: Path, retries: int
+) -> None:
+    changed = f'{{"retries": {retries}}}'
+    said = ended(begin(tmp_path, "--trials", "12", "--seconds", "0", "--broken", "run", "--changed", changed))
+    trials = trials_of(tmp_path)
+    heavy = [trial for trial in trials if trial.params["penalty.weight"] > 10]
+    assert heavy
+    assert [trial for trial in trials if trial.state == STATES.FAIL] == heavy
+    assert all("ValueError: too heavy to run" in trial.user_attrs["error"] for trial in heavy)
+    assert said.count("Traceback") == len(heavy)
+    assert said.count("retrying") == retries * len(heavy)
+
+
+def test_a_value_that_is_no_number_fails_its_trial_alone(tmp_path: Path) -> None:
+    said = ended(begin(tmp_path, "--trials", "12", "--seconds", "0", "--broken", "nan"))
+    failed = [trial for trial in trials_of(tmp_path) if trial.state == STATES.FAIL]
+    assert failed
+    assert all(trial.params["penalty.weight"] > 10 for trial in failed)
+    assert all(trial.user_attrs["error"] == "validation/accuracy is nan" for trial in failed)
+    assert said.count("validation/accuracy is nan") == len(failed)
+
+
+def test_an_objective_that_is_never_logged_ends_the_search_at_once(tmp_path: Path) -> None:
+    said = ended(begin(tmp_path, "--seconds", "0", "--broken", "unlogged"), code=2)
+    assert "no run logs 'validation/accuracy'; did you mean 'validation/accuracies'?" in said
+    assert "Traceback" not in said
+    assert [trial.state for trial in trials_of(tmp_path)] == [STATES.FAIL]
+
+
+@pytest.mark.parametrize("kind", ["median", "hyperband"])
+def test_hopeless_trials_are_ended_early(kind: str, tmp_path: Path) -> None:
+    options = {"median": {"startup": 3, "warmup": 0}, "hyperband": {"reduction": 2}}[kind]
+    changed = {"pruner": {"kind": kind, **options}, "sampler": {"kind": "random", "seed": 0}}
+    words = ("--trials", "12", "--seconds", "0.4", "--steps", "6", "--changed", json.dumps(changed))
+    ended(begin(tmp_path, *words))
+    counts = collections.Counter(trial.state for trial in trials_of(tmp_path))
+    assert counts[STATES.PRUNED] > 1
+    assert counts[STATES.COMPLETE] > 1
+    assert counts[STATES.PRUNED] + counts[STATES.COMPLETE] == 12
+    for trial in trials_of(tmp_path):
+        assert (len(trial.intermediate_values) == 6) == (trial.state == STATES.COMPLETE)
+        if trial.state == STATES.COMPLETE:
+            assert trial.value == pytest.approx(trial.intermediate_values[6])
+
+
+def test_another_search_under_the_same_name_is_refused_with_the_difference(tmp_path: Path) -> None:
+    search, where = a_search(), place(None, tmp_path)
+    other = IDENTITY | {"space": {"fusion": 1}}
+    assert create(search, IDENTITY, where, steps=1) == "sleep"
+    with pytest.raises(InputError, match=r"has other settings: space\.fusion absent → 1; restore them"):
+        create(search, other, where, steps=1)
+    assert create(search, other, where, steps=1, fork=True) == "sleep-2"
+    assert create(search, IDENTITY, where, steps=1) == "sleep"
+    assert create(search, other, where, steps=1) == "sleep-2"
+    assert latest(search, where).study_name == "sleep-2"
+
+
+def test_only_a_study_that_nothing_came_of_is_forgotten(tmp_path: Path) -> None:
+    search, where = a_search(), place(None, tmp_path)
+
+    def again() -> OpenStudy:
+        return opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
+
+    one, other = again(), again()
+    failed = one.study.ask()
+    forget(one)
+    assert [trial.state for trial in latest(search, where).trials] == [STATES.RUNNING]
+    one.study.tell(failed, state=STATES.FAIL)
+    other.leases.take(BASELINE)  # somebody measures the default
+    forget(one)
+    assert len(latest(search, where).trials) == 1
+    other.leases.close()
+    forget(one)
+    with pytest.raises(InputError, match="no such study"):
+        latest(search, where)
+    whole = again()
+    whole.study.tell(whole.study.ask(), 1.0)
+    forget(whole)
+    assert len(latest(search, where).trials) == 1
+    for each in (one, other, whole):
+        each.storage.engine.dispose()
+
+
+def test_a_long_difference_is_cut() -> None:
+    before, now = ({"a": {str(key): value for key in range(9)}} for value in (1, 2))
+    assert differences(before, now) == "a.0 1 → 2; a.1 1 → 2; a.2 1 → 2; and 6 more"
+
+
+@pytest.mark.parametrize(
+    "url, said",
+    [
+        (f"sqlite:///{Path(__file__)}", "not a SQLite database"),
+        (f"sqlite:///{Path(__file__).parent}", "not a SQLite database"),
+        ("nonsense", "expected sqlite:///FILE or postgresql://"),
+        ("mysql://u@h/d", "expected sqlite:///FILE or postgresql://"),
+        ("sqlite:////no/such/folder/a.db", "no folder /no/such/folder"),
+        ("postgresql://u:secret@127.0.0.1:1/d", "cannot be opened"),
+    ],
+)
+def test_a_wrong_storage_is_named_without_its_password(url: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said) as raised:
+        create(a_search(), IDENTITY, place(url, tmp_path), steps=1)
+    assert "secret" not in str(raised.value)

@@ -1,0 +1,151 @@
+"""Train, analyse and report a study with loss change allocation: tables, figures, and a rerun for a changed file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pytest
+
+from isoscope.base import paths
+from isoscope.base.errors import InputError
+from isoscope.base.paths import Project
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.runs.follower import FOLLOWED
+from isoscope.platform.stages import analyse as stage
+from isoscope.platform.stages.prepare import prepare
+from isoscope.platform.stages.report import report
+from isoscope.platform.stages.train import train
+from isoscope.platform.stages.trained_runs import run_files
+from isoscope.platform.stages.training_job import job
+from isoscope.studies import registry
+from isoscope.studies.dynamics import FILES
+from isoscope.studies.tables import read_tables
+from isoscope.studies.view import pictures
+from struck_views import wrong
+
+ROOT = Path(__file__).parents[3]
+SETTINGS = "variants/settings/small_allocated.yaml:training"
+SLICES = "variants/settings/sliced.yaml:training.slices"
+TINY = (
+    "studies.dynamics.seeds=[0]",
+    "variants/task/reordered.yaml:data.source.size=300",
+    "variants/task/reordered.yaml:data.tokenizer.vocab_size=200",
+    *("model.encoder.hidden_size=16", "model.encoder.heads=2", "model.encoder.intermediate_size=32"),
+    "variants/settings/small_language.yaml:training.budget.number=12",
+    *(f"{SETTINGS}.allocation.{name}" for name in ("sentences=16", "folds=4", "dense=5", "chords=2")),
+    "studies.dynamics.settings=[small_language, small_allocated, sliced]",
+    *(f"{SLICES}.{name}" for name in ("sentences=16", "estimator=trapezoid", "tolerance=null", "dense=1", "chords=2")),
+)
+
+
+class Made(NamedTuple):
+    """A project with three trained arms, analysed."""
+
+    configuration: Configuration
+    project: Project
+    part: Path
+
+    def analyse(self) -> Path:
+        study = self.configuration.study("dynamics")
+        options = {"name": "dynamics", "arms": self.configuration.arms("dynamics"), "project": self.project}
+        return stage.analyse(self.configuration.root.analysis, study, **options)
+
+    @property
+    def outputs(self) -> list[Path]:
+        return [self.project.folder / paths.trained("dynamics", arm, 0) for arm in self.configuration.arms("dynamics")]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    folder = tmp_path_factory.mktemp("dynamics")
+    configuration, project = Configuration(ROOT, TINY), Project(folder, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLLOWED, "1")  # no process that sends the records to MLflow
+        prepare(configuration.data("reordered"), task="reordered", project=project)
+        for arm, cell in configuration.cells("dynamics").items():
+            work = job(configuration, cell, ("dynamics", arm, 0), project)
+            train(work, output=folder / paths.trained("dynamics", arm, 0))
+        made = Made(configuration, project, folder / paths.analysed("dynamics"))
+        made.analyse()
+        yield made
+
+
+def test_every_table_and_figure_is_there(made: Made) -> None:
+    tables = read_tables(made.part).by_name
+    assert {"learned", "allocated", "closed", "course", "synchrony", "positive", "heads", "hurting"} < set(tables)
+    assert {"slices", "slices_course"} < set(tables)
+    drawn = {path.stem for path in (made.part / paths.RESULTS).glob("*.svg")}
+    found = {one.name: one for one in pictures(registry.VIEWS, tables)}
+    assert set(found) == drawn - {"training"}
+    assert {view.name for view in registry.KINDS[1].views} == {one.view.name for one in found.values()}
+    for one in found.values():
+        assert len(one.caption) > 100
+        assert one.spoken
+    assert "n = 1 seed, so no interval." in found["allocation-nats"].caption
+
+
+def test_the_tables_agree_with_the_runs(made: Made) -> None:
+    tables = read_tables(made.part).by_name
+    for output, arm in zip(made.outputs, made.configuration.arms("dynamics"), strict=True):
+        closure = pd.read_parquet(output / "closure.parquet")
+        total = closure[closure["total"] & (closure["set"] == "validation")].iloc[0]
+        own = tables["allocated"]
+        whole = own[(own["arm"] == arm) & (own["level"] == "all") & (own["set"] == "validation")].iloc[0]
+        assert whole["nats"] == pytest.approx(total["allocated"])
+        assert whole["share"] == pytest.approx(total["allocated"] / total["change"])
+        counts = tables["hurting"]
+        cases = counts[(counts["arm"] == arm) & (counts["unit"] == "component")].groupby("counted")["cases"].first()
+        assert cases.to_dict() == {"updates": 12, "single": 5, "chords": 2}
+    stacks = tables["allocated"].groupby("arm", sort=False)["stack"].agg(set).tolist()
+    assert stacks[0] == {"enc", "all"}
+    assert {"enc", "dec", "cross"} < stacks[2]
+
+
+def test_an_arm_that_learned_nothing_has_no_verdict(made: Made) -> None:
+    tables = read_tables(made.part).by_name
+    words = dict(zip(tables["learned"]["arm"], tables["learned"]["word"], strict=True))
+    assert words["masked-additive"] == "not trained", "12 updates"
+    compared = tables["hurting_published"]
+    lost = compared[compared["arm"] == "masked-additive"]
+    assert lost["tau"].isna().all()
+    assert lost["same_phase"].isna().all()
+    (figure,) = (one for one in pictures(registry.VIEWS, tables) if one.name == "hurting-single")
+    assert "Not trained, so without a verdict: " in figure.caption
+
+
+def test_every_figure_survives_tables_without_numbers(made: Made, pytestconfig: pytest.Config) -> None:
+    tables = read_tables(made.part).by_name
+    assert wrong(registry.VIEWS, tables, exhaustive=pytestconfig.getoption("--exhaustive")) == []
+
+
+def test_the_figures_stand_in_the_studys_section_of_the_report(made: Made) -> None:
+    study = {"dynamics": made.configuration.study("dynamics")}
+    found = report(made.configuration.root.report, study, {}, ("reordered",), project=made.project)
+    page = found.page.read_text("utf-8")
+    section = page[page.index("Study dynamics") :]
+    for text in (
+        "Which parts lower the loss?",
+        "When do parts hurt?",
+        "Which attention heads lower the loss, in nats?",
+    ):
+        assert text in section
+
+
+def test_a_changed_allocation_changes_the_inputs_of_the_analysis(made: Made) -> None:
+    read = run_files(made.outputs[0], registry.FILES)
+    assert {file.name for file in read} >= set(FILES)
+    config = (made.part / "config.yaml").read_text("utf-8")
+    for name in FILES:
+        assert f"masked-additive/seed-0/{name}" in config
+    (made.outputs[0] / "minibatch.parquet").unlink()
+    read = run_files(made.outputs[0], registry.FILES)
+    assert {file.name for file in read} & set(FILES) == set(FILES) - {"minibatch.parquet"}
+
+
+def test_runs_that_lost_their_allocation_are_no_runs_without_it(made: Made) -> None:
+    for output in made.outputs:
+        for name in FILES:
+            (output / name).unlink(missing_ok=True)
+    with pytest.raises(InputError, match=r"parquet is missing; run: isoscope train "):
+        made.analyse()

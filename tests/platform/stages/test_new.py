@@ -1,0 +1,290 @@
+"""`isoscope new`: a project of its own for a file of text, or nothing at all for wrong input."""
+
+import json
+import re
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from isoscope.base import code_closure
+from isoscope.base.errors import InputError
+from isoscope.base.paths import Project
+from isoscope.data.tokens import load
+from isoscope.platform.config.code_digests import check_code, outdated, renew
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.new_project import CHECKPOINTS, source
+from isoscope.platform.config.profiles import apply, restore
+from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.stages.new import Made, new
+from isoscope.platform.stages.prepare import prepare
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def author(monkeypatch: pytest.MonkeyPatch) -> None:
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "A")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "a@example.org")
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    file = tmp_path / "my reviews-2.csv"
+    rows = [f"the {word} film number {number},{number % 3 + 1}" for word in ("red", "blue") for number in range(60)]
+    file.write_text("\n".join(["review,stars", *rows]), "utf-8")
+    return file
+
+
+def made(folder: Path, text: Path | None, label: str | None = "stars", profile: str | None = None) -> Made:
+    return new(folder, text, column="review", label=label, profile=profile)
+
+
+def git(folder: Path, *words: str) -> str:
+    return subprocess.run(("git", *words), cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("rows, epochs", [(600, (40, 20)), (6000, (10, 5)), (30_000, (4, 4))])
+def test_trials_of_the_search_have_half_the_epochs_of_the_study(
+    tmp_path: Path, rows: int, epochs: tuple[int, int]
+) -> None:
+    """At least four; four epochs of few rows would leave every trial at chance."""
+    text = tmp_path / "texts.csv"
+    text.write_text("text,stars\n" + "".join(f"good {n},1\nbad {n},0\n" for n in range(rows // 2)), "utf-8")
+    made = new(tmp_path / "mine", text, column="text", label="stars", profile=None).folder
+    study, trials = (read_yaml(made, Path(file)) for file in ("params.yaml", "variants/settings/quick.yaml"))
+    assert (study["training"]["epochs"], trials["training"]["epochs"]) == epochs
+    said = f"{epochs[1]} epochs (the study: {epochs[0]})"
+    assert said in (made / "variants/settings/quick.yaml").read_text("utf-8")
+
+
+def test_the_file_is_its_only_task_and_all_is_committed(tmp_path: Path, reviews: Path) -> None:
+    project = tmp_path / "deep" / "my-study"
+    assert made(project, reviews) == Made(project, "my_reviews_2", [])
+    configuration = Configuration(project)
+    assert configuration.check() == 3  # one task, two arms
+    assert configuration.root.tasks == ("my_reviews_2",)
+    assert [*configuration.root.studies] == ["first"]
+    assert configuration.root.search is not None
+    source_of_text = configuration.data("my_reviews_2").source
+    assert source_of_text.columns.model_dump(exclude_none=True) == {"sentence": "review", "label": "stars"}
+    assert (project / source_of_text.path).read_bytes() == reviews.read_bytes()
+    assert git(project, "status", "--porcelain") == ""
+    assert "isoscope new my-study" in git(project, "log", "--format=%s")
+    schema = json.loads((project / "params.schema.json").read_text())
+    assert schema == json.loads((ROOT / "params.schema.json").read_text())
+
+
+def test_nothing_in_it_depends_on_isoscopes_sources(tmp_path: Path) -> None:
+    project = made(tmp_path / "p", None, None).folder
+    own, theirs = (read_yaml(folder, Path("dvc.yaml"))["stages"] for folder in (project, ROOT))
+    assert own.keys() == theirs.keys() == read_yaml(project, Path("code.yaml")).keys() - {"isoscope"}
+    for name, stage in own.items():
+        body, given = (one.get("do", one) for one in (stage, theirs[name]))
+        assert body["deps"] == [one for one in given["deps"] if not one.startswith("src/")]
+        assert body["params"] == [*given["params"], {"code.yaml": [name]}]
+        assert {key: body[key] for key in body.keys() - {"deps", "params"}} == {
+            key: given[key] for key in given.keys() - {"deps", "params"}
+        }
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_a_profile_keeps_the_studies_and_tasks_of_the_project(tmp_path: Path, reviews: Path, name: str) -> None:
+    project = made(tmp_path / "p", reviews).folder
+    assert {path.stem for path in (project / "profiles").glob("*.yaml")} == {*CHECKPOINTS}
+    params = project / "params.yaml"
+    params.write_text(
+        params.read_text("utf-8").replace("first:", "mine:").replace("study: first", "study: mine"), "utf-8"
+    )
+    git(project, "commit", "--quiet", "--all", "--message", "a study of another name")
+    before = Configuration(project)
+    apply(project, name)
+    after = Configuration(project)
+    assert after.root.studies == before.root.studies
+    assert after.root.tasks == before.root.tasks
+    assert {arm: cell.cell.model.encoder.checkpoint for arm, cell in after.cells("mine").items()} == dict.fromkeys(
+        ("additive", "conv2d"), CHECKPOINTS[name]
+    )
+    restore(project)
+    assert Configuration(project).root == before.root
+
+
+def test_a_profile_at_once_is_a_profile_later(tmp_path: Path, reviews: Path) -> None:
+    project, at_once = made(tmp_path / "p", reviews).folder, made(tmp_path / "q", reviews, profile="minilm").folder
+    apply(project, "minilm")
+    assert (at_once / "params.yaml").read_bytes() == (project / "params.yaml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "label, question",
+    [
+        ("stars", "classifies the column review of my reviews-2.csv by stars best?"),
+        (None, "predicts masked words of the column review of my reviews-2.csv best?"),
+    ],
+)
+def test_it_speaks_of_the_users_text(tmp_path: Path, reviews: Path, label: str | None, question: str) -> None:
+    project = made(tmp_path / "p", reviews, label).folder
+    about = Configuration(project).root.studies["first"].about
+    assert about.endswith(question)
+    assert about in (project / "README.md").read_text("utf-8")
+    files = [project / name for name in ("README.md", "params.yaml", "variants/task/my_reviews_2.yaml")]
+    files += (project / "profiles").glob("*.yaml")
+    for file in files:
+        said = file.read_text("utf-8").lower()
+        assert not re.search(r"sst-?2|cola\b|mrpc|how should word|sentiment", said), file.name
+    assert ("profiles/" in files[0].read_text("utf-8")) == (label is not None) == (project / "profiles").is_dir()
+
+
+def test_vowel_signs_are_kept(tmp_path: Path) -> None:
+    """WordPiece in lower case removes all marks, which are vowels of Hindi, not accents."""
+    text = tmp_path / "hindi.csv"
+    rows = [f"{word} फिल्म नंबर {number},{mood}" for word, mood in (("अच्छी", 1), ("बुरी", 0)) for number in range(30)]
+    text.write_text("\n".join(["review,stars", *rows]), "utf-8")
+    found = made(tmp_path / "p", text)
+    assert any("vowel signs" in note for note in found.notes)
+    configuration = Configuration(found.folder)
+    folder = prepare(configuration.data("hindi"), task="hindi", project=Project(found.folder, found.folder))
+    tokenizer = load(folder / "tokenizer").backend
+    assert "अच्छी" in tokenizer.decode(tokenizer.encode("अच्छी फिल्म").ids)
+
+
+def test_text_without_classes_is_for_a_masked_language_model(tmp_path: Path, reviews: Path) -> None:
+    project = made(tmp_path / "p", reviews, label=None).folder
+    configuration = Configuration(project)
+    assert [*configuration.arms("first")] == ["additive-masked", "conv2d-masked"]
+    assert configuration.root.search is not None
+    assert [*configuration.root.search.objectives] == ["validation/loss"]
+    with pytest.raises(InputError, match=r"--profile minilm: no such profile .* classifiers: give --label"):
+        made(tmp_path / "q", reviews, label=None, profile="minilm")
+
+
+@pytest.mark.parametrize("rows", [10, 5_000, 1_000_000])
+def test_a_run_reads_about_as_many_examples_whatever_the_file(rows: int) -> None:
+    from isoscope.platform.config.new_project import EXAMPLES, MOST_EPOCHS, length
+
+    epochs, fraction = length(rows)
+    assert epochs * fraction * rows <= 1.1 * EXAMPLES
+    assert epochs * fraction * rows >= 0.9 * EXAMPLES or (epochs, fraction) == (MOST_EPOCHS, 1.0)
+
+
+@pytest.mark.parametrize(
+    "text, columns, expected",
+    [
+        ("gone.csv", ("review", "stars"), "--from gone.csv: no such file"),
+        (
+            "t.csv",
+            ("text", "stars"),
+            "t.csv: no column 'text'; its first line has: review, stars; name it with --column",
+        ),
+        (
+            "t.csv",
+            ("review", "mood"),
+            "t.csv: no column 'mood'; its first line has: review, stars; name it with --label",
+        ),
+        ("t.csv", ("review", "review"), "columns: each must name a different column"),
+        ("t.md", ("review", "stars"), "t.md: unknown format"),
+    ],
+)
+def test_wrong_input_leaves_nothing_behind(
+    tmp_path: Path, reviews: Path, monkeypatch: pytest.MonkeyPatch, text: str, columns: tuple[str, str], expected: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("t.csv", "t.md"):
+        Path(name).write_bytes(reviews.read_bytes())
+    with pytest.raises(InputError) as caught:
+        new(Path("p"), Path(text), column=columns[0], label=columns[1], profile=None)
+    assert str(caught.value).startswith(expected)
+    assert not Path("p").exists()
+
+
+def test_a_folder_with_content_and_a_wrong_name_are_refused(tmp_path: Path, reviews: Path) -> None:
+    with pytest.raises(InputError, match=r"holds my reviews-2\.csv; give a new or empty folder"):
+        made(tmp_path, None, None)
+    with pytest.raises(InputError, match="is not a folder"):
+        made(reviews.rename(tmp_path / "file"), None, None)
+    (tmp_path / "file").rename(reviews)
+    with pytest.raises(InputError, match="project 'my study': expected letters"):
+        made(tmp_path / "my study", None, None)
+    with pytest.raises(InputError, match=r"--profile minilmm: no such profile .* did you mean 'minilm'"):
+        made(tmp_path / "p", reviews, profile="minilmm")
+    assert [*tmp_path.iterdir()] == [reviews]
+
+
+def test_without_an_author_git_commits_nothing_and_it_says_so(
+    tmp_path: Path, reviews: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for role in ("AUTHOR", "COMMITTER"):
+        for part in ("NAME", "EMAIL"):
+            monkeypatch.delenv(f"GIT_{role}_{part}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("EMAIL", raising=False)
+    (note,) = made(tmp_path / "p", reviews).notes
+    assert note.startswith("git has no user.name and user.email")
+    assert (tmp_path / "p/.git").is_dir()
+    assert "?? params.yaml" in git(tmp_path / "p", "status", "--porcelain")
+
+
+def test_a_large_file_is_left_to_dvc(tmp_path: Path, reviews: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isoscope.platform.stages.new.LARGE", 100)
+    found = made(tmp_path / "p", reviews)
+    assert "dvc add 'texts/my reviews-2.csv'" in found.notes[0]
+    assert git(found.folder, "ls-files", "texts") == "texts/README.md\n"
+    assert git(found.folder, "status", "--porcelain") == ""
+
+
+def test_other_code_is_seen_by_check_and_renewed(tmp_path: Path) -> None:
+    project = made(tmp_path / "p", None, None).folder
+    assert outdated(project) == renew(project) == ()
+    file = project / "code.yaml"
+    before = file.read_text("utf-8")
+    file.write_text(before.replace(code_closure.stage_version("train"), "0" * 64), "utf-8")
+    check_code(project, "report")
+    with pytest.raises(InputError, match=r"code\.yaml: not of the installed isoscope .*: train; start DVC with"):
+        check_code(project)
+    assert renew(project) == ("train",)
+    assert file.read_text("utf-8") == before
+    assert outdated(ROOT) == (), "a checkout has no such file"
+
+
+def test_the_code_of_a_page_is_more_than_its_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = [file for file in (code_closure.PACKAGE / "platform" / "report").iterdir() if file.suffix in code_closure.SHOWN]
+    assert shown
+    before = {stage: code_closure.stage_version(stage) for stage in ("report", "train")}
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b" " * (path == shown[0]))
+    after = {stage: code_closure.stage_version(stage) for stage in ("report", "train")}
+    assert before["report"] != after["report"]
+    assert before["train"] == after["train"]
+
+
+def test_the_files_come_from_the_checkout_of_an_editable_install() -> None:
+    assert source() == ROOT
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new folder", "empty folder"])
+def test_of_three_that_make_one_project_one_does(tmp_path: Path, reviews: Path, there: bool) -> None:
+    folder = tmp_path / "mine"
+    if there:
+        folder.mkdir()
+    barrier, ends = threading.Barrier(3), []
+
+    def make() -> None:
+        barrier.wait()
+        try:
+            ends.append(made(folder, reviews))
+        except InputError as error:
+            ends.append(str(error))
+
+    threads = [threading.Thread(target=make) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    refused = [end for end in ends if isinstance(end, str)]
+    assert len(refused) == 2
+    assert all(text.startswith(f"{folder}: ") for text in refused)
+    assert git(folder, "status", "--porcelain") == ""

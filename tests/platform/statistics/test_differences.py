@@ -1,0 +1,127 @@
+"""Comparison of arms by their measures, against scipy, and only if there is something to compare."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from isoscope.platform.statistics.differences import chosen_figures, differences
+from isoscope.platform.statistics.paired import holm, minimum_detectable_effect
+
+SEEDS = range(5)
+
+
+def figures(**shift: float) -> pd.DataFrame:
+    """Two figures of arms whose mean is shifted, five seeds each."""
+    draw = np.random.default_rng(0)
+    rows = []
+    for arm, by in shift.items():
+        for figure in ("avg_sim", "a_1"):
+            noise = 0.1 * draw.standard_normal(len(SEEDS))
+            rows += [
+                {"arm": arm, "seed": seed, "figure": figure, "value": by + one}
+                for seed, one in zip(SEEDS, noise, strict=True)
+            ]
+    return pd.DataFrame(rows)
+
+
+def test_a_difference_is_scipys_paired_t_and_holm_counts_the_arms_of_a_figure() -> None:
+    table = figures(additive=0.0, conv2d=1.0, fft=0.0)
+    found = differences(table, confidence=0.95, power=0.8)
+    assert len(found) == 4
+    assert set(found["reference"]) == {"additive"}
+    wide = table.pivot_table(index=["figure", "seed"], columns="arm", values="value")
+    for row in found.itertuples():
+        own, base = wide.loc[row.figure, row.arm], wide.loc[row.figure, "additive"]
+        peer = stats.ttest_rel(own, base)
+        assert row.p == pytest.approx(peer.pvalue)
+        assert (row.low, row.high) == pytest.approx(tuple(peer.confidence_interval(0.95)))
+        assert row.difference == pytest.approx((own - base).mean())
+        effect = minimum_detectable_effect(5, tests=2, confidence=0.95, power=0.8)
+        assert row.detectable == pytest.approx(effect * (own - base).std())
+        assert (row.family, row.tests) == (row.figure, 2)
+        assert row.n == len(SEEDS)
+    for _, family in found.groupby("figure"):
+        assert len(family) == 2
+        assert family["p_holm"].tolist() == pytest.approx(holm(family["p"].tolist()))
+        assert (family["p_holm"] > family["p"]).any()
+    assert (found.loc[found["arm"] == "conv2d", "p_holm"] < 0.05).all()
+    assert (found.loc[found["arm"] == "fft", "p_holm"] > 0.05).all()
+
+
+def test_equal_differences_and_no_numbers_are_no_tests() -> None:
+    """.1 + .2 against .3 is rounding; a family counts the tests that were made."""
+    table = figures(additive=0.0, conv2d=1.0, fft=0.0)
+    one = table["figure"] == "a_1"
+    table.loc[one & (table["arm"] == "additive"), "value"] = 0.0
+    table.loc[one & (table["arm"] == "conv2d"), "value"] = [0.1 + 0.2, 0.3, 0.3, 0.3, 0.3]
+    found = differences(table, confidence=0.95, power=0.8).set_index(["figure", "arm"])
+    equal, other = found.loc[("a_1", "conv2d")], found.loc[("a_1", "fft")]
+    assert equal[["p", "p_holm", "low", "high", "detectable"]].isna().all()
+    assert other["tests"] == equal["tests"] == 1
+    assert other["p_holm"] == other["p"]
+
+
+@pytest.mark.parametrize("nothing", [np.nan, np.inf])
+@pytest.mark.parametrize("arm", ["additive", "conv2d"])
+def test_a_seed_without_a_number_is_counted_and_the_others_are_not_tested(arm: str, nothing: float) -> None:
+    """They are a selection by the outcome: a run that collapsed must not make its arm look better."""
+    table = figures(additive=0.0, conv2d=1.0, fft=0.0)
+    table.loc[(table["figure"] == "a_1") & (table["arm"] == arm) & (table["seed"] == 3), "value"] = nothing
+    found = differences(table, confidence=0.95, power=0.8).set_index(["figure", "arm"])
+    row = found.loc[("a_1", "conv2d")]
+    assert (row["n"], row["dropped"]) == (len(SEEDS) - 1, 1)
+    assert row[["low", "high", "p", "p_holm", "detectable"]].isna().all()
+    assert found.loc[("avg_sim", "conv2d"), ["p", "p_holm"]].notna().all()
+    assert (found.loc[("a_1", "fft"), "dropped"] == 0) == (arm == "conv2d")
+
+
+def test_seeds_are_paired_and_those_of_one_arm_alone_left_out() -> None:
+    table = figures(additive=0.0, conv2d=0.0)
+    table = table[~((table["arm"] == "conv2d") & (table["seed"] > 2))]
+    found = differences(table.sample(frac=1.0, random_state=0).sort_values("arm"), confidence=0.95, power=0.8)
+    assert (found["n"] == 3).all()
+    two = differences(table[table["seed"] < 2], confidence=0.95, power=0.8)
+    assert two[["low", "high", "p", "detectable"]].isna().all(axis=None)
+    assert np.isfinite(two["difference"]).all()
+
+
+def test_figures_are_those_of_the_last_layer_at_the_chosen_epoch() -> None:
+    rows = [
+        {"arm": "additive", "seed": 0, "figure": "avg_sim", "vectors": "first", "layer": layer, "best": best}
+        for layer in (0, 1, 2)
+        for best in (False, True)
+    ]
+    geometry = pd.DataFrame(rows).assign(value=lambda table: table["layer"] + 10.0 * table["best"])
+    words, lacking = geometry.assign(vectors="words"), geometry.assign(figure="a_1", value=np.nan)
+    found = chosen_figures({"geometry": pd.concat([geometry, words, lacking])})
+    assert found.dropna().to_dict("records") == [{"arm": "additive", "seed": 0, "figure": "avg_sim", "value": 12.0}]
+    assert found["figure"].tolist() == ["avg_sim", "a_1"], "a figure without a number is known to be lacking"
+    cosines = pd.DataFrame(
+        [
+            {"arm": "additive", "seed": 0, "part": part, "pairs": "all", "best": True, "cosine": 0.5}
+            for part in ("word", "normed")
+        ]
+    )
+    assert chosen_figures({"cosines": cosines})["figure"].tolist() == ["tokens' cosine: all"]
+
+
+def test_one_arm_alone_differs_from_none() -> None:
+    found = differences(figures(additive=0.0), confidence=0.95, power=0.8)
+    assert len(found) == 0
+    assert set(differences(figures(additive=0.0, fft=1.0), confidence=0.95, power=0.8)) == set(found)
+
+
+def test_each_arm_has_its_own_reference_and_holm_counts_the_circumstances_of_a_metric() -> None:
+    table = figures(additive=0.0, conv2d=1.0, fft=1.0)
+    against = {"additive": "additive", "conv2d": "additive", "fft": "conv2d"}
+    found = differences(table, against=against, confidence=0.95, power=0.8).set_index(["figure", "arm"])
+    assert found["reference"].unstack().iloc[0].to_dict() == {"conv2d": "additive", "fft": "conv2d"}
+    wide = table.pivot_table(index=["figure", "seed"], columns="arm", values="value")
+    for figure, row in found.xs("fft", level="arm").iterrows():
+        assert row["p"] == pytest.approx(stats.ttest_rel(wide.loc[figure, "fft"], wide.loc[figure, "conv2d"]).pvalue)
+    names = {name: f"accuracy where a_1 is {k}" for k, name in enumerate(table["figure"].unique())}
+    one = differences(table.assign(figure=table["figure"].map(names)), confidence=0.95, power=0.8)
+    assert one["p_holm"].tolist() == pytest.approx(holm(one["p"].tolist()))
+    absent = dict.fromkeys(against, "absent")
+    assert differences(table, against=absent, confidence=0.95, power=0.8).empty

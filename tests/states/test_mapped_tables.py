@@ -1,0 +1,119 @@
+"""Maps between the last layers of two spaces, on sentences that did not fit them; and states of linked words."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+from isoscope.base.atomic_files import write_text
+from isoscope.data.parquet import write_parquet
+from isoscope.data.word_table import KEY, WordTable, every_word
+from isoscope.states.compared_items import compared_items
+from isoscope.states.mapped_tables import maps_table
+from isoscope.states.translated_words import Translation
+from isoscope.states.word_space import ARRAY, FACTS, KEYS, STATES, Space, relinked
+
+WIDTH = 6
+RANDOM = np.random.default_rng(3)
+TEXTS = [" ".join(f"w{word}" for word in RANDOM.integers(0, 50, 5)) for _ in range(600)]
+
+
+def space(folder: Path, states: Any, table: WordTable) -> Space:
+    folder.mkdir()
+    write_parquet(table.rows[KEY].assign(found=True), folder / KEYS)
+    save_file({ARRAY: np.asarray(states, np.float32)[None]}, folder / STATES)
+    write_text(folder / FACTS, '{"layers": [0]}', "states")
+    return Space(folder)
+
+
+@pytest.fixture(scope="module")
+def table() -> WordTable:
+    return every_word(TEXTS)
+
+
+def maps(tmp_path: Path, table: WordTable, x: Any, y: Any) -> pd.DataFrame:
+    on = compared_items(table, np.ones(len(table.rows), bool), probe="words", seed=0)[0]
+    spaces = space(tmp_path / "one", x, table), space(tmp_path / "other", y, table)
+    return maps_table(*spaces, on, seed=0, confidence=0.95).set_index(["back", "map"])
+
+
+def test_a_rotated_space_is_found_again(tmp_path: Path, table: WordTable) -> None:
+    x = RANDOM.standard_normal((len(table.rows), WIDTH))
+    turned = 3 * x @ np.linalg.qr(RANDOM.standard_normal((WIDTH, WIDTH)))[0] + 1
+    found = maps(tmp_path, table, x, turned)
+    assert set(found.loc[False].index) == {"none", "procrustes", "ridge"}
+    for back in (False, True):
+        assert found.loc[(back, "procrustes"), "error"] == pytest.approx(0, abs=1e-10)
+        assert found.loc[(back, "procrustes"), ["r2", "retrieval_forward", "cosine_back"]].tolist() == pytest.approx(
+            [1, 1, 1]
+        )
+        assert found.loc[(back, "none"), "r2"] < 0
+        assert found.loc[(back, "ridge"), "strength"] == 1e-4  # without noise, the least penalty
+    ridge = found.loc[(False, "ridge")]
+    assert ridge["low"] <= ridge["r2"] <= ridge["high"]
+    assert ridge["null"] < 0.1
+    assert found["n"].unique().tolist() == [120]  # a word each of a fifth of the sentences
+
+
+def test_unrelated_spaces_of_other_width_have_no_map(tmp_path: Path, table: WordTable) -> None:
+    """A negative control: no variance is explained, retrieval is chance."""
+    x, y = (RANDOM.standard_normal((len(table.rows), width)) for width in (WIDTH, WIDTH + 3))
+    found = maps(tmp_path, table, x, y)
+    assert set(found.loc[True].index) == {"procrustes", "ridge"}
+    assert (found["r2"] < 0.01).all()
+    assert (found[["retrieval_forward", "cosine_back"]] < 0.05).all(axis=None)
+    assert found.loc[(False, "ridge"), "strength"] == 10  # of noise, the most
+
+
+def test_equal_forms_alone_are_mapped_unless_their_means_are_taken_away(tmp_path: Path, table: WordTable) -> None:
+    """Two unrelated tables of vectors by form: what the forms share is no likeness of contexts."""
+    form = np.unique(table.rows["form"], return_inverse=True)[1]
+    x, y = (
+        RANDOM.standard_normal((50, WIDTH * 10))[form] + 0.1 * RANDOM.standard_normal((len(form), WIDTH * 10))
+        for _ in range(2)
+    )
+    spaces = space(tmp_path / "one", x, table), space(tmp_path / "other", y, table)
+    every, contexts = compared_items(table, np.ones(len(form), bool), probe="words", seed=0)
+    found = maps_table(*spaces, every, seed=0, confidence=0.95).set_index(["back", "map"])
+    assert found.loc[(False, "ridge"), "r2"] > 0.9
+    assert found.loc[(False, "ridge"), "null"] < 0.05  # with sentences exchanged, words meet other words
+    left = maps_table(*spaces, contexts, seed=0, confidence=0.95).set_index(["back", "map"])
+    assert (left.loc[False].drop("none")["r2"] < 0.01).all()
+
+
+def test_a_layer_without_variance_leaves_an_empty_cell(tmp_path: Path, table: WordTable) -> None:
+    found = maps(tmp_path, table, np.ones((len(table.rows), WIDTH)), RANDOM.standard_normal((len(table.rows), WIDTH)))
+    assert found["r2"].isna().all()
+    assert set(found["why"]) == {"all points are one"}
+
+
+def test_linked_words_have_the_states_of_their_links(tmp_path: Path, table: WordTable) -> None:
+    other = every_word([" ".join(text.split()[::-1]) for text in TEXTS])
+    (tmp_path / "links.txt").write_text("0-4 1-3 2-2 4-0\n" * len(TEXTS), "utf-8")
+    linked = Translation(other.texts, tmp_path / "links.txt", "pairs.csv, column 'tgt'").linked(TEXTS, table)
+    states = RANDOM.standard_normal((len(table.rows), WIDTH))
+    there = space(tmp_path / "there", states, linked.table)
+    (tmp_path / "linked").mkdir()
+    relinked(tmp_path / "linked", there, table, linked.rows)
+    found = Space(tmp_path / "linked")
+    assert found.keys["found"].tolist() == [True, True, True, False, True] * len(TEXTS)
+    mirrored = states.reshape(len(TEXTS), 5, WIDTH)[:, ::-1][:, [0, 1, 2, 4]].reshape(-1, WIDTH)
+    kept = found.keys["found"].to_numpy()
+    np.testing.assert_array_equal(found.layer(0, kept), mirrored.astype(np.float32))
+    assert (found.keys["form"] == table.rows["form"]).all()
+
+
+def test_items_are_exchanged_within_length_and_half() -> None:
+    texts = [text if number % 3 else text.rsplit(" ", 1)[0] for number, text in enumerate(TEXTS)]
+    shorter = every_word(texts)
+    on = compared_items(shorter, np.ones(len(shorter.rows), bool), probe="words", seed=0)[0]
+    rows = on.sample(50, seed=0)
+    places = on.places_of(rows, seed=0, draw=0)
+    assert sorted(places) == [*range(len(rows))]
+    assert (places != np.arange(len(rows))).all()
+    strata = np.column_stack([on.length[rows], on.groups[rows] % 2])
+    assert len(np.unique(strata, axis=0)) == 4
+    np.testing.assert_array_equal(strata[places], strata)

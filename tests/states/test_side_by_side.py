@@ -1,0 +1,226 @@
+"""The explorer's data: each sentence at its position in the plane, to three digits, as plain values.
+
+A joint map of all arms: planted words cluster, equal arms coincide. Distances between the diagrams of two arms.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.neighbors import NearestNeighbors
+
+from isoscope.base.errors import InputError
+from isoscope.geometry.moments import Floats
+from isoscope.states.sentence_tables import feature_dynamics
+from isoscope.states.side_by_side import LETTERS, MOST, Key, arm_distances, explorer, joint_map
+from isoscope.states.trajectory import Trajectory
+from probe_material import SNAPSHOTS, planted, write_run
+
+
+def run(folder: Path, n: int = 30, *, seed: int = 0, probe: dict[str, Any] | None = None) -> Trajectory:
+    """Two layers; the points of the lower layer coincide until the last snapshot."""
+    random = np.random.default_rng(seed)
+    clouds = {one.name: random.standard_normal((2, n, 6)) for one in SNAPSHOTS}
+    for name in ("step-0", "step-5"):
+        clouds[name][0] = 1.0
+    known = probe or {"text": [f"sentence {row}" for row in range(n)], "label": np.arange(n) % 3}
+    return planted(folder, {name: {"first": cloud} for name, cloud in clouds.items()}, probe=known)
+
+
+def explored(runs: dict[Key, Trajectory]) -> tuple[dict[str, Any], dict[Key, pd.DataFrame], dict[Key, pd.DataFrame]]:
+    found = {key: feature_dynamics(one, "procrustes") for key, one in runs.items()}
+    planes, frames = ({key: tables[place] for key, tables in found.items()} for place in (0, 1))
+    return explorer(runs, planes, frames), planes, frames
+
+
+def test_every_sentence_stands_where_its_plane_has_it(tmp_path: Path) -> None:
+    keys = [("additive", 0), ("additive", 1), ("fft", 0)]
+    runs = {key: run(tmp_path / f"{key}", seed=place) for place, key in enumerate(keys)}
+    data, planes, _ = explored(runs)
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert data["sentences"] == [f"sentence {row}" for row in range(30)]
+    assert data["labels"] == [row % 3 for row in range(30)]
+    assert [(one["arm"], one["seed"]) for one in data["runs"]] == keys
+    for key, one in zip(keys, data["runs"], strict=True):
+        assert (one["layers"], one["steps"], one["best"]) == ([0, 1], [0, 5, 9], 1)
+        table = planes[key]
+        for layer in one["layers"]:
+            found = np.array(one["points"][layer])
+            assert found.shape == (3, 2 * 30)
+            rows = table[table["layer"] == layer]
+            for number, name in enumerate(("step-0", "step-5", "step-9")):
+                xy = rows.loc[rows["snapshot"] == name, ["pc1", "pc2"]].to_numpy()
+                scale = np.abs(xy).max() / 1000
+                if one["explained"][layer][number] is None:  # what is left of one point is rounding
+                    assert not found[number].any()
+                    continue
+                np.testing.assert_allclose(found[number].reshape(-1, 2) * scale, xy, atol=0.51 * scale)
+                assert np.abs(found[number]).max() == 1000
+
+
+def test_a_frame_of_one_point_explains_nothing(tmp_path: Path) -> None:
+    data, _, frames = explored({("additive", 0): run(tmp_path)})
+    (one,) = data["runs"]
+    assert one["explained"][0][:2] == [None, None]
+    assert set(one["points"][0][0]) == {0}
+    shown = frames["additive", 0].set_index(["layer", "snapshot"])
+    for layer, place, name in ((0, 2, "step-9"), (1, 0, "step-0"), (1, 1, "step-5")):
+        expected = shown.loc[(layer, name), ["explained_1", "explained_2"]].astype(float)
+        assert one["explained"][layer][place] == pytest.approx(expected.tolist(), abs=5.1e-4)
+        assert 0 < sum(one["explained"][layer][place]) < 1
+
+
+def test_a_layer_of_one_point_throughout_stands_still(tmp_path: Path) -> None:
+    clouds = {one.name: {"first": np.ones((1, 9, 4))} for one in SNAPSHOTS}
+    data, _, _ = explored({("a", 0): planted(tmp_path, clouds, probe={"text": ["x"] * 9, "label": [0] * 9})})
+    (one,) = data["runs"]
+    assert one["points"] == [[[0] * 18] * 3]
+    assert one["explained"] == [[None] * 3]
+
+
+def test_of_many_sentences_some_are_shown_from_first_to_last(tmp_path: Path) -> None:
+    """Their labels, texts and places are of the same rows."""
+    n = 2 * MOST + 51
+    known = {"text": [f"sentence {row}" for row in range(n)], "label": np.arange(n)}
+    data, planes, _ = explored({("additive", 0): run(tmp_path, n, probe=known)})
+    kept = np.array(data["labels"])
+    assert (len(kept), kept[0], kept[-1]) == (MOST, 0, n - 1)
+    assert set(np.diff(kept)) <= {2, 3}
+    assert data["sentences"] == [f"sentence {row}" for row in kept]
+    table = planes["additive", 0]
+    rows = table[(table["layer"] == 1) & (table["snapshot"] == "step-9")][["pc1", "pc2"]].to_numpy()[kept]
+    found = np.array(data["runs"][0]["points"][1][2]).reshape(-1, 2)
+    assert np.corrcoef(found.ravel(), rows.ravel())[0, 1] > 0.99999
+
+
+def test_long_sentences_are_cut_and_pairs_joined(tmp_path: Path) -> None:
+    pairs = {"text1": ["x" * 200, *["one"] * 29], "text2": ["other"] * 30, "label": [-1] * 30}
+    data, _, _ = explored({("additive", 0): run(tmp_path, probe=pairs)})
+    assert data["sentences"] == ["x" * LETTERS, *["one / other"] * 29]
+
+
+def test_models_of_equal_weights_give_equal_data(tmp_path: Path) -> None:
+    runs = {("additive", seed): write_run(tmp_path / f"{seed}") for seed in (0, 1)}
+    data, _, _ = explored(runs)
+    first, second = data["runs"]
+    assert {name: value for name, value in first.items() if name != "seed"} == {
+        name: value for name, value in second.items() if name != "seed"
+    }
+    assert first["best"] == 2
+    assert first["steps"] == [1, 2, 4]
+    assert first["explained"][0] == [None] * 3  # [CLS] after an additive block
+    assert None not in first["explained"][1]
+
+
+SENTENCES, LENGTH, TYPES, D = 12, 8, 4, 24
+SENTENCE, POSITION = np.repeat(np.arange(SENTENCES), LENGTH), np.tile(np.arange(LENGTH), SENTENCES)
+END = np.isin(POSITION, (0, LENGTH - 1))
+TOKEN = np.where(END, 99, np.random.default_rng(0).integers(0, TYPES, SENTENCE.size))
+TOKENS = {"sentence": SENTENCE, "position": POSITION, "token": TOKEN, "end": END}
+INNER = np.flatnonzero(~END)
+COLUMNS = ["arm", "sentence", "position", "token", "x", "y", "pc1", "pc2"]
+
+
+def noise(seed: int = 0) -> Floats:
+    return np.random.default_rng(seed).standard_normal((SENTENCE.size, D))
+
+
+def by_word(seed: int = 0) -> Floats:
+    """A cluster for each word; [CLS] and [SEP] far away."""
+    found: Floats = noise(seed) + 20.0 * np.eye(D)[TOKEN % 20] + 500.0 * END[:, None]
+    return found
+
+
+def by_position() -> Floats:
+    return noise(7) + 20.0 * np.eye(D)[POSITION]
+
+
+def of_tokens(folder: Path, tokens: Any = TOKENS, **arrays: Any) -> Trajectory:
+    return planted(folder, {one.name: {"first": np.ones((1, 2, 3)), **arrays} for one in SNAPSHOTS}, tokens=tokens)
+
+
+def drawn(runs: dict[str, Trajectory], **options: Any) -> pd.DataFrame:
+    return joint_map(
+        runs, {arm: one.best for arm, one in runs.items()}, **{"perplexity": 12, "seed": 0, "most": 250} | options
+    )
+
+
+@pytest.fixture
+def arms(tmp_path: Path) -> dict[str, Trajectory]:
+    """The second and third arm are equal; the fourth is random."""
+    clouds = {"words": by_word(), "places": by_position(), "again": by_position(), "none": noise(9)}
+    return {arm: of_tokens(tmp_path / arm, block_normed=cloud) for arm, cloud in clouds.items()}
+
+
+def alike(table: pd.DataFrame, arm: str, column: str) -> float:
+    """Return how often a token's nearest neighbour in the map, within its arm, has the same value."""
+    rows = table[table["arm"] == arm]
+    near = NearestNeighbors(n_neighbors=2).fit(rows[["x", "y"]]).kneighbors(return_distance=False)[:, 0]
+    return float((rows[column].to_numpy()[near] == rows[column].to_numpy()).mean())
+
+
+def test_a_map_shows_what_was_planted_in_each_arm(arms: dict[str, Trajectory]) -> None:
+    table = drawn(arms)
+    assert list(table.columns) == COLUMNS
+    assert table["arm"].tolist() == [arm for arm in arms for _ in INNER]
+    for arm in arms:
+        for name in ("sentence", "position", "token"):
+            assert (table.loc[table["arm"] == arm, name].to_numpy() == TOKENS[name][INNER]).all()
+    assert alike(table, "words", "token") > 0.95
+    assert alike(table, "places", "position") > 0.95
+    for arm, column in (("words", "position"), ("places", "token"), ("none", "token"), ("none", "position")):
+        assert alike(table, arm, column) < 0.5
+
+
+def test_principal_components_are_those_of_all_arms_together(arms: dict[str, Trajectory]) -> None:
+    table = drawn(arms)
+    single = np.concatenate([one.arrays(one.best).whole("block_normed")[INNER] for one in arms.values()]).astype(float)
+    expected = PCA(2, svd_solver="full").fit_transform(single)
+    for axis in (0, 1):
+        cosine = np.corrcoef(table[f"pc{axis + 1}"], expected[:, axis])[0, 1]
+        assert abs(cosine) == pytest.approx(1.0, abs=1e-9)
+    parts = [table.loc[table["arm"] == arm, ["pc1", "pc2"]].to_numpy() for arm in ("places", "again", "none")]
+    np.testing.assert_allclose(parts[0], parts[1], atol=1e-9)
+    assert np.abs(parts[0] - parts[2]).max() > 1
+
+
+def test_equal_seeds_draw_equal_maps_of_the_first_tokens(arms: dict[str, Trajectory]) -> None:
+    few = {arm: arms[arm] for arm in ("words", "none")}
+    first = drawn(few, most=30)
+    assert len(first) == 60
+    assert first["sentence"].tolist() == 2 * SENTENCE[INNER][:30].tolist()
+    pd.testing.assert_frame_equal(first, drawn(few, most=30))
+
+
+def test_too_few_tokens_for_the_perplexity_are_refused(arms: dict[str, Trajectory]) -> None:
+    one = {"words": arms["words"]}
+    assert len(drawn(one, perplexity=10, most=30)) == 30
+    with pytest.raises(InputError, match=r"measures\.perplexity: 10\.5 needs at least 32 tokens, got 30"):
+        drawn(one, perplexity=10.5, most=30)
+
+
+def test_arms_with_different_probe_sets_have_no_joint_map(arms: dict[str, Trajectory], tmp_path: Path) -> None:
+    other = of_tokens(tmp_path / "other", TOKENS | {"token": TOKEN[::-1]}, block_normed=by_word())
+    with pytest.raises(InputError, match="the arms have different probe sets"):
+        drawn({"words": arms["words"], "other": other})
+
+
+def test_arms_are_as_far_apart_as_their_chosen_diagrams() -> None:
+    """Two arms with equal diagrams and one whose only loop is shorter; diagrams of other moments do not count."""
+    loops = {"ring": (0.0, 1.0), "again": (0.0, 1.0), "cloud": (0.0, 0.25)}
+    kinds = [(arm, moment) for arm in loops for moment in ("chosen", "last")]
+    bars = pd.DataFrame(
+        [
+            {"arm": arm, "seed": 0, "moment": moment, "degree": 1, "birth": birth, "death": death}
+            for arm, moment in kinds
+            for birth, death in [loops[arm] if moment == "chosen" else (0.0, 9.0)]
+        ]
+    )
+    found = arm_distances(bars).set_index(["arm", "other", "seed", "degree"])
+    assert found.loc[("ring", "again", 0, 1)].tolist() == [0.0, 0.0]
+    assert found.loc[("ring", "cloud", 0, 1)].tolist() == found.loc[("again", "cloud", 0, 1)].tolist() == [0.5, 0.625]
+    assert len(found) == 3
