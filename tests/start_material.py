@@ -15,7 +15,7 @@ from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.study_cells import Setup, train_starts, training_job
 from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import Job
+from isoscope.platform.stages.training_job import CellJob
 
 ROOT = Path(__file__).parents[1]
 OVERLAY = "variants/task/reordered.yaml:data"
@@ -46,7 +46,7 @@ def tree() -> dict[str, Any]:
 class Made(NamedTuple):
     setup: Setup
 
-    def job(self, study: str, arm: str, seed: int = 0) -> Job:
+    def job(self, study: str, arm: str, seed: int = 0) -> CellJob:
         return training_job(self.setup, study, arm, seed)
 
     def trained(self, study: str, arm: str, seed: int = 0) -> Path:

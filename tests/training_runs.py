@@ -15,7 +15,7 @@ from isoscope.data.corpus import text_columns
 from isoscope.objectives import Task, classification
 from isoscope.platform.config.load import cell_type
 from isoscope.platform.config.training import Training
-from isoscope.platform.stages.train import observers_of
+from isoscope.training.job import observers_of
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
 from isoscope.training.penalised import penalised

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from isoscope.platform.cli import app
 from isoscope.platform.config.kinds import json_schema
-from isoscope.titles import TITLES
+from isoscope.platform.figures.titles import TITLES
 
 Node = dict[str, Any]
 

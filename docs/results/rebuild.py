@@ -4,7 +4,8 @@ With `--check` it only prints the differences, and exits with 1 if there are any
 
 A table is between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function in TABLES. Its numbers come from the
 per-run data next to the page (`<page>/*.csv`, `*.parquet`, written by collect.py), its verdicts from
-`isoscope.platform.statistics.paired.judge`. The table `<page>/chance` counts the families of tests of all tables of the page.
+`isoscope.platform.statistics.paired.judge`. The table `<page>/chance` counts the families of tests of all tables of the
+page.
 """
 
 import argparse

@@ -15,7 +15,7 @@ from isoscope.platform.config.kinds import json_schema
 from isoscope.platform.config.load import CELL_SECTIONS, Configuration
 from isoscope.platform.config.project import Cell, Root
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.stages.training_job import SECTIONS, Job
+from isoscope.platform.stages.training_job import SECTIONS, CellJob
 
 ROOT = Path(__file__).parents[2]
 STAGES = {name: stage.get("do", stage) for name, stage in read_yaml(ROOT, Path("dvc.yaml"))["stages"].items()}
@@ -41,7 +41,7 @@ def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
             sections = {"studies"}  # an entry of the mapping
         if kind == Comparison:
             sections = {"comparisons"}
-        if kind is Job:
+        if kind is CellJob:
             sections = {*SECTIONS}
         if kind is Configuration:
             sections = {"studies", *CELL_SECTIONS} - {"data"}  # all of it but what `prepare` has made
@@ -71,10 +71,12 @@ def test_no_figure_or_caption_is_part_of_a_measurements_digest(stage: str) -> No
 
 
 def test_the_inert_sources_are_the_named_ones_and_exist() -> None:
-    named = "config paths runs mirror executor cli errors plugins code guard inherited links renamed sealing"
-    assert tuple(named.split()) == code_closure.INERT
+    base = "atomic_files built_in code_closure environment errors paths processes symlinks"
+    platform = "cli config executor mirror runs"
+    named = {*(f"base/{name}.py" for name in base.split()), *(f"platform/{name}" for name in platform.split())}
+    assert {*code_closure.INERT} == {"__init__.py", "plugins.py", "renamed.py", *named}
     for name in code_closure.INERT:
-        assert (code_closure.PACKAGE / name).is_dir() or (code_closure.PACKAGE / f"{name}.py").is_file()
+        assert (code_closure.PACKAGE / name).exists()
 
 
 def test_a_comment_changes_no_code_version_and_a_number_does(tmp_path: Path) -> None:

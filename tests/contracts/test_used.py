@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.base import code_closure
+from isoscope.base import built_in, code_closure
 from isoscope.objectives.alignment import Alignment
 from isoscope.objectives.causal import Causal
 from isoscope.objectives.classification import Classification
@@ -43,11 +43,11 @@ OBSERVED = {
         "parts": True,
     },
 }
-CASES = [(kind, observer) for kind in (*code_closure.PENALTIES, "none") for observer in (None, "watch")] + [
+CASES = [(kind, observer) for kind in (*built_in.PENALTIES, "none") for observer in (None, "watch")] + [
     ("none", "allocation"),
     ("none", "hold"),
 ]
-SECOND = [(kind, "watch") for kind in code_closure.PENALTIES if kind != "persistent_entropy"]
+SECOND = [(kind, "watch") for kind in built_in.PENALTIES if kind != "persistent_entropy"]
 """Run with --exhaustive only."""
 # Each run in a process of its own, forked from a process that has the libraries and no module of isoscope.
 RUNS = """
@@ -96,25 +96,25 @@ def loaded(
 def test_a_run_loads_nothing_outside_its_code_version(
     kind: str, observer: str | None, loaded: dict[tuple[str, str | None], set[Path]]
 ) -> None:
-    names = code_closure.modules(objective="classification", penalty=kind, observers=[observer] if observer else [])
+    names = built_in.modules(objective="classification", penalty=kind, observers=[observer] if observer else [])
     covered = code_closure.closure("train", names)
     found = loaded[kind, observer]
     assert not {file for file in found if not code_closure.inert(file) and file not in covered}
     module = code_closure.PACKAGE / "penalties" / f"{kind}.py"
     assert (module in found) == (kind != "none")
-    for name, dotted in code_closure.OBSERVERS.items():
+    for name, dotted in built_in.OBSERVERS.items():
         assert (code_closure.PACKAGE.joinpath(*dotted.split(".")[1:]).with_suffix(".py") in found) == (name == observer)
 
 
-@pytest.mark.parametrize("name", code_closure.EVERY)
+@pytest.mark.parametrize("name", built_in.KINDS)
 def test_editing_what_a_run_does_not_use_leaves_it_alone(name: str) -> None:
     file = code_closure.PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")
     assert file.is_file()
     assert file in code_closure.closure("train", (name,))
-    others = tuple(one for one in code_closure.EVERY if one != name)
+    others = tuple(one for one in built_in.KINDS if one != name)
     in_others = [one for one in others if file in code_closure.closure("train", (one,))]
     assert not in_others
-    assert code_closure.code_version("train", others) != code_closure.code_version("train", code_closure.EVERY)
+    assert code_closure.code_version("train", others) != code_closure.code_version("train", built_in.KINDS)
 
 
 def test_the_configuration_knows_the_metrics_that_an_objective_declares() -> None:
@@ -130,4 +130,4 @@ def test_the_configuration_knows_the_metrics_that_an_objective_declares() -> Non
     assert {name: [*kind.metrics.items()] for name, kind in kinds.items()} == {
         name: [*metrics.items()] for name, metrics in METRICS.items()
     }
-    assert {name: kind.__module__ for name, kind in kinds.items()} == code_closure.OBJECTIVES
+    assert {name: kind.__module__ for name, kind in kinds.items()} == built_in.OBJECTIVES

@@ -24,8 +24,8 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
 
 def code_version(project: Project) -> str:
     code = """
-from isoscope.base import code_closure
-modules = code_closure.modules(objective="classification", penalty="none", observers=OBSERVERS)
+from isoscope.base import code_closure, built_in
+modules = built_in.modules(objective="classification", penalty="none", observers=OBSERVERS)
 print(code_closure.code_version("train", modules))
 """
     training = parse_yaml(project.text("params.yaml"), "params.yaml")["training"]

@@ -16,7 +16,7 @@ from isoscope import plugins
 from isoscope.base.errors import InputError, RunError
 from isoscope.objectives import Place
 from isoscope.platform.config.training import Training
-from isoscope.platform.stages.train import observers_of
+from isoscope.training.job import observers_of
 from isoscope.training.observers import Context, Observer
 from training_runs import SETTINGS, files, make_loop
 

@@ -11,10 +11,10 @@ from scipy.stats import binom
 
 from isoscope.base.paths import Project
 from isoscope.platform.config.load import Configuration, ResolvedCell
-from isoscope.platform.stages import train
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.training_job import job
 from isoscope.training.display import Mute
+from isoscope.training.job import loop_of
 from isoscope.training.progress import InterruptedRunError
 
 ROOT = Path(__file__).parents[2]
@@ -81,9 +81,9 @@ BELOW = 0.2
 def test_a_language_model_ends_below_the_unigram_loss(one: Shipped, project: Project, tmp_path: Path) -> None:
     work = job(Configuration(ROOT), one.cell, (one.study, one.arm, one.seed), project)
     log = Values("validation/loss")
-    train._loop(work, train._accelerator(work), log, Mute(), lambda: False, folder=tmp_path).fit()
+    loop_of(work.job, log, Mute(), lambda: False, folder=tmp_path).fit()
     objective = one.cell.cell.objective
-    found = json.loads((work.data / "manifest.json").read_text("utf-8"))["baselines"]
+    found = json.loads((work.job.data / "manifest.json").read_text("utf-8"))["baselines"]
     unigram = found["unigram_masked" if objective.kind == "masked" else "unigram"]["validation"]
     side = "sentence1" if objective.kind in ("masked", "causal") else "sentence2"
     assert log.values[-1] < unigram[side]["loss"] - BELOW, log.values
@@ -100,8 +100,8 @@ def test_it_ends_above_chance(one: Shipped, project: Project, tmp_path: Path) ->
     work = job(Configuration(ROOT), one.cell, (one.study, one.arm, one.seed), project)
     log = Values("validation/accuracy")
     above = lambda: bool(log.values) and max(log.values) > bound  # noqa: E731
-    best = work.parts.training.keep == "best"
-    loop = train._loop(work, train._accelerator(work), log, Mute(), lambda: best and above(), folder=tmp_path)
+    best = work.job.parts.training.keep == "best"
+    loop = loop_of(work.job, log, Mute(), lambda: best and above(), folder=tmp_path)
     labels = loop.objective.splits["validation"].labels
     bound = binom.ppf(0.975, len(labels), np.bincount(labels).max() / len(labels)) / len(labels)
     try:

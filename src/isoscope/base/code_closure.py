@@ -1,30 +1,29 @@
-"""Code version of a stage: a hash of the sources that it can import, and of the built-in kinds that a run uses.
+"""Code version of a stage: a hash of all sources that its function imports, and of the built-in kinds that a run uses.
 
 Modules of built-in kinds are loaded when a run uses them: editing a penalty does not affect runs with another penalty.
 """
 
 import ast
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+
+from isoscope.base.built_in import STAGES, TRAINS
 
 PACKAGE = Path(__file__).parents[1]
 
 # These modules affect a run's numbers only through its resolved parameters and inputs, or not at all.
 INERT = (
     "__init__.py",
-    "base/__init__.py",
     "base/atomic_files.py",
     "base/code_closure.py",
     "base/environment.py",
     "base/errors.py",
     "base/paths.py",
     "base/processes.py",
+    "base/built_in.py",
     "base/symlinks.py",
-    "platform/__init__.py",
     "platform/cli",
     "platform/config",
     "platform/executor",
@@ -34,34 +33,7 @@ INERT = (
     "renamed.py",
 )
 
-# Built-in kinds and their modules.
-OBJECTIVES = {
-    "classification": "isoscope.objectives.classification",
-    "masked": "isoscope.objectives.masked",
-    "causal": "isoscope.objectives.causal",
-    "translation": "isoscope.objectives.translation",
-    "denoising": "isoscope.objectives.denoising",
-    "prefix": "isoscope.objectives.prefix",
-    "alignment": "isoscope.objectives.alignment",
-}
-PENALTIES = {
-    "persistent_entropy": "isoscope.penalties.persistent_entropy",
-    "cosine": "isoscope.penalties.cosine",
-    "spectrum": "isoscope.penalties.spectrum",
-    "isoscore": "isoscope.penalties.isoscore",
-}
-# Observers by their section of `training`, in the order of their calls and of their metrics.
-OBSERVERS = {
-    "hold": "isoscope.training.observers.hold",  # first, so that the others see the gradients that it leaves
-    "watch": "isoscope.training.observers.watch",
-    "allocation": "isoscope.training.observers.lca",
-    "slices": "isoscope.training.observers.slices",
-}
-# Kinds of `model.encoder` that start from other runs.
-STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.platform.stages.starts")
-EVERY = (*OBJECTIVES.values(), *PENALTIES.values(), *OBSERVERS.values(), STARTS["run"])
-OF_ANY_KIND = ("train", "search")
-"""Stages whose runs may use every built-in kind."""
+_NOTHING = "pass"
 SHOWN = (".html", ".css", ".js")
 """Files of the report page, which lie beside the modules that read them."""
 
@@ -113,15 +85,15 @@ def _files(name: str) -> list[Path]:
 
 
 def inert(file: Path) -> bool:
-    """Return whether a source file belongs to `INERT`."""
-    return any(file.is_relative_to(PACKAGE / part) for part in INERT)
+    """Return whether a source file belongs to `INERT`, or has nothing but a docstring."""
+    return any(file.is_relative_to(PACKAGE / part) for part in INERT) or _read(file)[1] == _NOTHING
 
 
 @cache
 def closure(stage: str, used: tuple[str, ...] = ()) -> frozenset[Path]:
-    """Return every source file that a stage and the modules `used` import, also indirectly, except inert files."""
+    """Return every source file that a stage's function and the modules `used` import, except inert files."""
     seen: set[Path] = set()
-    todo = [PACKAGE / "platform" / "stages" / f"{stage}.py", *(file for name in used for file in _files(name))]
+    todo = [file for name in (STAGES[stage], *used) for file in _files(name)]
     while todo:
         file = todo.pop()
         if file in seen or inert(file):
@@ -142,7 +114,7 @@ def code_version(stage: str, used: tuple[str, ...] = ()) -> str:
 
 def stage_closure(stage: str) -> frozenset[Path]:
     """Return every source file that a DVC stage can import, whatever kinds its runs use."""
-    return closure(stage, EVERY if stage in OF_ANY_KIND else ())
+    return closure(stage, TRAINS.get(stage, ()))
 
 
 def stage_version(stage: str) -> str:
@@ -150,22 +122,8 @@ def stage_version(stage: str) -> str:
 
     It is equal for a checkout and an installed wheel of the same sources.
     """
-    digest = hashlib.sha256(code_version(stage, EVERY if stage in OF_ANY_KIND else ()).encode())
+    digest = hashlib.sha256(code_version(stage, TRAINS.get(stage, ())).encode())
     folders = {file.parent for file in stage_closure(stage)}
     for file in sorted(file for folder in folders for file in folder.iterdir() if file.suffix in SHOWN):
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0".encode() + file.read_bytes())
     return digest.hexdigest()
-
-
-def load(registry: Mapping[str, str], kind: str) -> ModuleType:
-    """Import and return the module of a built-in kind."""
-    return import_module(registry[kind])
-
-
-def modules(
-    *, objective: str, penalty: str, observers: Iterable[str] = (), encoder: str = "scratch"
-) -> tuple[str, ...]:
-    """Return the dotted names of the built-in modules that these choices use; a plugin's code has its own hash."""
-    asked = [(OBJECTIVES, objective), (PENALTIES, penalty), (STARTS, encoder)]
-    asked += [(OBSERVERS, name) for name in observers]
-    return tuple(sorted(registry[kind] for registry, kind in asked if kind in registry))

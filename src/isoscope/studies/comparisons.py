@@ -1,7 +1,7 @@
 """Kinds of comparison, as the report and the notebook show them; `compared_tables` has what the stage computes.
 
-To add a kind, add its section to `isoscope.platform.config.comparing`, its views here, and its tables there; the report stays as
-it is.
+To add a kind, add its section to `isoscope.platform.config.comparing`, its views here, and its tables there; the report
+stays as it is.
 """
 
 from typing import NamedTuple

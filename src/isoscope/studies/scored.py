@@ -16,9 +16,9 @@ from matplotlib.ticker import MaxNLocator
 from isoscope.platform.figures.maps import natural
 from isoscope.platform.figures.snapshots import arms_of, band, seeds_of
 from isoscope.platform.figures.style import INK, arm_name, legend_below, look, style, tiles, wrapped
+from isoscope.platform.figures.titles import title as title_of
 from isoscope.studies.curves import drawn
 from isoscope.studies.view import View
-from isoscope.titles import title as title_of
 
 DASHES: dict[str, Any] = {"train": (0, (4, 2)), "validation": "solid"}
 LINES: dict[str, Any] = {

@@ -208,7 +208,7 @@ class Loop:
             if self._stopping or (step % self.settings.checkpoint_every == 0 and step < last):
                 self.resumption.save(self.progress, self.points)
             if self._stopping:
-                raise InterruptedRunError
+                raise InterruptedRunError(f"stopped at step {step}/{self.total}")
         if tokens:  # no batch is left if the run was stopped after the epoch's last step
             speed = tokens / (time.perf_counter() - began)
             self.log.metric("speed/tokens_per_second", speed, step=self.progress.step, epoch=epoch)

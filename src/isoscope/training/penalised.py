@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from isoscope import plugins
-from isoscope.base import code_closure
+from isoscope.base import built_in
 from isoscope.base.errors import InputError, brief
 from isoscope.objectives import Place
 from isoscope.platform.config.base import Section
@@ -102,14 +102,14 @@ def penalised(settings: Section, *, classes: int, seed: int) -> WeightedPenalty 
 def _module(settings: Weighted, classes: int) -> Any:
     kind = settings.kind  # type: ignore[attr-defined]
     options = settings.model_dump(exclude=_OWN | {"clouds", "reference"})
-    if kind not in code_closure.PENALTIES:
+    if kind not in built_in.PENALTIES:
         plugin = plugins.PENALTIES[kind]
         if callable(found := plugin.factory(**settings.model_dump(exclude=_OWN))):
             return found
         raise InputError(f"{plugin.title}: returns {brief(found)}; expected a callable that takes points and labels")
     if isinstance(settings, PersistentEntropyPenalty):
         options |= {"per_class": settings.clouds != "batch", "classes": classes}
-    return getattr(code_closure.load(code_closure.PENALTIES, kind), _CLASSES[kind])(**options)
+    return getattr(built_in.load(built_in.PENALTIES, kind), _CLASSES[kind])(**options)
 
 
 def _check_terms(

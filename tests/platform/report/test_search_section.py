@@ -16,9 +16,9 @@ from optuna.trial import TrialState, create_trial
 
 from isoscope.base.atomic_files import seal, sealed_json
 from isoscope.base.errors import InputError
+from isoscope.platform.figures.titles import title
 from isoscope.platform.report.search_section import MOST, read_search
 from isoscope.platform.search.outcomes import front
-from isoscope.titles import title
 from report_material import Material
 from search_material import DIGEST, NAMES, new, searched, write_search
 

@@ -18,12 +18,12 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.run import Run, tracked
 from isoscope.platform.stages import geometry_tables
-from isoscope.platform.stages import train as training
 from isoscope.platform.stages.geometry_tables import Checkpoint
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.search_runs import plan
 from isoscope.platform.stages.study_run import input_md5, study_run
 from isoscope.platform.stages.train import train
+from isoscope.training import job as training
 from start_material import DATA, OVERLAY, ROOT, Made, made_in
 
 CELL = ("half_depth", "masked-additive", 0)

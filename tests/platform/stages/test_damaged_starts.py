@@ -13,11 +13,10 @@ from isoscope.base.errors import InputError
 from isoscope.platform.runs.lease import HeldError, Lease
 from isoscope.platform.runs.provenance import file_md5s
 from isoscope.platform.runs.record import read
-from isoscope.platform.stages import starts
-from isoscope.platform.stages.starts import selected
 from isoscope.platform.stages.study_cells import intact, train_starts
 from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import Job
+from isoscope.platform.stages.training_job import CellJob, selected
+from isoscope.training import starts
 from start_material import Made, made_in
 from struck import KINDS
 
@@ -36,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
 
 
 @pytest.fixture
-def start(made: Made) -> Iterator[Job]:
+def start(made: Made) -> Iterator[CellJob]:
     """A run to start from; its files are put back."""
     found = made.job(*START)
     kept = found.run.folder.with_name("kept")
@@ -46,7 +45,7 @@ def start(made: Made) -> Iterator[Job]:
     kept.rename(found.run.output)
 
 
-def files_of(start: Job) -> dict[str, str]:
+def files_of(start: CellJob) -> dict[str, str]:
     """The md5 of each file; restored outputs lack the manifests of checkpoints and snapshots, which nothing reads."""
     return file_md5s(start.run.output, leave_out={MANIFEST})
 
@@ -56,7 +55,7 @@ def prepare_starts(made: Made) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_damage_to_every_file_is_named_and_restored(made: Made, start: Job, kind: str) -> None:
+def test_every_kind_of_damage_to_every_file_is_named_and_restored(made: Made, start: CellJob, kind: str) -> None:
     whole = files_of(start)
     assert {Path(name).name for name in whole} >= {
         "config.json",
@@ -72,7 +71,7 @@ def test_every_kind_of_damage_to_every_file_is_named_and_restored(made: Made, st
         assert files_of(start) == whole, name
 
 
-def test_an_intact_start_is_looked_at_while_others_do(made: Made, start: Job) -> None:
+def test_an_intact_start_is_looked_at_while_others_do(made: Made, start: CellJob) -> None:
     """As by an array of jobs that start from one run."""
     with Lease(start.run.folder):
         assert intact(start.run)
@@ -81,14 +80,14 @@ def test_an_intact_start_is_looked_at_while_others_do(made: Made, start: Job) ->
             intact(start.run)
 
 
-def test_a_file_that_the_run_did_not_write_is_named(start: Job) -> None:
+def test_a_file_that_the_run_did_not_write_is_named(start: CellJob) -> None:
     checkpoint = selected(start)
     (checkpoint / "adapter_config.json").write_text("{}")
     with pytest.raises(InputError, match=r"output: \S+/adapter_config.json is not of this run, so nothing can start"):
         selected(start)
 
 
-def test_a_sealed_output_of_another_run_is_not_taken_for_it(made: Made, start: Job) -> None:
+def test_a_sealed_output_of_another_run_is_not_taken_for_it(made: Made, start: CellJob) -> None:
     whole = files_of(start)
     shutil.rmtree(start.run.output)
     shutil.copytree(made.job(*OTHER).run.output, start.run.output)
@@ -98,12 +97,12 @@ def test_a_sealed_output_of_another_run_is_not_taken_for_it(made: Made, start: J
     assert files_of(start) == whole
 
 
-def test_an_output_sealed_by_an_earlier_version_counts(start: Job) -> None:
+def test_an_output_sealed_by_an_earlier_version_counts(start: CellJob) -> None:
     seal(start.run.output)  # does not say whose output it is
     assert selected(start).is_dir()
 
 
-def test_without_a_copy_it_is_trained_again_to_the_bit(made: Made, start: Job) -> None:
+def test_without_a_copy_it_is_trained_again_to_the_bit(made: Made, start: CellJob) -> None:
     whole = files_of(start)
     published = made.setup.project.folder / paths.trained(*START)
     for folder in (start.run.output, published):
@@ -122,7 +121,7 @@ def test_runs_removed_with_their_records_left_are_trained_again(made: Made) -> N
 
 
 def test_a_start_damaged_while_it_is_read_fails_the_run(
-    made: Made, start: Job, monkeypatch: pytest.MonkeyPatch
+    made: Made, start: CellJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work, join = made.job(*STARTED), starts.join
     shutil.rmtree(work.run.folder, ignore_errors=True)

@@ -251,7 +251,9 @@ def test_other_code_is_seen_by_check_and_renewed(tmp_path: Path) -> None:
 
 
 def test_the_code_of_a_page_is_more_than_its_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = [file for file in (code_closure.PACKAGE / "platform" / "report").iterdir() if file.suffix in code_closure.SHOWN]
+    shown = [
+        file for file in (code_closure.PACKAGE / "platform" / "report").iterdir() if file.suffix in code_closure.SHOWN
+    ]
     assert shown
     before = {stage: code_closure.stage_version(stage) for stage in ("report", "train")}
     read = Path.read_bytes

@@ -11,7 +11,8 @@ from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.stages.study_cells import Setup, carry_out_all, inside_cells, training_cells, training_job
-from isoscope.platform.stages.train import rehearse, train
+from isoscope.platform.stages.train import train
+from isoscope.training.job import rehearse
 from start_material import ROOT, Made, made_in, tree
 
 CELL = ("half_depth", "masked-additive", 0)
@@ -89,7 +90,7 @@ def test_an_absent_device_is_refused_also_if_nothing_is_left_to_do(
     with refused:
         train(work, output=None)
     with refused:
-        rehearse(work, 1)
+        rehearse(work.job, 1)
     cells, (threads, device) = training_cells(asked, [CELL], None)
     shared = {"title": "x", "project": asked.project, "threads": threads, "workers": 1, "cluster": None}
     with refused:

@@ -26,8 +26,9 @@ from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.stages.accept import accept_all
 from isoscope.platform.stages.compare import compare
 from isoscope.platform.stages.study_cells import Setup, train_starts, training_job
-from isoscope.platform.stages.train import rehearse, train
+from isoscope.platform.stages.train import train
 from isoscope.platform.stages.translate import translate, write
+from isoscope.training.job import loop_of, rehearse
 from isoscope.training.progress import TRACE_FILE
 from start_material import ROOT, Made, made_in, tree
 from training_runs import files
@@ -145,10 +146,10 @@ def test_before_is_measured_without_the_map_whatever_the_alignment_does(made: Ma
 def test_next_is_the_next_seed_of_the_other_study(made: Made) -> None:
     for seed, expected in ((0, 1), (1, 0)):
         starts = made.job("aligned", "alignment-other_seed", seed).starts
-        assert (starts["encoder"].seed, starts["decoder"].seed) == (expected, seed)
+        assert (starts["encoder"].job.seed, starts["decoder"].job.seed) == (expected, seed)
         assert starts["encoder"].run.digest != starts["decoder"].run.digest
-        assert made.job("aligned", "alignment-ridge", seed).starts["encoder"].seed == expected
-        assert made.job("aligned", "alignment-itself", seed).starts["encoder"].seed == seed
+        assert made.job("aligned", "alignment-ridge", seed).starts["encoder"].job.seed == expected
+        assert made.job("aligned", "alignment-itself", seed).starts["encoder"].job.seed == seed
 
 
 def test_random_weights_are_another_architecturally_equal_encoder(made: Made) -> None:
@@ -182,7 +183,7 @@ def test_overrides_are_not_for_the_runs_to_start_from(made: Made) -> None:
     setup = Setup(Configuration(ROOT, given, raw=tree()), made.setup.project, "train")
     job, plain = training_job(setup, "aligned", "alignment-ridge", 0), made.job("aligned", "alignment-ridge")
     assert job.run.digest != plain.run.digest
-    assert {one.parts.training.threads for one in job.starts.values()} == {2}
+    assert {one.job.parts.training.threads for one in job.starts.values()} == {2}
     assert {name: one.run.digest for name, one in job.starts.items()} == {
         name: one.run.digest for name, one in plain.starts.items()
     }
@@ -217,8 +218,8 @@ def test_what_cannot_start_is_refused(made: Made, tmp_path: Path, change: Any, m
 
 def test_a_killed_alignment_is_resumed_to_the_bit(made: Made, tmp_path: Path) -> None:
     """The anchor is the model at the start, also after a resumption."""
-    from isoscope.platform.stages import train as stage
     from isoscope.training.display import Mute
+    from isoscope.training.progress import InterruptedRunError
 
     torch.manual_seed(0)
     made.trained("aligned", "alignment-identity")
@@ -226,11 +227,11 @@ def test_a_killed_alignment_is_resumed_to_the_bit(made: Made, tmp_path: Path) ->
     for stops in (2, None):
         calls = iter(range(100))
         stop = (lambda stops=stops, calls=calls: next(calls) == stops) if stops else lambda: False
-        loop = stage._loop(job, stage._accelerator(job), Mute(), Mute(), stop, folder=tmp_path)
+        loop = loop_of(job.job, Mute(), Mute(), stop, folder=tmp_path)
         try:
             loop.fit()
             stopped = False
-        except stage.InterruptedRunError:
+        except InterruptedRunError:
             stopped = True
         assert stopped == bool(stops)
     found, expected = (load_file(one / LAST) for one in (tmp_path / "work", whole))
@@ -263,7 +264,7 @@ def test_they_are_compared(made: Made) -> None:
 def test_a_run_without_updates_has_a_trace_to_accept(made: Made) -> None:
     job = made.job("aligned", "alignment-itself")
     made.trained("aligned", "alignment-itself")
-    trace = rehearse(job, 0)
+    trace = rehearse(job.job, 0)
     assert trace == json.loads((job.run.output / TRACE_FILE).read_text("utf-8"))
 
 

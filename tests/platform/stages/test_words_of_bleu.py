@@ -16,7 +16,7 @@ from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.study_cells import Setup, training_job
 from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import Job
+from isoscope.platform.stages.training_job import CellJob
 
 ROOT = Path(__file__).parents[3]
 TARGETS = {
@@ -27,7 +27,7 @@ TARGETS = {
 }
 
 
-def job(folder: Path, language: str, *overrides: str) -> Job:
+def job(folder: Path, language: str, *overrides: str) -> CellJob:
     """Return the job of a small translation model of pairs into a language."""
     rows = [
         json.dumps({"source": f"sentence number {number}", "target": f"{text} {number}"}, ensure_ascii=False)

@@ -227,7 +227,9 @@ def compare(
     configuration.check_comparison(name)
     arms = {study: [*configuration.arms(study)] for study in comparison.compared}
     analysis = configuration.root.analysis
-    folder = load("platform.stages.compare").compare(analysis, comparison, studies, name=name, arms=arms, project=project)
+    folder = load("platform.stages.compare").compare(
+        analysis, comparison, studies, name=name, arms=arms, project=project
+    )
     say({"folder": str(folder)}, as_json, f"compared {name}: {folder.relative_to(project.folder)}")
 
 

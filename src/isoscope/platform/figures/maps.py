@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from isoscope.platform.figures.style import WIDTH, style, wrapped
-from isoscope.titles import REMOVED, TITLES, title
+from isoscope.platform.figures.titles import REMOVED, TITLES, title
 
 Floats = npt.NDArray[np.float64]
 PER_ROW = 4

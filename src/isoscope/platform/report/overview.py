@@ -3,13 +3,13 @@
 from collections.abc import Collection
 from typing import Any
 
+from isoscope.platform.figures.titles import title
 from isoscope.platform.report import numbers
 from isoscope.platform.report.sentences import sentence
 from isoscope.platform.statistics.paired import FEWEST_SEEDS, MOST_PAIRS, NO_VERDICT, pairs_needed
 from isoscope.studies.arms import ArmRow, in_units
 from isoscope.studies.findings import Difference
 from isoscope.studies.tables import Tables
-from isoscope.titles import title
 
 SHOWN = 3
 """Findings per study on the first screen."""

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from isoscope import __version__
 from isoscope.base.errors import InputError
 from isoscope.platform.config.comparing import Comparison
+from isoscope.platform.figures.titles import title
 from isoscope.platform.report import numbers
 from isoscope.platform.report.comparison_section import show_comparison
 from isoscope.platform.report.papers import followed
@@ -22,7 +23,6 @@ from isoscope.platform.report.study_section import show
 from isoscope.platform.runs.lines import RunRecord
 from isoscope.studies.results import NAMES
 from isoscope.studies.tables import Tables
-from isoscope.titles import title
 
 SPLITS = ("train", "validation", "test")
 GENERATED = "embedded"

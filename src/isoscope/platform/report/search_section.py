@@ -11,11 +11,11 @@ import pyarrow as pa
 from isoscope.base.atomic_files import altered, unsealed
 from isoscope.base.errors import InputError, first_line
 from isoscope.base.paths import CONFIRMED, LARGE_TABLES
+from isoscope.platform.figures.titles import title as title_of
 from isoscope.platform.report.drawing import Drawing, inline, numbered, packed, read_rows
 from isoscope.platform.report.numbers import count
 from isoscope.platform.report.runs import SHORT, link, pasted
 from isoscope.platform.report.sentences import confirmed
-from isoscope.titles import title as title_of
 
 CAPTIONS = {
     "history": (

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from isoscope.platform.figures.titles import title
 from isoscope.platform.report import numbers
 from isoscope.platform.report.drawing import Drawing
 from isoscope.platform.statistics.paired import NO_VERDICT, Interval
 from isoscope.studies.findings import Finding, Untested
-from isoscope.titles import title
 
 MOST = 8
 """Values in one sentence."""

@@ -8,6 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from isoscope.base.paths import CHART, CHARTS, FIGURES, INSIDE, RESULTS
+from isoscope.platform.figures.titles import title
 from isoscope.platform.report import numbers
 from isoscope.platform.report.drawing import by_question, numbered, read_drawings, read_rows, reading
 from isoscope.platform.report.overview import few, finding, overview
@@ -19,7 +20,6 @@ from isoscope.studies.isotropy import VIEWS
 from isoscope.studies.isotropy.reproduction import FILE, TABLE_2, read
 from isoscope.studies.tables import Tables
 from isoscope.studies.view import StoredTables
-from isoscope.titles import title
 
 
 def read_chart(folder: Path, *, key: str) -> dict[str, Any] | None:

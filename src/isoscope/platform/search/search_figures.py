@@ -31,9 +31,9 @@ from isoscope.platform.figures.style import (
     to_svg,
     wrapped,
 )
+from isoscope.platform.figures.titles import title as title_of
 from isoscope.platform.search.outcomes import feasible, saved_by_pruning
 from isoscope.platform.search.searched import COLUMNS, Searched, along, called, dots, handles, sheet, varied
-from isoscope.titles import title as title_of
 
 
 def history(view: Searched) -> Figure | None:

@@ -13,9 +13,9 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial
 
 from isoscope.platform.figures.style import INK, SHAPES, WIDTH, legend_below, legend_inches, look, wrapped
+from isoscope.platform.figures.titles import title as title_of
 from isoscope.platform.search.outcomes import ALL, architecture, architectures, feasible, front
 from isoscope.platform.search.trials_table import shown
-from isoscope.titles import title as title_of
 
 PALE = 0.3
 """Opacity of trials that break a constraint."""

@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 import torch
 
+from isoscope.base import built_in
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.paths import Project
 from isoscope.platform.runs.lease import Lease
 from isoscope.platform.runs.record import Record, read
 from isoscope.platform.runs.stored import accept_run, finished, output_fault, take_back
-from isoscope.platform.stages.train import rehearse
-from isoscope.platform.stages.training_job import Job
+from isoscope.platform.stages.training_job import CellJob
 from isoscope.training.progress import TRACE_FILE, trace_difference
 
 
 class Candidate(NamedTuple):
     """A finished run of earlier code, and the equal job under the current code."""
 
-    job: Job
+    job: CellJob
     digest: str
     code: str
 
@@ -34,7 +34,7 @@ class Candidate(NamedTuple):
         return f"{self.job.run.identity.title} ({self.digest[:12]})"
 
 
-def accept_all(jobs: Callable[[], Iterable[Job]], *, project: Project) -> list[Candidate]:
+def accept_all(jobs: Callable[[], Iterable[CellJob]], *, project: Project) -> list[Candidate]:
     """Accept the finished runs of `jobs()`, then those of the jobs that start from accepted runs, as `accept`.
 
     The digest of a start is an input of these jobs, so they find their own finished runs only after its acceptance.
@@ -45,7 +45,7 @@ def accept_all(jobs: Callable[[], Iterable[Job]], *, project: Project) -> list[C
     return found
 
 
-def accept(jobs: Iterable[Job], *, project: Project) -> list[Candidate]:
+def accept(jobs: Iterable[CellJob], *, project: Project) -> list[Candidate]:
     """Accept finished runs of earlier code as results of `jobs`: all of them, or none. Return the accepted runs.
 
     For each study, arm and earlier version of the code, a run is repeated for as many updates as its trace holds.
@@ -109,7 +109,9 @@ def _difference(one: Candidate) -> str | None:
     if not file.is_file():
         raise InputError(f"{one.title}: its version of the code wrote no golden trace; train it again")
     before: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    wrong = trace_difference(before, rehearse(one.job, len(before["steps"])))
+    wrong = trace_difference(
+        before, built_in.load(built_in.STAGES, "train").rehearse(one.job.job, len(before["steps"]))
+    )
     if wrong is None:
         return None
     author = read(one.job.run.project.records / f"{one.digest}.jsonl").author

@@ -61,7 +61,7 @@ def search(
     known = identified(configuration, search, project)
     runs = plan(configuration, search, project)
     default = runs({})
-    steps, training = sum(run.steps for run in default), default[0].work.parts.training
+    steps, training = sum(run.steps for run in default), default[0].work.job.parts.training
     if cluster is None:
         check_device(training.device, key="training.device")
     stored = nothing_stored if target is None else partial(kept, target, search, project, runs)

@@ -102,7 +102,7 @@ def confirm(
 
 def _fresh(run: TrainingRun) -> Fresh:
     """Return what `confirmation` compares of a run; other objectives have no classes to compare item by item."""
-    classifies = run.work.parts.objective.kind == "classification"
+    classifies = run.work.job.parts.objective.kind == "classification"
     return Fresh(run.metrics(), run.work.run.output / PREDICTIONS if classifies else None)
 
 

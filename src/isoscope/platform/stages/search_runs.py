@@ -21,17 +21,17 @@ from isoscope.platform.runs.stored import output_fault, stored_points
 from isoscope.platform.search.study import identity
 from isoscope.platform.stages.study_cells import when_free
 from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import SECTIONS, Job, job
+from isoscope.platform.stages.training_job import SECTIONS, CellJob, job
 
 
 class TrainingRun:
     """A training run as a job of a trial."""
 
-    def __init__(self, work: Job, search: Search) -> None:
+    def __init__(self, work: CellJob, search: Search) -> None:
         self.work, self.search, self.at = work, search, search.at
         self.objective = next(iter(search.objectives))
         self.digest = work.run.digest
-        self.steps = work.parts.training.epochs
+        self.steps = work.job.parts.training.epochs
         self._tail = Tail(work.run.project.records / f"{self.digest}.jsonl")
 
     def done(self) -> bool:
@@ -42,7 +42,9 @@ class TrainingRun:
         """Train or resume it; if another process holds the run, wait for its end."""
         os.environ[FOLLOWED] = "1"  # the search command mirrors all records
         folder = when_free(partial(train, output=None, display=display), self.work)
-        check_directions(self.search, directions(folder, self.work.parts.objective.kind))  # known now, also of a plugin
+        check_directions(
+            self.search, directions(folder, self.work.job.parts.objective.kind)
+        )  # known now, also of a plugin
         return str(folder)
 
     def reports(self) -> list[tuple[int, float]]:

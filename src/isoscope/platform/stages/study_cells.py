@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope.base import code_closure, paths
+from isoscope.base import built_in, code_closure, paths
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.load import Configuration
@@ -21,7 +21,7 @@ from isoscope.platform.runs.lease import HeldError, Lease
 from isoscope.platform.runs.run import Run
 from isoscope.platform.runs.stored import output_fault
 from isoscope.platform.stages.mirror import following
-from isoscope.platform.stages.training_job import Job, carry, job
+from isoscope.platform.stages.training_job import CellJob, carry, job
 
 _WAIT, _PATIENCE = 1.0, 180.0  # seconds between polls, and until waiting for a lost machine's lease or file ends
 
@@ -42,7 +42,7 @@ class Setup:
             "params": self.configuration.raw,  # current content of params.yaml
             "given": self.configuration.given,
             "plugins": [path.resolve() for path in self.configuration.extra_plugins],
-            "code": code_closure.code_version(self.stage, code_closure.EVERY),
+            "code": code_closure.code_version(self.stage, built_in.KINDS),
         }
 
     @cached_property
@@ -53,7 +53,7 @@ class Setup:
             raise InputError(
                 f"{here}: no project at {folder}; all nodes need it at the same path, as on a shared file system"
             )
-        if state["code"] != code_closure.code_version(self.stage, code_closure.EVERY):
+        if state["code"] != code_closure.code_version(self.stage, built_in.KINDS):
             raise InputError(f"{here}: its isoscope has other code; install the same version on all nodes")
         try:
             return Configuration(folder, state["given"], state["plugins"], raw=state["params"])
@@ -140,7 +140,7 @@ INSIDE = {"extract": ("extraction", paths.extracted), "measure": ("measures", pa
 """Stages that analyse hidden states: their section, and where the pipeline expects a cell."""
 
 
-def training_job(setup: Setup, study: str, arm: str, seed: int) -> Job:
+def training_job(setup: Setup, study: str, arm: str, seed: int) -> CellJob:
     """Return the job of training a cell."""
     configuration = setup.configuration
     return job(configuration, configuration.cell(study, arm), (study, arm, seed), setup.project)
@@ -187,7 +187,7 @@ def training_cells(
     found, needs = [], set[tuple[int | None, str]]()
     for cell in cells:
         work = training_job(setup, *cell)
-        needs.add((work.parts.training.threads, work.parts.training.device))
+        needs.add((work.job.parts.training.threads, work.job.parts.training.device))
         target = output or (place(setup, paths.trained, *cell) if publish else None)
         do = partial(_train, setup, cell, target)
         found.append(CellWork(work.run.identity.title, partial(carry, work, None, output=target), do))

@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope.base import code_closure, paths
+from isoscope.base import built_in, paths
+from isoscope.base.atomic_files import unlisted
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
@@ -12,35 +13,30 @@ from isoscope.data.corpus import PAIR
 from isoscope.data.scripts import words_of_bleu
 from isoscope.platform.config.load import Configuration, ResolvedCell
 from isoscope.platform.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
-from isoscope.platform.config.project import Cell
 from isoscope.platform.config.start_cells import start_cells
 from isoscope.platform.runs.prepared import content_md5, read_manifest
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import METRICS, read_metrics
 from isoscope.platform.runs.run import Identity, Run, carry_out
+from isoscope.platform.runs.stored import output_fault
+from isoscope.training.given import Job
 
 SECTIONS = ("model", "objective", "penalty", "observers", "training")
 
 
-class Job(NamedTuple):
-    """A cell to train: its run, its parameters (the sections `SECTIONS`), and the folders that it reads."""
+class CellJob(NamedTuple):
+    """A cell to train: its run, its task, what the model is trained with, and the cells that it starts from."""
 
     run: Run
-    parts: Cell
     task: str
-    seed: int
-    manifest: dict[str, Any]
-    data: Path
-    tokenizer: Path
-    checkpoint: Path | None
-    """A published checkpoint to start from."""
-    starts: "Mapping[str, Job]"
+    job: Job
+    starts: "Mapping[str, CellJob]"
     """Runs that training starts from, by their part of the model: `model`, or `encoder` and `decoder`."""
 
     @property
     def cell(self) -> tuple[str, str, int]:
         """Study, arm and seed."""
-        return str(self.run.identity.study), str(self.run.identity.arm), self.seed
+        return str(self.run.identity.study), str(self.run.identity.arm), self.job.seed
 
 
 def job(
@@ -49,7 +45,7 @@ def job(
     cell: tuple[str, str, int],
     project: paths.Project,
     below: Collection[str] = (),
-) -> Job:
+) -> CellJob:
     """Return the job of training a cell (study, arm, seed).
 
     `found`: its parameters; `below`: studies whose runs start from it. Raises `InputError` if its task is not prepared,
@@ -98,16 +94,42 @@ def job(
             inputs=hashes,
             input_paths=by_path,
             plugins=Configuration.plugin_digests(found.cell),
-            used=code_closure.modules(
+            used=built_in.modules(
                 objective=found.cell.objective.kind,
                 penalty=found.cell.penalty.kind,
-                observers=[name for name in code_closure.OBSERVERS if getattr(found.cell.training, name) is not None],
+                observers=[name for name in built_in.OBSERVERS if getattr(found.cell.training, name) is not None],
                 encoder=found.cell.model.encoder.kind,
             ),
         ),
         inputs=read,
     )
-    return Job(run, found.cell, task, seed, manifest, data, tokenizer, checkpoint, starts)
+    own = Job(
+        parts=found.cell,
+        plugins=bool(run.identity.plugins),
+        seed=seed,
+        data=data,
+        manifest=manifest,
+        tokenizer=tokenizer,
+        checkpoint=checkpoint,
+        starts=lambda: {name: selected(start) for name, start in starts.items()},
+        unchanged=run.inputs.check,
+    )
+    return CellJob(run, task, own, starts)
+
+
+def selected(start: CellJob) -> Path:
+    """Return the selected checkpoint of a finished run. Raises `InputError` if the run's output is not intact."""
+    output, (study, arm, seed) = start.run.output, start.cell
+    so = f"so nothing can start from it; run: isoscope train {study} {arm} --seed {seed}"
+    if not output.is_dir():
+        raise InputError(f"{paths.trained(study, arm, seed)}: not trained, {so}")
+    if wrong := output_fault(start.run.project, start.run.digest):
+        raise InputError(f"{output}: {wrong}, {so}")
+    epoch = next(int(point["value"]) for point in read_metrics(output) if point["name"] == "training/best_epoch")
+    checkpoint = output / "checkpoints" / f"epoch-{epoch}"
+    if others := unlisted(output, checkpoint):
+        raise InputError(f"{output}: {others[0]} is not of this run, so nothing can start from it; remove the file")
+    return checkpoint
 
 
 def _with_words(found: ResolvedCell, manifest: Mapping[str, Any]) -> ResolvedCell:
@@ -120,7 +142,7 @@ def _with_words(found: ResolvedCell, manifest: Mapping[str, Any]) -> ResolvedCel
     return found._replace(cell=cell, tree=found.tree | {"objective": found.tree["objective"] | words})
 
 
-def carry(work: Job, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:
+def carry(work: CellJob, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:
     """Lease a cell's run, `do` it unless it is finished, and publish it (see `carry_out`)."""
     return carry_out(
         work.run,
@@ -129,7 +151,7 @@ def carry(work: Job, do: Callable[[bool], None] | None, *, stop: StopSignal, out
         output=output,
         points=read_metrics,
         source=METRICS,
-        facts=lambda _: {"labels": work.manifest.get("labels", [])},
+        facts=lambda _: {"labels": work.job.manifest.get("labels", [])},
     )
 
 

@@ -11,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from isoscope.platform.figures.maps import natural
 from isoscope.platform.figures.snapshots import EVERY, arms_of, banded, common, keys, line_and_band
 from isoscope.platform.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
+from isoscope.platform.figures.titles import title
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
-from isoscope.titles import title
 
 PANELS = 3
 """Panels per row."""

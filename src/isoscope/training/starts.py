@@ -1,5 +1,6 @@
 """The model that training starts from: another run's model, or a hybrid of two runs' models."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from isoscope.base import paths
-from isoscope.base.atomic_files import fault, unlisted, write_whole
+from isoscope.base.atomic_files import fault, write_whole
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.batches import draw_fraction, drawn_rows, evaluation_batches
@@ -21,89 +21,69 @@ from isoscope.models.encoder import TWIN_SEED, load_encoder, positions, random_e
 from isoscope.models.hybrid import TARGET, hybrid, shorten
 from isoscope.models.loading import quiet
 from isoscope.objectives.language import padded
-from isoscope.platform.config.model import Hybrid
-from isoscope.platform.runs.restored import read_metrics
-from isoscope.platform.runs.stored import output_fault
-from isoscope.platform.stages.training_job import Job
+from isoscope.training.given import Job
 from isoscope.training.ranks import Ranks
 
 BATCH = 64
 
 
-def starting_point(work: Job, folder: Path, ranks: Ranks) -> Path:
-    """Return the checkpoint that training starts from.
+def starting_point(job: Job, chosen: Mapping[str, Path], folder: Path, ranks: Ranks) -> Path:
+    """Return the checkpoint that training starts from: the `chosen` one, or a hybrid of two.
 
-    A hybrid is written to `folder`, by the first process. Raises `InputError` if a run to start from is not finished.
+    A hybrid is written to `folder`, by the first process.
     """
-    chosen = {name: selected(start) for name, start in work.starts.items()}
     if "model" in chosen:
         return chosen["model"]
     if ranks.main and not (folder.is_dir() and fault(folder) is None):
-        write_whole(folder, lambda fresh: join(work, chosen["encoder"], chosen["decoder"], fresh), "checkpoint")
+        write_whole(folder, lambda fresh: join(job, chosen["encoder"], chosen["decoder"], fresh), "checkpoint")
     ranks.from_main(0)
     return folder
 
 
-def selected(start: Job) -> Path:
-    """Return the selected checkpoint of a finished run. Raises `InputError` if the run's output is not intact."""
-    output, (study, arm, seed) = start.run.output, start.cell
-    so = f"so nothing can start from it; run: isoscope train {study} {arm} --seed {seed}"
-    if not output.is_dir():
-        raise InputError(f"{paths.trained(study, arm, seed)}: not trained, {so}")
-    if wrong := output_fault(start.run.project, start.run.digest):
-        raise InputError(f"{output}: {wrong}, {so}")
-    epoch = next(int(point["value"]) for point in read_metrics(output) if point["name"] == "training/best_epoch")
-    checkpoint = output / "checkpoints" / f"epoch-{epoch}"
-    if others := unlisted(output, checkpoint):
-        raise InputError(f"{output}: {others[0]} is not of this run, so nothing can start from it; remove the file")
-    return checkpoint
-
-
-def join(work: Job, encoder: Path, decoder: Path, folder: Path) -> None:
+def join(job: Job, encoder: Path, decoder: Path, folder: Path) -> None:
     """Write the hybrid of a job to an empty folder, and below it the translation model whose decoder it has.
 
     A map is fitted on states of all tokens of sentences of the train split. Raises `InputError` if the tokenizers
     differ.
     """
-    settings = work.parts.model.encoder
-    assert isinstance(settings, Hybrid)
-    vocabularies = [tokens.load(one).backend.get_vocab() for one in (encoder, decoder, work.tokenizer)]
+    settings = job.parts.model.encoder
+    vocabularies = [tokens.load(one).backend.get_vocab() for one in (encoder, decoder, job.tokenizer)]
     if vocabularies[0] != vocabularies[1]:
         raise InputError("model.encoder: encoder and decoder have different tokenizers; both must read one text")
     reads = load_encoder(encoder)
     if settings.encoder.weights == "random":
-        reads = random_encoder(encoder, seed=work.seed + TWIN_SEED)
+        reads = random_encoder(encoder, seed=job.seed + TWIN_SEED)
     if settings.layer is not None:
         shorten(reads, settings.layer)
     writes = language.from_run("translation", decoder).eval()
-    most, asked = min(map(positions, (reads, writes.encoder, writes.decoder))), work.parts.model.max_length
+    most, asked = min(map(positions, (reads, writes.encoder, writes.decoder))), job.parts.model.max_length
     if most < asked:
         raise InputError(f"model.max_length: {asked}, but the models to start from take {most} tokens")
-    joined = hybrid(reads, writes, *fitted(work, settings.map, reads, writes))
-    tokens.copy(work.tokenizer, folder, max_length=work.parts.model.max_length)
+    joined = hybrid(reads, writes, *fitted(job, settings.map, reads, writes))
+    tokens.copy(job.tokenizer, folder, max_length=job.parts.model.max_length)
     with quiet():
         joined.save_pretrained(folder)
         writes.save_pretrained(folder / TARGET)
 
 
-def fitted(work: Job, settings: Any, reads: Any, writes: Any) -> LinearMap:
+def fitted(job: Job, settings: Any, reads: Any, writes: Any) -> LinearMap:
     """Return the map of a section `model.encoder.map`, from the states of `reads` to those of `writes`' encoder."""
     width, other = reads.config.hidden_size, writes.config.encoder.hidden_size
     match settings.kind:
         case "identity":
             return identity(width)
         case "rotation":
-            return rotation(width, degrees=settings.degrees, seed=work.seed)
+            return rotation(width, degrees=settings.degrees, seed=job.seed)
         case "random":
-            drawn = np.random.default_rng(work.seed).standard_normal((width, other))
+            drawn = np.random.default_rng(job.seed).standard_normal((width, other))
             return LinearMap(reads.config.initializer_range * drawn, np.zeros(other))
-    table = pq.read_table(work.data / "train.parquet")
-    encoded = tokens.encode_column(tokens.load(work.tokenizer), table, PAIR[0], max_length=work.parts.model.max_length)
-    used = draw_fraction(encoded.labels, work.parts.training.fraction, seed=work.seed)
-    rows = used[drawn_rows(len(used), settings.sentences, work.seed)]
+    table = pq.read_table(job.data / "train.parquet")
+    encoded = tokens.encode_column(tokens.load(job.tokenizer), table, PAIR[0], max_length=job.parts.model.max_length)
+    used = draw_fraction(encoded.labels, job.parts.training.fraction, seed=job.seed)
+    rows = used[drawn_rows(len(used), settings.sentences, job.seed)]
     if settings.kind == "procrustes":
         return procrustes(*(last_states(one, encoded, rows) for one in (reads, writes.encoder)))
-    rows = np.random.default_rng(work.seed).permutation(rows)
+    rows = np.random.default_rng(job.seed).permutation(rows)
     parts = rows[: len(rows) * 4 // 5], rows[len(rows) * 4 // 5 :]
     pairs = [(last_states(reads, encoded, part), last_states(writes.encoder, encoded, part)) for part in parts]
     return best_ridge(pairs[0], pairs[1], settings.strengths)[1]

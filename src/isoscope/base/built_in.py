@@ -1,0 +1,63 @@
+"""Built-in kinds and the functions of stages, each named as text and loaded when a run uses it.
+
+A module behind a name is part of the code version of the runs that use it, and of no other run.
+"""
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from types import ModuleType
+
+STAGES = {
+    "prepare": "isoscope.platform.stages.prepare",
+    "train": "isoscope.training.job",
+    "extract": "isoscope.platform.stages.extract",
+    "measure": "isoscope.platform.stages.measure",
+    "analyse": "isoscope.platform.stages.analyse",
+    "explore": "isoscope.platform.stages.explore",
+    "chart": "isoscope.platform.stages.chart",
+    "compare": "isoscope.platform.stages.compare",
+    "search": "isoscope.platform.stages.search",
+    "report": "isoscope.platform.stages.report",
+}
+"""Stage → module of the function that makes its numbers. The code version of the stage starts there."""
+OBJECTIVES = {
+    "classification": "isoscope.objectives.classification",
+    "masked": "isoscope.objectives.masked",
+    "causal": "isoscope.objectives.causal",
+    "translation": "isoscope.objectives.translation",
+    "denoising": "isoscope.objectives.denoising",
+    "prefix": "isoscope.objectives.prefix",
+    "alignment": "isoscope.objectives.alignment",
+}
+PENALTIES = {
+    "persistent_entropy": "isoscope.penalties.persistent_entropy",
+    "cosine": "isoscope.penalties.cosine",
+    "spectrum": "isoscope.penalties.spectrum",
+    "isoscore": "isoscope.penalties.isoscore",
+}
+OBSERVERS = {
+    "hold": "isoscope.training.observers.hold",  # first, so that the others see the gradients that it leaves
+    "watch": "isoscope.training.observers.watch",
+    "allocation": "isoscope.training.observers.lca",
+    "slices": "isoscope.training.observers.slices",
+}
+"""Observers by their section of `training`, in the order of their calls and of their metrics."""
+STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.training.starts")
+"""Kinds of `model.encoder` that start from other runs."""
+KINDS = (*OBJECTIVES.values(), *PENALTIES.values(), *OBSERVERS.values(), STARTS["run"])
+TRAINS = {"train": KINDS, "search": (STAGES["train"], *KINDS)}
+"""Stages whose runs may use every built-in kind → the modules that they load by name."""
+
+
+def load(registry: Mapping[str, str], kind: str) -> ModuleType:
+    """Import and return the module of a built-in kind or a stage."""
+    return import_module(registry[kind])
+
+
+def modules(
+    *, objective: str, penalty: str, observers: Iterable[str] = (), encoder: str = "scratch"
+) -> tuple[str, ...]:
+    """Return the dotted names of the built-in modules that these choices use; a plugin's code has its own hash."""
+    asked = [(OBJECTIVES, objective), (PENALTIES, penalty), (STARTS, encoder)]
+    asked += [(OBSERVERS, name) for name in observers]
+    return tuple(sorted(registry[kind] for registry, kind in asked if kind in registry))

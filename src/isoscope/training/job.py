@@ -1,0 +1,193 @@
+"""Train one model: the model that the settings ask for, its loop, and its score on the test split."""
+
+import tempfile
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from accelerate import Accelerator
+
+from isoscope import plugins
+from isoscope.base import built_in, processes
+from isoscope.base.errors import InputError, brief, plugins_named
+from isoscope.models.build import check_device, warn_of_emulation
+from isoscope.objectives import Objective, Task
+from isoscope.training.display import Display, Log, Mute, Progressbar
+from isoscope.training.given import Job
+from isoscope.training.keeping import Keeper
+from isoscope.training.loop import Loop
+from isoscope.training.observers import FusionMoved, Observer
+from isoscope.training.penalised import penalised
+from isoscope.training.progress import InterruptedRunError as InterruptedRunError
+from isoscope.training.progress import Trace
+from isoscope.training.ranks import Ranks, in_one_line, make_accelerator
+from isoscope.training.without_effect import without_effect
+
+
+class Book(Log, Protocol):
+    """What the owner of a run keeps of it."""
+
+    def begin(self, **environment: Any) -> Collection[str]:
+        """Record device, threads, processes and precision. Return lines to show."""
+        ...
+
+    def resumed(self) -> None:
+        """Record the points of the state that training resumes from, if they are missing."""
+
+
+class Trained(NamedTuple):
+    """A trained model: its metrics, the epochs with a kept checkpoint and their folders, and updates per epoch."""
+
+    objective: Objective
+    points: list[dict[str, Any]]
+    kept: list[tuple[int, Path]]
+    per_epoch: int
+    total: int
+
+
+def check(job: Job) -> None:
+    """Raise `InputError` for a device that this machine lacks."""
+    check_device(job.parts.training.device, key="training.device")
+
+
+def train(
+    job: Job, *, folder: Path, book: Book, display: Any, stop: Callable[[], bool], finished: bool = False
+) -> Trained | None:
+    """Train a model, or resume it, in `folder`: `work/` is the result, `states/` what resuming needs.
+
+    Of several processes this is the first; the others call `assist`. `finished`: there is nothing to train; tell them,
+    and return None. Raises `InputError` on bad input, `InterruptedRunError` when `stop()` turns true, `DivergedError`
+    if the loss is not finite.
+    """
+    with in_one_line():
+        if finished and processes.world_size() == 1:
+            return None
+        accelerator = _accelerator(job)
+        if processes.world_size() > 1:
+            Ranks(accelerator).from_main(finished)
+        if finished:
+            return None
+        training = job.parts.training
+        warn_of_emulation(training.precision, device=accelerator.device.type, key="training.precision")
+        lines = book.begin(
+            device=str(accelerator.device),
+            threads=torch.get_num_threads(),
+            processes=accelerator.num_processes,
+            precision=training.precision,
+        )
+        loop = loop_of(job, book, display, stop, folder=folder, accelerator=accelerator)
+        sizes = {"rows": loop.objective.size("train"), "per_epoch": loop.per_epoch, "total": loop.total}
+        for line in (*lines, *loop.objective.notes, *without_effect(training, **sizes)):
+            display.note(line)
+        book.resumed()
+        display.begin(loop.progress.step, loop.total)
+        try:
+            epoch = loop.fit()
+        finally:
+            display.close()
+        loop.test(epoch)
+        assert loop.points is not None
+        return Trained(loop.objective, loop.points.read(), [*loop.keeper.kept()], loop.per_epoch, loop.total)
+
+
+def assist(job: Job, *, folder: Path, stop: Callable[[], bool]) -> None:
+    """Compute the share of a process other than the first; write nothing."""
+    with in_one_line():
+        accelerator = _accelerator(job)
+        if Ranks(accelerator).from_main(0):  # finished before
+            return
+        loop = loop_of(job, Mute(), Mute(), stop, folder=folder, accelerator=accelerator)
+        loop.test(loop.fit())
+
+
+def rehearse(job: Job, updates: int) -> Trace:
+    """Return the golden trace of a run under the current code: its first updates; nothing is kept."""
+    check(job)
+    with tempfile.TemporaryDirectory() as folder, in_one_line():
+        loop = loop_of(job, Mute(), Mute(), lambda: False, folder=Path(folder))
+        return loop.rehearse(updates)
+
+
+def progressbar(title: str) -> Progressbar:
+    """Return the display of a run that a person started alone."""
+    return Progressbar(title)
+
+
+def loop_of(
+    job: Job,
+    log: Log,
+    display: Display,
+    stop: Callable[[], bool],
+    *,
+    folder: Path,
+    accelerator: Accelerator | None = None,
+) -> Loop:
+    """Return the training loop of this process; it works in `folder`."""
+    accelerator = accelerator or _accelerator(job)
+    model, training, asked = job.parts.model, job.parts.training, job.parts.objective
+    task = Task(
+        folder=job.data,
+        manifest=job.manifest,
+        tokenizer=job.tokenizer,
+        max_length=model.max_length,
+        fraction=training.fraction,
+        batch_size=training.batch_size,
+        bucket=training.bucket,
+        seed=job.seed,
+    )
+    with plugins_named():
+        own = asked.kind in built_in.OBJECTIVES
+        make = (
+            built_in.load(built_in.OBJECTIVES, asked.kind).objective if own else plugins.OBJECTIVES[asked.kind].factory
+        )
+        objective: Objective = make(task=task, **asked.model_dump(exclude={"kind"}))
+    if training.select not in objective.metrics:
+        raise InputError(
+            f"training.select: the objective has no metric {training.select!r}; it has {', '.join(objective.metrics)}"
+        )
+    parts = {"encoder": model.encoder.model_dump(), "fusion": model.fusion.model_dump(mode="json")}
+    start = job.checkpoint
+    if chosen := job.starts():
+        starting_point = built_in.load(built_in.STARTS, model.encoder.kind).starting_point
+        start = starting_point(job, chosen, folder / "start", Ranks(accelerator))
+    built = objective.build(parts, start)
+    job.unchanged()  # checkpoints take their tokenizer from the data
+    job.starts()  # still intact, after they were read
+    return Loop(
+        built,
+        objective,
+        settings=training,
+        seed=job.seed,
+        accelerator=accelerator,
+        penalised=penalised(job.parts.penalty, classes=objective.classes, seed=job.seed),
+        observers=observers_of(training, job.parts.observers),
+        work=folder / "work",
+        states=folder / "states",
+        keeper=Keeper(folder / "work", keep=training.keep, tokenizer=job.tokenizer, max_length=model.max_length),
+        log=log,
+        display=display,
+        stop=stop,
+    )
+
+
+def observers_of(training: Any, own: Mapping[str, Any]) -> list[Observer]:
+    """Return the observers of a run, in the order of their metrics: built-in, then those of plugins by name."""
+    asked = [(name, settings) for name in built_in.OBSERVERS if (settings := getattr(training, name)) is not None]
+    found: list[Observer] = [built_in.load(built_in.OBSERVERS, name).observer(settings) for name, settings in asked]
+    found.append(FusionMoved())
+    for name, settings in own.items():
+        with plugins_named():
+            made = plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"}))
+        if not isinstance(made, Observer):
+            raise InputError(f"observers.{name}: its plugin returns {brief(made)}, expected an Observer")
+        made.name = name
+        found.append(made)
+    return found
+
+
+def _accelerator(job: Job) -> Accelerator:
+    training, fusion = job.parts.training, job.parts.model.fusion
+    # An update may leave parameters unused under a plugin, without token types, and in frozen first epochs.
+    unused = training.freeze.epochs > 0 or job.plugins or getattr(fusion, "token_type", "add") != "add"
+    return make_accelerator(training, unused=unused)
