@@ -76,7 +76,7 @@ def test_a_text_of_ones_own_is_translated_as_the_test_split_was(made: Made, tmp_
         made.setup.project.folder / "data/processed/reordered/test.parquet",
     )
     pairs = read_pairs(text, column="sentence1", references="sentence2", sentences=None)
-    length = made.job("hybrid", "translation-itself-none").parts.model.max_length
+    length = made.job("hybrid", "translation-itself-none").job.parts.model.max_length
     rows = translate(chosen, pairs, beams=1, max_length=length, device="cpu", threads=1)
     kept = pd.read_parquet(joined / "translations.parquet")
     assert write(rows, {}, tmp_path, tokenize="13a") == json.loads((joined / "bleu.json").read_text("utf-8"))

@@ -67,13 +67,13 @@ def job(folder: Path, language: str, *overrides: str) -> CellJob:
 )
 def test_they_follow_the_script_of_the_target(tmp_path: Path, language: str, words: str) -> None:
     made = job(tmp_path, language)
-    assert made.run.identity.params["objective"]["tokenize"] == made.parts.objective.tokenize == words
+    assert made.run.identity.params["objective"]["tokenize"] == made.job.parts.objective.tokenize == words
     known = {} if language == "German" else {"languages": {"sentence2": language}}
     assert {key: value for key, value in made.manifest.items() if key == "languages"} == known
 
 
 def test_the_option_is_part_of_the_run(tmp_path: Path) -> None:
-    assert job(tmp_path, "Chinese", "objective.tokenize=char").parts.objective.tokenize == "char"
+    assert job(tmp_path, "Chinese", "objective.tokenize=char").job.parts.objective.tokenize == "char"
 
 
 def test_a_run_scores_by_them_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
