@@ -111,7 +111,7 @@ def train(
     )
 
     setup = Setup(configuration, project, "train")
-    in_processes = {"workers": workers, "cluster": nodes, "prepare": partial(load, "stages.train")}
+    in_processes = {"workers": workers, "cluster": nodes, "prepare": partial(load, "training.job")}
     if processes.world_size() == 1:
         train_starts(setup, asked, title=f"train {study}: runs to start from", **in_processes)
     if single and nodes is None:
