@@ -78,7 +78,7 @@ def test_every_table_and_every_kept_run_is_shown(rebuild: ModuleType) -> None:
     names = {found["name"] for found in rebuild.BLOCK.finditer(text)}
     assert {name for name in names if not name.endswith(rebuild.CHANCE)} == set(rebuild.TABLES)
     source = (RESULTS / "rebuild.py").read_text("utf-8")
-    of_dynamics = ("rates", "data", "damage", "geometry", "held", *rebuild.dynamics_tables.PARTS)
+    of_dynamics = ("rates", "data", "damage", "geometry", *rebuild.dynamics_tables.PARTS)
     source += "".join(f'"dynamics/{part}"' for part in of_dynamics) + '"hybrids/runs", "hybrids/texts"'
     for data in RESULTS.glob("*/*.csv"):
         assert f'"{data.relative_to(RESULTS).with_suffix("").as_posix()}"' in source
