@@ -18,6 +18,7 @@ from isoscope.platform.cli import (
     reproduce_command,
     spaces_command,
     stages,
+    tables_command,
     tools,
     translate_command,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "search",
     "spaces_command",
     "stages",
+    "tables_command",
     "tools",
     "translate_command",
 ]
