@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,9 +77,12 @@ def project_files(name: str, task: OwnTask, profile: str | None) -> dict[str, st
         reason = nearest(profile, known) or "; profiles are for classifiers: give --label"
         raise InputError(f"--profile {profile}: no such profile for the task {task.name!r}{reason}")
     epochs, fraction = length(task.train_rows)
-    values = {"name": name, "task": task, "question": _question(task), "data": dump_yaml({"data": task.data})}
+    values: Tree = {"name": name, "task": task, "question": _question(task), "data": dump_yaml({"data": task.data})}
     values |= {"epochs": epochs, "fraction": fraction, "trial_epochs": max(FEWEST_EPOCHS, epochs // 2)}
-    written = partial(_written, **values)
+
+    def written(template: str, **more: str) -> str:
+        return _written(template, values | more)
+
     profiles = {
         f"{PROFILES}/{one}.yaml": written("profiles/profile.yaml", profile=one, checkpoint=checkpoint)
         for one, checkpoint in known.items()
@@ -95,14 +97,15 @@ def project_files(name: str, task: OwnTask, profile: str | None) -> dict[str, st
         "README.md": written("README.md"),
         str(overlay("task", task.name)): as_dvc_writes(written(str(overlay("task", "task")))),
         str(overlay("settings", "quick")): written(str(overlay("settings", "quick"))),
-    } | profiles
+        **profiles,
+    }
     for folder in ("plugins", "texts"):
         text = (origin / folder / "README.md").read_text("utf-8")
         files[f"{folder}/README.md"] = re.sub(r"\[(docs/[^\]]*)\]\([^)]*\)", r"\1", text)
     return dict(_copied(origin, files.values())) | files
 
 
-def _written(template: str, **values: Any) -> str:
+def _written(template: str, values: Tree) -> str:
     """Return a file of the folder `template`, with these values."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
