@@ -97,7 +97,13 @@ CHECKPOINT = "models/fusion/additive/seed-0/checkpoints"
         ("search", {"overrides": "search.budget.trials=1 training.epochs=1"}, ".isoscope/search/studies.db"),
         (
             "geometry",
-            {"checkpoint": CHECKPOINT, "text": "texts/order.jsonl", "column": "text", "labels": "class", "out": "seen"},
+            {
+                "checkpoint": CHECKPOINT,
+                "text": "texts/order.jsonl",
+                "column": "text",
+                "analysis": "measures",
+                "out": "seen",
+            },
             "seen/index.html",
         ),
     ],

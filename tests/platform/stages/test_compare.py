@@ -111,8 +111,8 @@ def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
     for text in (digest[:12], "data/processed/reordered"):
         assert text in section
     for study in root.comparisons[NAME].compared:
-        cells = len(root.studies[study].seeds)  # of one arm
-        assert f'{cells} of {cells} runs of the study <a href="#study-{study}">' in section
+        seeds, arms = len(root.studies[study].seeds), len([*made.configuration.arms(study)])
+        assert f'{seeds} of {seeds * arms} runs of the study <a href="#study-{study}">' in section
     assert '<a href="#run-' in section, "its runs, as those of a study"
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))

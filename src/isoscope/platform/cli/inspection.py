@@ -141,7 +141,8 @@ def geometry(
     from isoscope import plugins as known
     from isoscope.data.plain import read_texts
 
-    column, labels = column or None, labels or None  # MLproject passes an empty text for an option that is not given
+    # MLproject passes an empty text for an option that is not given.
+    column, labels, analyses = column or None, labels or None, [one for one in analyses if one]
 
     for path in plugin:
         known.load(path)
