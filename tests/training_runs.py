@@ -37,7 +37,6 @@ SETTINGS: dict[str, Any] = {
     "schedule": {"kind": "linear", "warmup": 0.1, "epochs": None},
     "select": "loss",
     "patience": None,
-    "freeze": {"embeddings": False, "layers": 0, "epochs": 0},
     "determinism": "strict",
     "precision": "fp32",
     "device": "cpu",
@@ -48,7 +47,7 @@ SETTINGS: dict[str, Any] = {
     "watch": None,
     "allocation": None,
     "slices": None,
-    "hold": None,
+    "freeze": None,
     "log_every": 1,
     "checkpoint_every": 3,
 }

@@ -74,7 +74,7 @@ def test_the_inert_sources_are_the_named_ones_and_exist() -> None:
     base = "atomic_files built_in code_closure environment errors paths processes symlinks"
     platform = "cli config executor mirror runs"
     named = {*(f"base/{name}.py" for name in base.split()), *(f"platform/{name}" for name in platform.split())}
-    assert {*code_closure.INERT} == {"__init__.py", "plugins.py", "renamed.py", *named}
+    assert {*code_closure.INERT} == {"__init__.py", "plugins.py", *named}
     for name in code_closure.INERT:
         assert (code_closure.PACKAGE / name).exists()
 

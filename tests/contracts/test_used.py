@@ -11,9 +11,7 @@ from isoscope.base import built_in, code_closure
 from isoscope.objectives.alignment import Alignment
 from isoscope.objectives.causal import Causal
 from isoscope.objectives.classification import Classification
-from isoscope.objectives.denoising import Denoising
 from isoscope.objectives.masked import Masked
-from isoscope.objectives.prefix import Prefix
 from isoscope.objectives.translation import Translation
 from isoscope.platform.config.objective import METRICS
 
@@ -28,7 +26,7 @@ PENALTIES = {
     "isoscore": {"zeta": 0.0, "reference": None} | WEIGHTED,
 }
 OBSERVED = {
-    "hold": {"after": 1, "groups": ["enc.0.W1"]},
+    "freeze": {"after": 1, "until": None, "groups": ["enc.0.W1"]},
     "watch": {"layer": -1, "vectors": "first", "sample": 20, "clusters": 2},
     "allocation": {
         "sentences": 16,
@@ -45,7 +43,7 @@ OBSERVED = {
 }
 CASES = [(kind, observer) for kind in (*built_in.PENALTIES, "none") for observer in (None, "watch")] + [
     ("none", "allocation"),
-    ("none", "hold"),
+    ("none", "freeze"),
 ]
 SECOND = [(kind, "watch") for kind in built_in.PENALTIES if kind != "persistent_entropy"]
 """Run with --exhaustive only."""
@@ -123,8 +121,6 @@ def test_the_configuration_knows_the_metrics_that_an_objective_declares() -> Non
         "masked": Masked,
         "causal": Causal,
         "translation": Translation,
-        "denoising": Denoising,
-        "prefix": Prefix,
         "alignment": Alignment,
     }
     assert {name: [*kind.metrics.items()] for name, kind in kinds.items()} == {

@@ -28,8 +28,6 @@ OBJECTIVES = {
     "masked": "isoscope.objectives.masked",
     "causal": "isoscope.objectives.causal",
     "translation": "isoscope.objectives.translation",
-    "denoising": "isoscope.objectives.denoising",
-    "prefix": "isoscope.objectives.prefix",
     "alignment": "isoscope.objectives.alignment",
 }
 PENALTIES = {
@@ -39,7 +37,7 @@ PENALTIES = {
     "isoscore": "isoscope.penalties.isoscore",
 }
 OBSERVERS = {
-    "hold": "isoscope.training.observers.hold",  # first, so that the others see the gradients that it leaves
+    "freeze": "isoscope.training.observers.freeze",  # first, so that the others see the gradients that it leaves
     "watch": "isoscope.training.observers.watch",
     "allocation": "isoscope.training.observers.lca",
     "slices": "isoscope.training.observers.slices",

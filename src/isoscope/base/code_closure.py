@@ -30,7 +30,6 @@ INERT = (
     "platform/mirror",
     "platform/runs",
     "plugins.py",
-    "renamed.py",
 )
 
 _NOTHING = "pass"

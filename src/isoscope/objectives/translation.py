@@ -30,7 +30,7 @@ class Translation(EncoderDecoder):
         self, texts: Sides, task: Task, *, beams: int, sentences: int | None, tied: bool, tokenize: str
     ) -> None:
         if tuple(task.manifest["columns"]) != PAIR:
-            raise InputError("objective.kind: 'translation' needs a task of pairs; set 'denoising' or 'prefix'")
+            raise InputError("objective.kind: 'translation' needs a task of pairs; set 'masked' or 'causal'")
         bleu(tokenize)  # before training: its packages are installed
         self.beams, self.sentences, self.tokenize = beams, sentences, tokenize
         truncated = {split: texts.source[split].truncated + one.truncated for split, one in texts.target.items()}

@@ -188,6 +188,6 @@ def observers_of(training: Any, own: Mapping[str, Any]) -> list[Observer]:
 
 def _accelerator(job: Job) -> Accelerator:
     training, fusion = job.parts.training, job.parts.model.fusion
-    # An update may leave parameters unused under a plugin, without token types, and in frozen first epochs.
-    unused = training.freeze.epochs > 0 or job.plugins or getattr(fusion, "token_type", "add") != "add"
+    # An update may leave parameters unused under a plugin, and without token types.
+    unused = job.plugins or getattr(fusion, "token_type", "add") != "add"
     return make_accelerator(training, unused=unused)

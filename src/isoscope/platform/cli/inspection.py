@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from isoscope.base.errors import InputError
+from isoscope.platform.cli.once import LOOK, RUN
 from isoscope.platform.cli.options import (
     Arm,
     AsJson,
@@ -32,7 +33,7 @@ from isoscope.states.choices import ALIGNMENTS, ANALYSES, DEFAULTS, MEASURES, SP
 Seed = Annotated[int | None, typer.Option(help="Only the run with this seed.", min=0, max=2**31 - 1)]
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def extract(
     study: Study,
     arm: Arm = None,
@@ -55,7 +56,7 @@ def extract(
     _over_cells("extract", (study, arm, seed), (overrides, plugin), workers, nodes, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def measure(
     study: Study,
     arm: Arm = None,
@@ -78,7 +79,7 @@ def measure(
     _over_cells("measure", (study, arm, seed), (overrides, plugin), workers, nodes, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def geometry(
     checkpoints: Annotated[
         list[str], typer.Argument(help="Folders or hub names (name@revision).", metavar="CHECKPOINT…")
@@ -139,6 +140,9 @@ def geometry(
     """
     from isoscope import plugins as known
     from isoscope.data.plain import read_texts
+
+    # MLproject passes an empty text for an option that is not given.
+    column, labels, analyses = column or None, labels or None, [one for one in analyses if one]
 
     for path in plugin:
         known.load(path)

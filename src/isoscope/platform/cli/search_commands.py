@@ -7,7 +7,7 @@ import typer
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import SEARCH
-from isoscope.platform.cli.once import Commands
+from isoscope.platform.cli.once import HYPERPARAMETERS, Commands
 from isoscope.platform.cli.options import (
     AsJson,
     Cpus,
@@ -30,7 +30,7 @@ search = Commands(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(search, name="search")
+app.add_typer(search, name="search", rich_help_panel=HYPERPARAMETERS)
 
 Storage = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""Held groups stay exactly as they were, and nothing before changes."""
+"""Frozen groups stay exactly as they were, nothing before changes, and they learn afterwards."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from isoscope.base.errors import InputError
 from isoscope.models.blocks import blocks
-from isoscope.platform.config.training import Hold as Settings
+from isoscope.platform.config.training import Freeze as Settings
 from isoscope.training.loop import Loop
 from isoscope.training.progress import InterruptedRunError
 from language_material import ALLOCATED, causal_lm, masked_lm, pairs, translates
@@ -29,8 +29,8 @@ GROUPS = {masked_lm: ["enc.1.W1", "enc.emb"], causal_lm: ["dec.0.query", "dec.po
 
 
 def trained(folder: Path, make: Any, groups: list[str] | None = None, **other: Any) -> Loop:
-    hold = {"after": AFTER, "groups": groups} if groups else None
-    loop = make_loop(folder, make=make, hold=hold, **SETTINGS | other)
+    freeze = {"after": AFTER, "until": None, "groups": groups} if groups else None
+    loop = make_loop(folder, make=make, freeze=freeze, **SETTINGS | other)
     loop.test(loop.fit())
     return loop
 
@@ -46,7 +46,7 @@ def allocation(folder: Path) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("make", [masked_lm, causal_lm, translates])
-def test_held_groups_stay_and_all_is_equal_before(tmp_path: Path, make: Any) -> None:
+def test_frozen_groups_stay_and_all_is_equal_before(tmp_path: Path, make: Any) -> None:
     free = trained(tmp_path / "free", make)
     held = trained(tmp_path / "held", make, GROUPS[make])
     for update in range(AFTER + 1):
@@ -111,26 +111,49 @@ def test_stopped_and_resumed_gives_the_same_bytes(tmp_path: Path, step: int) -> 
     assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
 
 
-def test_held_from_the_start_is_the_start(tmp_path: Path) -> None:
-    loop = make_loop(tmp_path, hold={"after": 0, "groups": ["enc.0.W1"]}, epochs=1)
+def test_frozen_from_the_start_is_the_start(tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, freeze={"after": 0, "until": None, "groups": ["enc.0.W1"]}, epochs=1)
     start = weights(loop)
     loop.fit()
     still = {name for name, one in weights(loop).items() if torch.equal(one, start[name])}
     assert still == {f"bert.encoder.layer.0.intermediate.dense.{part}" for part in ("weight", "bias")}
 
 
+def test_whole_layers_and_tables_stay_during_the_first_epoch_and_then_move(tmp_path: Path) -> None:
+    groups = ["enc.emb", "enc.pos", "enc.LayerNorm", "enc.0"]
+    freeze = {"after": 0, "until": 6, "groups": groups}
+    loop = make_loop(tmp_path, freeze=freeze, keep="all", weight_decay=0.5)
+    assert loop.per_epoch == 6
+    start = weights(loop)
+    loop.fit()
+    first, second = (kept_epoch(loop, epoch) for epoch in (1, 2))
+    frozen = {name for group, own in blocks(loop.raw_model).items() for name in own if group.startswith(tuple(groups))}
+    assert {name for name, value in start.items() if torch.equal(first[name], value)} == frozen
+    moved = {name for name in frozen if not torch.equal(second[name], first[name])}
+    assert any("embeddings" in name for name in moved)
+    assert any("layer.0" in name for name in moved)
+
+
+def kept_epoch(loop: Loop, epoch: int) -> dict[str, torch.Tensor]:
+    loop.keeper.load(loop.raw_model, epoch)
+    return weights(loop)
+
+
 @pytest.mark.parametrize(
-    "hold, said",
+    "freeze, said",
     [
         ({"after": 1, "groups": ["enc.2.W1"]}, r"groups: no group 'enc\.2\.W1'; the model has enc\.emb, enc\.pos, "),
-        ({"after": 12, "groups": ["enc.0.W1"]}, r"after: 12, but the run has 12 updates, so nothing is held"),
+        ({"after": 1, "groups": ["en"]}, r"groups: no group 'en'; the model has "),
+        ({"after": 12, "groups": ["enc.0.W1"]}, r"after: 12, but the run has 12 updates, so nothing is frozen"),
     ],
 )
-def test_what_it_cannot_do_is_one_line(tmp_path: Path, hold: Any, said: str) -> None:
-    with pytest.raises(InputError, match=rf"^training\.hold\.{said}"):
-        make_loop(tmp_path, hold=hold)
+def test_what_it_cannot_do_is_one_line(tmp_path: Path, freeze: Any, said: str) -> None:
+    with pytest.raises(InputError, match=rf"^training\.freeze\.{said}"):
+        make_loop(tmp_path, freeze=freeze | {"until": None})
 
 
-def test_a_hold_without_groups_is_refused() -> None:
+def test_a_freeze_without_groups_or_updates_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1 item"):
-        Settings.model_validate({"after": 1, "groups": []})
+        Settings.model_validate({"after": 1, "until": None, "groups": []})
+    with pytest.raises(ValueError, match="until 1 is not after update 1"):
+        Settings.model_validate({"after": 1, "until": 1, "groups": ["enc"]})

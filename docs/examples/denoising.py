@@ -1,16 +1,18 @@
-"""Denoising, between causal modelling and translation: an encoder-decoder restores a text with masked tokens.
+"""An objective from a plugin, denoising: an encoder-decoder restores a text with masked tokens.
 
 Source: Lewis et al. 2019 (https://arxiv.org/abs/1910.13461), token masking.
 """
 
-from typing import Any
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from isoscope.data.chosen_tokens import Noise, choose
 from isoscope.objectives import Indices, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
 from isoscope.objectives.language import Sides, padded, sides
+from isoscope.plugins import objective
 
 
 class Denoising(EncoderDecoder):
@@ -35,6 +37,7 @@ class Denoising(EncoderDecoder):
         return Texts([row[: len(one)] for row, one in zip(noised, target, strict=True)], target)
 
 
-def objective(task: Task, **options: Any) -> Denoising:
-    """Return the objective of a prepared task; `options` of the section `objective`."""
-    return Denoising(sides(task), task, **options)
+@objective("denoising")
+def denoising(task: Task, rate: Annotated[float, Field(gt=0, lt=1)], tied: bool) -> Denoising:
+    """Mask the share `rate` of the tokens. `tied`: the word table is the output matrix too."""
+    return Denoising(sides(task), task, rate=rate, tied=tied)

@@ -1,9 +1,7 @@
-"""Prefix language modelling, between causal modelling and translation: an encoder-decoder continues a text.
+"""An objective from a plugin, prefix language modelling: an encoder-decoder continues a text.
 
 Source: Raffel et al. 2019 (https://arxiv.org/abs/1910.10683), section 3.2.
 """
-
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +9,7 @@ from isoscope.base.errors import InputError
 from isoscope.objectives import Batch, Indices, Place, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
 from isoscope.objectives.language import Sides, sides
+from isoscope.plugins import objective
 
 
 class Prefix(EncoderDecoder):
@@ -57,6 +56,7 @@ class Prefix(EncoderDecoder):
         return np.minimum(1 + np.floor(chance * np.maximum(words - 1, 0)).astype(np.int64), words)
 
 
-def objective(task: Task, **options: Any) -> Prefix:
-    """Return the objective of a prepared task; `options` of the section `objective`."""
-    return Prefix(sides(task), task, **options)
+@objective("prefix")
+def prefix(task: Task, tied: bool) -> Prefix:
+    """`tied`: the word table is the output matrix too."""
+    return Prefix(sides(task), task, tied=tied)
