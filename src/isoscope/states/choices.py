@@ -2,13 +2,15 @@
 
 from typing import Literal, NamedTuple
 
+from isoscope.states.shown_metrics import SHOWN
+
 VECTORS = ("first", "last", "mean", "words")
 """Kinds of representation: first token, last token, mean over tokens, words."""
 ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum", "topology")
 """Analyses, in the order of the page."""
 SPACES_COMPARED = "spaces"
 """Analysis of two or more checkpoints, the grids of `isoscope spaces`. Minutes to hours, so only on request."""
-MEASURES = ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "classes", "shape")
+MEASURES = tuple(SHOWN)
 """The built-in measures, see `isoscope.states.measures`."""
 ALIGNMENTS = ("joint", "procrustes", "sign")
 """How planes of several checkpoints are aligned, see `isoscope.geometry.planes`."""

@@ -26,8 +26,9 @@ from isoscope.platform.runs.prepared import read_manifest
 from isoscope.platform.runs.restored import METRICS
 from isoscope.platform.runs.stored import check_published
 from isoscope.platform.stages.study_run import check_present, finish, md5s_of, study_run
-from isoscope.platform.statistics.differences import chosen_figures, differences
+from isoscope.platform.statistics.differences import differences
 from isoscope.states.attention_tables import arm_heads
+from isoscope.states.compared_metrics import compared_metrics
 from isoscope.states.phases import NEEDED, named, phases
 from isoscope.states.side_by_side import (
     Key,
@@ -119,7 +120,7 @@ def explore(
         }
         tables |= {one: table for one, table in optional.items() if len(table)}
         tables["differences"] = differences(
-            chosen_figures(tables), confidence=analysis.confidence, power=analysis.power
+            compared_metrics(tables), confidence=analysis.confidence, power=analysis.power
         )
         data = explorer(trajectories, planes, frames) | {"classes": names, "axis": AXES[measures.alignment]}
         source = {"Source": f"isoscope digest {run.digest}"}
