@@ -26,7 +26,8 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.stages.geometry_tables import asked_vectors, extract_model
+from isoscope.states.checkpoint_states import extract_model
+from isoscope.states.checkpoint_tables import asked_vectors
 from isoscope.states.choices import DEFAULTS, Settings
 from isoscope.states.measures import BUILT_IN, measured
 from isoscope.states.trajectory import Trajectory

@@ -32,6 +32,7 @@ class Settings(NamedTuple):
     vectors: tuple[str, ...] = ()
     sentences: int = 500
     words: int = 500
+    block: int = 40
     attended: int = 40
     max_length: int = 128
     subsample: int = 64

@@ -12,6 +12,7 @@ import torch
 from isoscope.base.atomic_files import sha256
 from isoscope.base.errors import InputError
 from isoscope.data import probe, tokens, treebank
+from isoscope.data.batches import Indices
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.corpus import SPLITS, TREEBANK
 from isoscope.models.build import check_device, warn_of_emulation
@@ -30,11 +31,15 @@ def check(asked: Any) -> None:
     check_device(asked.device, key="extraction.device")
 
 
-def environment(asked: Any) -> dict[str, Any]:
-    """Set the threads, and return device, threads and precision of an extraction."""
+def environment(asked: Any, option: str = "extraction.{}", **cure: str) -> dict[str, Any]:
+    """Set the threads, and return device, threads and precision of an extraction.
+
+    `option`: what a setting is called in errors; `cure` of a device that this machine lacks.
+    """
+    check_device(asked.device, key=option.format("device"), **cure)
     if asked.threads is not None:
         torch.set_num_threads(asked.threads)
-    warn_of_emulation(asked.precision, device=asked.device, key="extraction.precision")
+    warn_of_emulation(asked.precision, device=asked.device, key=option.format("precision"))
     return {"device": asked.device, "threads": torch.get_num_threads(), "precision": asked.precision}
 
 
@@ -58,7 +63,10 @@ def extract(
     - `key`: identifies code and settings; files made from another key are made again. `watch`: see `extract_snapshots`.
     """
     tokenizer, max_length = _tokenizer(trained)
-    chosen = _probe_set(asked, tokenizer, data, max_length)
+    tables = {split: pq.read_table(data / f"{split}.parquet") for split in SPLITS}
+    table = tables.pop(asked.split)
+    rows = probe.draw_rows(table, [*tables.values()], share=asked.share, most=asked.sentences, seed=asked.seed)
+    chosen = probe_set(asked, tokenizer, table, rows, max_length=max_length)
     bank = _treebank(asked, trees, tokenizer, max_length)
     if bank is not None:
         write_treebank(folder, bank)
@@ -138,21 +146,12 @@ def trees_of(asked: Any, data: Path, project: Path) -> Path | None:
     return data / TREEBANK if (data / TREEBANK).is_file() else None
 
 
-def _probe_set(asked: Any, tokenizer: tokens.WordPieces, data: Path, max_length: int) -> probe.ProbeSet:
-    """Return the probe set of a split of a prepared task, without sentences that are in other splits."""
-    tables = {split: pq.read_table(data / f"{split}.parquet") for split in SPLITS}
-    table = tables.pop(asked.split)
-    others = list(tables.values())
-    return probe.probe_set(
-        tokenizer,
-        table,
-        probe.draw_rows(table, others, share=asked.share, most=asked.sentences, seed=asked.seed),
-        max_length=max_length,
-        words=asked.words,
-        block=asked.block,
-        attended=asked.attended,
-        seed=asked.seed,
-    )
+def probe_set(
+    asked: Any, tokenizer: tokens.WordPieces, table: Any, rows: Indices, *, max_length: int
+) -> probe.ProbeSet:
+    """Return the probe set of the sentences `rows` of a table, with words and subsets as `asked`."""
+    sizes = {name: getattr(asked, name) for name in ("words", "block", "attended", "seed")}
+    return probe.probe_set(tokenizer, table, rows, max_length=max_length, **sizes)
 
 
 def _treebank(

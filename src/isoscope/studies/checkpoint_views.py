@@ -95,6 +95,14 @@ def _group(name: str, metrics: Callable[[pd.DataFrame], Sequence[str]]) -> View:
     )
 
 
+def _among(metrics: Sequence[str], _: pd.DataFrame) -> Sequence[str]:
+    return metrics
+
+
+def _of_plugins(table: pd.DataFrame) -> Sequence[str]:
+    return [*dict.fromkeys(table.loc[added(table), "figure"])]
+
+
 def _abreast(planes: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -> Table:
     """Add the number of the figure to both tables; to `frames` also the group's reference and size."""
     groups = frames.groupby("group", sort=False)["checkpoint"]
@@ -195,8 +203,8 @@ def _of_kind(draw: Callable[..., Figure]) -> Callable[[pd.DataFrame], Figure]:
 _by_kind = partial(View, by="vectors", called=KINDS)
 """A view with a figure per kind of sentence vector."""
 MEASURED = (
-    *(_group(name, lambda _, own=metrics: own) for name, metrics in profiles().items()),
-    _group("Measures of plugins", lambda table: [*dict.fromkeys(table.loc[added(table), "figure"])]),
+    *(_group(name, partial(_among, metrics)) for name, metrics in profiles().items()),
+    _group("Measures of plugins", _of_plugins),
 )
 _NEEDED = ("planes", "frames", "classes")
 PLANES = View(name="planes", needs=_NEEDED, rows=_abreast, by="number", draw=_planes, caption=_of_planes)

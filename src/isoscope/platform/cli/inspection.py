@@ -173,11 +173,11 @@ def geometry(
     texts.check_enough()
     for note in (*([texts.left_out] if texts.left_out else []), *texts.notes):
         print(f"isoscope: {note}", file=sys.stderr)
-    stage, built_in = load("platform.stages.geometry"), load("states.measures").BUILT_IN
-    load("platform.stages.page_folder").check_out(out, stage.PAGE)
+    pages = load("platform.stages.page_folder")
+    pages.check_out(out, pages.GEOMETRY)
     settings = Settings(
         analyses=tuple(dict.fromkeys(analyses)) or ANALYSES,
-        measures=tuple(dict.fromkeys(measures)) or (*built_in, *known.MEASURES),
+        measures=tuple(dict.fromkeys(measures)) or (*MEASURES, *known.MEASURES),
         vectors=tuple(dict.fromkeys(vectors)),
         alignment=alignment,
         sentences=sentences,
@@ -195,12 +195,14 @@ def geometry(
         threads=threads,
     )
     check_device(device)
-    found = stage.find(checkpoints)
+    found = load("states.given_checkpoints").find(checkpoints)
     grids = None
-    with load("platform.stages.page_folder").page_folder(out, stage.PAGE):
+    with pages.page_folder(out, pages.GEOMETRY):
+        given = (found, texts, settings, out / "cache")
         if SPACES_COMPARED in settings.analyses:
-            grids = load("platform.stages.spaces").grids(found, texts, settings, out / "cache")
-        tables = stage.geometry(found, texts, settings, out, grids=grids)
+            grids = load("states.compared_checkpoints").grids(*given)
+        tables, facts = load("states.checkpoint_tables").geometry(*given, grids=grids)
+        pages.write_page(out, pages.GEOMETRY, facts, tables)
         shown = load("platform.report.checkpoint_page").page(out)
     made = {
         "summary": load("platform.report.checkpoint_numbers").summary(tables),

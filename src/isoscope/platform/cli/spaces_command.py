@@ -80,8 +80,8 @@ def spaces(
     texts.check_enough()
     if texts.left_out:
         print(f"isoscope: {texts.left_out}", file=sys.stderr)
-    stage = load("platform.stages.spaces")
-    load("platform.stages.page_folder").check_out(out, stage.PAGE)
+    pages = load("platform.stages.page_folder")
+    pages.check_out(out, pages.SPACES)
     settings = SpaceSettings(
         probe=next(one for one in PROBES if one == probe),
         occurrences=occurrences,
@@ -102,10 +102,12 @@ def spaces(
         threads=threads,
     )
     check_device(device)
-    found = load("platform.stages.geometry").find(checkpoints)
+    found = load("states.given_checkpoints").find(checkpoints)
     translated = _translation(text, column, other_column, links)
-    with load("platform.stages.page_folder").page_folder(out, stage.PAGE):
-        stage.spaces(found, texts, settings, out, translated=translated)
+    with pages.page_folder(out, pages.SPACES):
+        given = (found, texts, settings, out / "cache")
+        tables, facts = load("states.compared_checkpoints").spaces(*given, translated=translated)
+        pages.write_page(out, pages.SPACES, facts, tables)
         shown = load("platform.report.spaces_page").page(out)
     made = {
         "checkpoints": {one.name: one.given for one in found},

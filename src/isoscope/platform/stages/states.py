@@ -54,7 +54,7 @@ class Cell(NamedTuple):
 
     def run(self, stage: str, params: dict[str, Any], read: Callable[[], dict[str, str]], **known: Any) -> Run:
         """Return the run of a stage over this cell; `read` hashes its inputs, `known`: further fields of `Identity`."""
-        names = {"study": self.study, "arm": self.arm, "seed": self.seed, "task": self.task}
+        names: dict[str, Any] = {"study": self.study, "arm": self.arm, "seed": self.seed, "task": self.task}
         identity = Identity(stage=stage, **names, axes={}, params=params, inputs=read(), **known)
         return Run(self.project, identity, inputs=read)
 
