@@ -3,7 +3,6 @@
 A file of its own, so that a changed measure or figure extracts nothing again.
 """
 
-import hashlib
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -18,12 +17,11 @@ from isoscope.base.errors import InputError
 from isoscope.data import probe, tokens
 from isoscope.data.batches import Indices
 from isoscope.data.plain import Texts
-from isoscope.data.word_table import KEY, WordTable
+from isoscope.data.word_table import WordTable
 from isoscope.states.choices import Settings, SpaceSettings
 from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, extract_snapshots
-from isoscope.states.translated_words import Linked
-from isoscope.states.word_space import Space, relinked, write_space
+from isoscope.states.word_space import Space, write_space
 
 OWN = "checkpoint"
 """Name of the snapshot that is the checkpoint itself."""
@@ -53,13 +51,6 @@ def word_space(
     """
     fill = partial(_extract_words, one, twin, table, settings)
     return Space(_cached(cache, fill, weights=one.digest, twin=twin, texts=texts, **_chosen(settings, WORDS)))
-
-
-def linked_space(space: Space, table: WordTable, linked: Linked, cache: Path) -> Space:
-    """Return the states of linked words as those of a table's words, cached."""
-    rows = hashlib.sha256(table.rows[KEY].to_csv().encode()).hexdigest()
-    fill = partial(relinked, space=space, table=table, rows=linked.rows)
-    return Space(_cached(cache, fill, of=space.folder.name, links=linked.links, rows=rows))
 
 
 def _cached(cache: Path, fill: Callable[[Path], None], **made_from: Any) -> Path:

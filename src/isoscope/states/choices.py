@@ -24,6 +24,10 @@ Probe = Literal["words", "sentences"]
 PROBES: tuple[Probe, ...] = ("words", "sentences")
 
 
+WORD_TABLE = -1
+"""Number of the layer of a word space that is the word table alone, without positions and LayerNorm."""
+
+
 class Settings(NamedTuple):
     """Options of `isoscope geometry`; see the command's help. Without `vectors`: `catalogue.usual_vectors`."""
 

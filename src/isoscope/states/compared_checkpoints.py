@@ -15,7 +15,7 @@ from isoscope.base.workers import with_bar, workers
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Texts
 from isoscope.data.word_table import WordTable, word_table
-from isoscope.states.checkpoint_states import TWIN, linked_space, word_space
+from isoscope.states.checkpoint_states import TWIN, word_space
 from isoscope.states.choices import SPACES, Settings, SpaceSettings
 from isoscope.states.compared_items import compared_items
 from isoscope.states.given_checkpoints import Checkpoint
@@ -64,6 +64,9 @@ def spaces(
         "origin": texts.origin + (f"; {checkpoints[1].name} reads {translated.origin}" if translated else ""),
         "translation": there and {"text": there.digest, "links": there.links},
         "left_out": texts.left_out,
+        "sentences": {"looked at": len(table.texts), "there": len(texts.table)},
+        "notes": [],
+        "truncated": {},
         "settings": settings._asdict(),
     }
     return tables, facts
@@ -107,9 +110,8 @@ def prepared(
             if there is None or number == 0:
                 space = word_space(one, seed, texts.digest, table, settings, cache)
             else:
-                space = linked_space(
-                    word_space(one, seed, there.digest, there.table, settings, cache), table, there, cache
-                )
+                of_translation = word_space(one, seed, there.digest, there.table, settings, cache)
+                space = of_translation.linked(table, there.rows)
             name, linked = one.name + TWIN * (seed is not None), there is not None and number == 1
             found[name] = Named(space, one.name, None, twin=seed is not None, linked=linked)
     names = [one.name for one in checkpoints]

@@ -26,11 +26,6 @@ OWN = "task"
 """As the name of a treebank: the task's own treebank."""
 
 
-def check(asked: Any) -> None:
-    """Raise `InputError` for a device that this machine lacks. `asked`: the section `extraction`."""
-    check_device(asked.device, key="extraction.device")
-
-
 def environment(asked: Any, option: str = "extraction.{}", **cure: str) -> dict[str, Any]:
     """Set the threads, and return device, threads and precision of an extraction.
 
@@ -67,9 +62,13 @@ def extract(
     table = tables.pop(asked.split)
     rows = probe.draw_rows(table, [*tables.values()], share=asked.share, most=asked.sentences, seed=asked.seed)
     chosen = probe_set(asked, tokenizer, table, rows, max_length=max_length)
-    bank = _treebank(asked, trees, tokenizer, max_length)
-    if bank is not None:
+    bank = None
+    if trees is not None:
+        sentences = asked.treebank.sentences
+        bank = treebank.read(trees, tokenizer, sentences=sentences, max_length=max_length, seed=asked.seed)
         write_treebank(folder, bank)
+    elif asked.treebank is not None:
+        print("the task has no treebank: part of speech and tree depth are not probed", file=sys.stderr)
 
     def arrays(snapshot: Snapshot) -> passes.Arrays:
         if snapshot.name == RANDOM:
@@ -152,17 +151,6 @@ def probe_set(
     """Return the probe set of the sentences `rows` of a table, with words and subsets as `asked`."""
     sizes = {name: getattr(asked, name) for name in ("words", "block", "attended", "seed")}
     return probe.probe_set(tokenizer, table, rows, max_length=max_length, **sizes)
-
-
-def _treebank(
-    asked: Any, trees: Path | None, tokenizer: tokens.WordPieces, max_length: int
-) -> treebank.Treebank | None:
-    if asked.treebank is None:
-        return None
-    if trees is None:
-        print("the task has no treebank: part of speech and tree depth are not probed", file=sys.stderr)
-        return None
-    return treebank.read(trees, tokenizer, sentences=asked.treebank.sentences, max_length=max_length, seed=asked.seed)
 
 
 def _tokenizer(trained: Path) -> tuple[tokens.WordPieces, int]:

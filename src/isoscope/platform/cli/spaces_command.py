@@ -108,7 +108,7 @@ def spaces(
         given = (found, texts, settings, out / "cache")
         tables, facts = load("states.compared_checkpoints").spaces(*given, translated=translated)
         pages.write_page(out, pages.SPACES, facts, tables)
-        shown = load("platform.report.spaces_page").page(out)
+        shown = load("platform.report.checkpoint_page").page(out)
     made = {
         "checkpoints": {one.name: one.given for one in found},
         "page": str(shown),

@@ -28,7 +28,6 @@ from isoscope.platform.runs.stored import check_published
 from isoscope.platform.stages.study_run import check_present, finish, md5s_of, study_run
 from isoscope.platform.statistics.differences import differences
 from isoscope.states.attention_tables import arm_heads
-from isoscope.states.compared_metrics import compared_metrics
 from isoscope.states.phases import NEEDED, named, phases
 from isoscope.states.side_by_side import (
     Key,
@@ -41,6 +40,7 @@ from isoscope.states.side_by_side import (
 )
 from isoscope.states.trajectory import Trajectory
 from isoscope.studies import fusion
+from isoscope.studies.compared_metrics import chosen_figures
 from isoscope.studies.fusion.feature_dynamics import AXES
 from isoscope.studies.view import Picture, pictures, with_added
 
@@ -120,7 +120,7 @@ def explore(
         }
         tables |= {one: table for one, table in optional.items() if len(table)}
         tables["differences"] = differences(
-            compared_metrics(tables), confidence=analysis.confidence, power=analysis.power
+            chosen_figures(tables), confidence=analysis.confidence, power=analysis.power
         )
         data = explorer(trajectories, planes, frames) | {"classes": names, "axis": AXES[measures.alignment]}
         source = {"Source": f"isoscope digest {run.digest}"}

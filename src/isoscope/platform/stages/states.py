@@ -4,7 +4,7 @@ Two runs with a digest each, so that another measure extracts nothing again.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ SNAPSHOTS, GEOMETRY = "snapshots.json", "geometry.parquet"
 
 
 class Cell(NamedTuple):
-    """A cell of a study, and whether its results are published to where the pipeline expects them."""
+    """A cell of a study; whether its results are published to where the pipeline expects them, or only found."""
 
     study: str
     arm: str
@@ -41,6 +41,8 @@ class Cell(NamedTuple):
     task: str
     project: paths.Project
     publish: bool
+    find: bool
+    stop: StopSignal
 
     @property
     def data(self) -> Path:
@@ -58,9 +60,21 @@ class Cell(NamedTuple):
         identity = Identity(stage=stage, **names, axes={}, params=params, inputs=read(), **known)
         return Run(self.project, identity, inputs=read)
 
-    def output(self, place: Callable[[str, str, int], Path]) -> Path | None:
-        """Return where a result is published; None if it is not."""
-        return self.project.folder / place(*self[:3]) if self.publish else None
+    def carry(
+        self, run: Run, place: Callable[[str, str, int], Path], work: Callable[[Callable[[], None]], None], **about: Any
+    ) -> Path | None:
+        """Do the `work` of a run unless it is finished; return its folder, None if it is not found finished.
+
+        `work` calls its argument between parts, which raises after a signal. `about`: of `carry_out`.
+        """
+
+        def do(finished: bool) -> None:
+            if not finished:
+                work(partial(self.stop.check, f"{run.identity.title}: stopped; run the same command to go on"))
+                run.complete()
+
+        output = self.project.folder / place(*self[:3]) if self.publish else None
+        return carry_out(run, None if self.find else do, stop=self.stop, output=output, **about)
 
 
 def states(
@@ -86,7 +100,7 @@ def states(
     Every value of the table `geometry` is also a metric of the record, such as `geometry/layer_07/first/avg_sim` at its
     step. Raises `InputError` if the run or its task is missing, `StoppedError` after a signal.
     """
-    cell = Cell(name, arm, seed, study.task, project, publish)
+    cell = Cell(name, arm, seed, study.task, project, publish, find, stop)
     again = f"isoscope train {name} {arm} --seed {seed}"
     if not (cell.trained / CONFIG).is_file():
         raise InputError(f"{cell.trained}: does not exist yet; run: {again}")
@@ -100,18 +114,12 @@ def states(
             # Forked before torch computes: its threads do not survive a fork.
             several = workers(processes or measures.processes, key="measures.processes")
             spread = None if find else stack.enter_context(several)
-        run, folder = _extracted(science["extract"], cell, extraction, of_training, stop, find=find)
-        if folder is None:
-            return None
-        return _measured(science["measure"], cell, measures, (run.digest, folder), stop, spread)
+        run, folder = _extracted(science["extract"], cell, extraction, of_training)
+        return None if folder is None else _measured(science["measure"], cell, measures, run.digest, folder, spread)
 
 
-def _extracted(
-    science: ModuleType, cell: Cell, extraction: Extraction, trained: Trained, stop: StopSignal, *, find: bool
-) -> tuple[Run, Path | None]:
+def _extracted(science: ModuleType, cell: Cell, extraction: Extraction, trained: Trained) -> tuple[Run, Path | None]:
     """Extract the hidden states, or find them; return their run and their folder, None if they are not done."""
-    if not find:
-        science.check(extraction)
     trees = science.trees_of(extraction, cell.data, cell.project.folder)
 
     def read() -> dict[str, str]:
@@ -126,11 +134,8 @@ def _extracted(
     named = by_path | {"trained by": trained.digest}
     run = cell.run("extract", params, read, input_paths=named, plugins=trained.plugins)
 
-    def do(finished: bool) -> None:
-        if finished:
-            return
+    def work(watch: Callable[[], None]) -> None:
         run.begin(**science.environment(extraction))
-        again = f"{run.identity.title}: stopped; run the same command to resume"
         chosen = science.extract(
             run.work,
             extraction,
@@ -141,36 +146,22 @@ def _extracted(
             seed=cell.seed,
             key=run.digest,
             title=f"{run.identity.title}: hidden states",
-            watch=partial(stop.check, again),
+            watch=watch,
         )
         run.record.metric("probe/sentences", len(chosen.rows), step=0)
         run.record.metric("probe/words", len(chosen.words.text), step=0)
-        run.complete()
 
-    return run, carry_out(
-        run,
-        None if find else do,
-        stop=stop,
-        output=cell.output(paths.extracted),
-        points=lambda _: [],
-        source=SNAPSHOTS,
-        facts=lambda done: {"probe": _probe(done)},
-    )
+    about: dict[str, Any] = {"points": lambda _: [], "source": SNAPSHOTS, "facts": _facts}
+    return run, cell.carry(run, paths.extracted, work, **about)
 
 
 def _measured(
-    science: ModuleType,
-    cell: Cell,
-    measures: Measures,
-    extracted: tuple[str, Path],
-    stop: StopSignal,
-    spread: Spread | None,
+    science: ModuleType, cell: Cell, measures: Measures, extracted: str, states: Path, spread: Spread | None
 ) -> Path | None:
-    """Measure hidden states, given their run's digest and folder, or find them measured; return the tables' folder.
+    """Measure the hidden states in a folder, or find them measured; return the folder of the tables.
 
-    Without `spread` they are only found.
+    `extracted`: digest of their run. `spread`: as for `workers`; None: only find them.
     """
-    digest, states = extracted
 
     def read() -> dict[str, str]:
         # Not as published: config.yaml has the study's name, and a stored output has a manifest.
@@ -180,28 +171,17 @@ def _measured(
     used = [plugins.MEASURES[one] for one in measures.names if one in plugins.MEASURES]
     params = {"measures": measures.model_dump(mode="json")}
     of_plugins = {one.file.name: plugins.digest(one.file) for one in used}
-    run = cell.run("measure", params, read, input_paths={"extracted by": digest}, plugins=of_plugins)
+    run = cell.run("measure", params, read, input_paths={"extracted by": extracted}, plugins=of_plugins)
 
-    def do(finished: bool) -> None:
-        if finished:
-            return
+    def work(watch: Callable[[], None]) -> None:
         run.begin(device="cpu", threads=measures.threads, precision="fp64")
-        again = f"{run.identity.title}: stopped; run the same command to start these tables again"
         given = science.MeasureInputs(states, run.identity.inputs["states"], cell.data, measures)
         at = {"title": run.identity.title, "metric": run.record.metric}
-        science.measure(run.work, given, **at, spread=spread, watch=partial(stop.check, again))
-        run.complete()
+        science.measure(run.work, given, **at, spread=spread, watch=watch)
 
+    about = {"points": science.stored_points, "source": GEOMETRY, "facts": lambda _: _facts(states)}
     with threadpool_limits(measures.threads):
-        return carry_out(
-            run,
-            None if spread is None else do,
-            stop=stop,
-            output=cell.output(paths.measured),
-            points=science.stored_points,
-            source=GEOMETRY,
-            facts=lambda _: {"probe": _probe(states)},
-        )
+        return cell.carry(run, paths.measured, work, **about)
 
 
 def kept_weights(trained: Path) -> tuple[dict[int, Path], dict[int, int], int | None]:
@@ -213,7 +193,6 @@ def kept_weights(trained: Path) -> tuple[dict[int, Path], dict[int, int], int | 
     return weights, epochs_by_update(trained), best
 
 
-def _probe(states: Path) -> Mapping[str, Any]:
+def _facts(states: Path) -> dict[str, Any]:
     """Return the facts of a probe set, for config.yaml."""
-    found: Mapping[str, Any] = json.loads((states / SNAPSHOTS).read_text("utf-8"))["facts"]
-    return found
+    return {"probe": json.loads((states / SNAPSHOTS).read_text("utf-8"))["facts"]}

@@ -28,7 +28,7 @@ CHOSEN: dict[str, tuple[str, str, str, Callable[[pd.DataFrame], pd.DataFrame]]] 
 """Table → prefix of its metrics' names, columns of name and value, and the rows that are compared."""
 
 
-def compared_metrics(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def chosen_figures(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the metrics that arms are compared by, at each run's chosen epoch: arm, seed, figure, value.
 
     At the last layer: geometry of [CLS], probe scores, and the measures of plugins. For the embedding block's tokens:
