@@ -33,7 +33,7 @@ NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120
 """Number of nearest tokens, and of points in a persistence diagram, as in params.yaml: a page has no params.yaml."""
 PARTS = {"probing": ("probing", "learning", "baselines")}
-"""Analyses that consist of several in `inside.catalogue`."""
+"""Analyses that consist of several in `states.catalogue`."""
 LACKING = {
     "attention": "the model returns none",
     "embedding": "the model has no word embedding with a known name",

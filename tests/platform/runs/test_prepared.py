@@ -196,7 +196,7 @@ def test_an_overlay_that_is_edited_is_prepared_and_read(project: Project) -> Non
     assert content_md5(project.folder / "data/processed/tiny") != before
 
 
-@pytest.mark.parametrize("command", ["analyse fusion", "extract fusion additive"])
+@pytest.mark.parametrize("command", ["analyse fusion", "states fusion additive"])
 def test_a_run_of_other_data_is_not_looked_at(project: Project, command: str) -> None:
     for arm in ("additive", "conv2d"):
         write_run(project.folder / "models", arm, 0, task="tiny")

@@ -151,6 +151,7 @@ def geometry(
 
     Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --column review --labels stars --out out
     """
+    asked = dict(locals())
     from isoscope import plugins as known
     from isoscope.data.plain import read_texts
 
@@ -175,25 +176,12 @@ def geometry(
         print(f"isoscope: {note}", file=sys.stderr)
     pages = load("platform.stages.page_folder")
     pages.check_out(out, pages.GEOMETRY)
-    settings = Settings(
-        analyses=tuple(dict.fromkeys(analyses)) or ANALYSES,
-        measures=tuple(dict.fromkeys(measures)) or (*MEASURES, *known.MEASURES),
-        vectors=tuple(dict.fromkeys(vectors)),
-        alignment=alignment,
-        sentences=sentences,
-        words=words,
-        attended=attended,
-        max_length=max_length,
-        subsample=subsample,
-        draws=draws,
-        confidence=confidence,
-        folds=folds,
-        seed=seed,
-        batch_size=batch_size,
-        device=device,
-        precision=precision,
-        threads=threads,
-    )
+    asked |= {
+        "analyses": tuple(dict.fromkeys(analyses)) or ANALYSES,
+        "measures": tuple(dict.fromkeys(measures)) or (*MEASURES, *known.MEASURES),
+        "vectors": tuple(dict.fromkeys(vectors)),
+    }
+    settings = Settings(**{name: asked[name] for name in Settings._fields if name in asked})
     check_device(device)
     found = load("states.given_checkpoints").find(checkpoints)
     grids = None

@@ -65,6 +65,7 @@ def spaces(
 
     Example: isoscope spaces ./mlm ./mt --text sentences.txt --out compared
     """
+    asked = dict(locals())
     for name, value, allowed in (
         ("probe", probe, PROBES),
         ("pooling", pooling, POOLINGS),
@@ -82,25 +83,7 @@ def spaces(
         print(f"isoscope: {texts.left_out}", file=sys.stderr)
     pages = load("platform.stages.page_folder")
     pages.check_out(out, pages.SPACES)
-    settings = SpaceSettings(
-        probe=next(one for one in PROBES if one == probe),
-        occurrences=occurrences,
-        per_sentence=per_sentence,
-        pooling=next(one for one in POOLINGS if one == pooling),
-        max_length=max_length,
-        permutations=permutations,
-        items=items,
-        neighbours=neighbours,
-        components=components,
-        draws=draws,
-        histogram=histogram,
-        confidence=confidence,
-        seed=seed,
-        batch_size=batch_size,
-        device=device,
-        precision=precision,
-        threads=threads,
-    )
+    settings = SpaceSettings(**{name: asked[name] for name in SpaceSettings._fields})
     check_device(device)
     found = load("states.given_checkpoints").find(checkpoints)
     translated = _translation(text, column, other_column, links)
