@@ -91,8 +91,8 @@ def test_what_stages_write_stands_in_paths() -> None:
         name: [next(iter(out)) if isinstance(out, dict) else out for out in STAGES[name]["outs"]] for name in STAGES
     }
     assert outs["prepare"] == [paths.processed("T").as_posix().replace("T", "${item}")]
-    for stage, place in (("train", paths.trained), ("extract", paths.extracted), ("measure", paths.measured)):
-        assert filled(outs[stage]) == [place("fusion", "A", 7).parents[1].as_posix()]
+    for stage, places in (("train", [paths.trained]), ("states", [paths.extracted, paths.measured])):
+        assert filled(outs[stage]) == [place("fusion", "A", 7).parents[1].as_posix() for place in places]
     assert all(Path(out).parent == paths.analysed("fusion") for out in filled(outs["analyse"]))
     assert filled(outs["explore"]) == [(paths.analysed("fusion") / paths.INSIDE).as_posix()]
     assert filled(outs["compare"]) == [(paths.analysed("fusion") / paths.COMPARED).as_posix()]

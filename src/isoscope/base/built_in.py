@@ -10,19 +10,23 @@ from types import ModuleType
 STAGES = {
     "prepare": "isoscope.platform.stages.prepare",
     "train": "isoscope.training.job",
-    "extract": "isoscope.platform.stages.extract",
-    "measure": "isoscope.platform.stages.measure",
+    "extract": "isoscope.states.extract",
+    "measure": "isoscope.states.measure",
+    "states": "isoscope.states.extract",
     "analyse": "isoscope.platform.stages.analyse",
     "explore": "isoscope.platform.stages.explore",
     "chart": "isoscope.platform.stages.chart",
     "compare": "isoscope.platform.stages.compare",
     "search": "isoscope.platform.stages.search",
     "report": "isoscope.platform.stages.report",
-    "geometry": "isoscope.platform.stages.geometry",
-    "spaces": "isoscope.platform.stages.spaces",
-    "space_states": "isoscope.platform.stages.space_states",
+    "geometry": "isoscope.states.checkpoint_tables",
+    "spaces": "isoscope.states.compared_checkpoints",
+    "checkpoint_states": "isoscope.states.checkpoint_states",
 }
-"""Stage → module of the function that makes its numbers. The code version of the stage starts there."""
+"""Stage → module of the function that makes its numbers. The code version of the stage starts there.
+
+`states` consists of two runs, `extract` and `measure`.
+"""
 OBJECTIVES = {
     "classification": "isoscope.objectives.classification",
     "masked": "isoscope.objectives.masked",
@@ -46,8 +50,8 @@ OBSERVERS = {
 STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.training.starts")
 """Kinds of `model.encoder` that start from other runs."""
 KINDS = (*OBJECTIVES.values(), *PENALTIES.values(), *OBSERVERS.values(), STARTS["run"])
-TRAINS = {"train": KINDS, "search": (STAGES["train"], *KINDS)}
-"""Stages whose runs may use every built-in kind → the modules that they load by name."""
+LOADS = {"train": KINDS, "search": (STAGES["train"], *KINDS), "states": (STAGES["measure"],)}
+"""Stage of the pipeline → modules that it loads by name."""
 
 
 def load(registry: Mapping[str, str], kind: str) -> ModuleType:

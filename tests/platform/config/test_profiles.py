@@ -14,7 +14,7 @@ from isoscope.platform.config.profiles import apply, drop, known, laid_over, res
 from isoscope.platform.config.tree import merge, parse_yaml, read_yaml
 
 ROOT = Path(__file__).parents[3]
-COMMANDS = {"prepare", "geometry", "train", "chart", "extract", "measure", "explore", "analyse", "compare"} | {
+COMMANDS = {"prepare", "geometry", "train", "chart", "states", "explore", "analyse", "compare"} | {
     "report",
     "repro",
     "search",
