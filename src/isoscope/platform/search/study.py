@@ -233,7 +233,7 @@ def note_trial(
                 "optuna.state": trial.state.name,
                 "optuna.study": name,
                 "optuna.trial": str(trial.number),
-                "isoscope.platform.runs": " ".join(provenance["digests"]),
+                "isoscope.runs": " ".join(provenance["digests"]),
             },
         )
         record.attempt(git=git, environment=environment)
