@@ -10,7 +10,6 @@ from transformers.models.bert.modeling_bert import BertEmbeddings
 from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
 
 from isoscope.base.errors import InputError
-from isoscope.models.binding import FFT
 from isoscope.models.fusion import build_fusion, check_fused
 
 
@@ -106,7 +105,7 @@ class FusedTables(nn.Module):
             setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: marks who initialises it)
         if config.positions == "sinusoidal":
             self.position_embeddings = SinusoidalPositions(self.position_embeddings, scale=config.init_std)
-        elif isinstance(self.fusion, FFT) and self.fusion.positions != "table":
+        elif self.fusion_options["kind"] == "fft" and self.fusion.positions != "table":
             learned = self.fusion.positions == "learned"
             self.position_embeddings = FractionalPositions(self.position_embeddings, learned=learned)
 

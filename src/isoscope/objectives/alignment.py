@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isoscope import plugins
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.geometry.alignment import error, r2_by_dimension, retrieval
@@ -177,6 +178,7 @@ def distances(found: Numbers, target: Numbers) -> dict[str, float]:
     }
 
 
+@plugins.objective("alignment")
 def objective(task: Task, **options: Any) -> Alignment:
     """Return the objective of a prepared task; `options` of the section `objective`."""
     return Alignment(sides(task), task, **options)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from isoscope import plugins
 from isoscope.data.chosen_tokens import TokenDraws, choose, numbers_of_chosen
 from isoscope.objectives import Batch, Indices, Task
 from isoscope.objectives.language import LanguageModel, Sides, padded, sides
@@ -44,6 +45,7 @@ class Causal(LanguageModel):
         return float(numbers_of_chosen(self.draws[split].of(rows, epoch), read, share=self.share).sum())
 
 
+@plugins.objective("causal")
 def objective(task: Task, **options: Any) -> Causal:
     """Return the objective of a prepared task; `options` of the section `objective`."""
     return Causal(sides(task), task, **options)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isoscope import plugins
 from isoscope.data.chosen_tokens import Noise, choose
 from isoscope.objectives import Indices, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
@@ -35,6 +36,7 @@ class Denoising(EncoderDecoder):
         return Texts([row[: len(one)] for row, one in zip(noised, target, strict=True)], target)
 
 
+@plugins.objective("denoising")
 def objective(task: Task, **options: Any) -> Denoising:
     """Return the objective of a prepared task; `options` of the section `objective`."""
     return Denoising(sides(task), task, **options)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.data.chosen_tokens import Noise, TokenDraws, choose, numbers_of_chosen
 from isoscope.objectives import Batch, Indices, Task
@@ -61,6 +62,7 @@ class Masked(LanguageModel):
         return (within > 0) & (within < self.lengths[split][rows][:, None] - 1)
 
 
+@plugins.objective("masked")
 def objective(task: Task, **options: Any) -> Masked:
     """Return the objective of a prepared task; `options` of the section `objective`."""
     return Masked(sides(task), task, **options)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.objectives import Batch, Indices, Place, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
@@ -57,6 +58,7 @@ class Prefix(EncoderDecoder):
         return np.minimum(1 + np.floor(chance * np.maximum(words - 1, 0)).astype(np.int64), words)
 
 
+@plugins.objective("prefix")
 def objective(task: Task, **options: Any) -> Prefix:
     """Return the objective of a prepared task; `options` of the section `objective`."""
     return Prefix(sides(task), task, **options)

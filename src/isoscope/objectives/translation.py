@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from isoscope import plugins
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.data.corpus import PAIR
@@ -80,6 +81,7 @@ class Translation(EncoderDecoder):
         return str(self.texts.tokenizer.backend.decode(ids, skip_special_tokens=True)).strip()
 
 
+@plugins.objective("translation")
 def objective(task: Task, **options: Any) -> Translation:
     """Return the objective of a prepared task; `options` of the section `objective`."""
     return Translation(sides(task), task, **options)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from isoscope.base.errors import InputError
 from isoscope.models.blocks import blocks
-from isoscope.platform.config.training import Hold as Settings
+from isoscope.plugins import observer
 from isoscope.training.observers import Context, Observer
 
 
+@observer("hold")
 class Hold(Observer):
     """Keep the parameters of `groups` at their values of update `after`: neither moved nor decayed.
 
@@ -41,8 +42,3 @@ class Hold(Observer):
             for one in self.parameters:
                 one.grad = None
         return {}
-
-
-def observer(settings: Settings) -> Hold:
-    """Return the observer for the section `training.hold`."""
-    return Hold(after=settings.after, groups=settings.groups)
