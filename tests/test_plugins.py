@@ -13,7 +13,7 @@ from isoscope import plugins
 from isoscope.base.errors import InputError, RunError, plugins_named
 from isoscope.base.workers import workers
 from isoscope.models import build
-from isoscope.models.fusion import build_fusion
+from isoscope.models.embeddings import build_fusion
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.executor.child import FAILED, Child
 from isoscope.platform.stages.prepare import _from_plugin

@@ -11,8 +11,7 @@ from torch import Tensor
 from fusions import FFT, batch, config
 from isoscope.fusions.bounded import Bounded
 from isoscope.models import FusionBertForSequenceClassification, FusionRobertaForSequenceClassification
-from isoscope.models.embeddings import FractionalPositions, rope_angles
-from isoscope.models.fusion import build_fusion
+from isoscope.models.embeddings import FractionalPositions, build_fusion, rope_angles
 
 BARE = FFT | {"token_type": "ignore"}
 L = 5

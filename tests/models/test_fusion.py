@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from fusions import CONV2D, FFT, FUSIONS
 from isoscope.base.errors import InputError
-from isoscope.models.fusion import build_fusion
+from isoscope.models.embeddings import build_fusion
 
 B, L, D = 3, 6, 9
 

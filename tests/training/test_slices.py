@@ -28,11 +28,11 @@ BLOCK = ["update", "set", "stack", "layer", "component"]
 
 
 def denoises(task: Task) -> Any:
-    return denoising.objective(task, rate=0.3, tied=True)
+    return denoising.Denoising(task, rate=0.3, tied=True)
 
 
 def continues(task: Task) -> Any:
-    return prefix.objective(task, tied=True)
+    return prefix.Prefix(task, tied=True)
 
 
 def finished(folder: Path, *, asked: dict[str, Any] | None = None, **settings: Any) -> Loop:

@@ -6,7 +6,7 @@ from typing import Any
 
 from isoscope.base.code_closure import PACKAGE
 from isoscope.base.registry import FUSIONS
-from isoscope.models.fusion import build_fusion
+from isoscope.models.embeddings import build_fusion
 
 _HEADER = "# A copy of {module}, written by `isoscope export`. SPDX-License-Identifier: Apache-2.0\n"
 _REGISTRY = f'''"""The fusions of this folder by kind; there are none from plugin files."""
