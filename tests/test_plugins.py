@@ -107,6 +107,8 @@ def test_its_code_is_part_of_the_digest_of_the_arms_that_use_it_only(project: Pa
             "from isoscope.plugins import fusion\n@fusion('fft')\ndef own(hidden_size): ...\n",
             "'fft' is a built-in kind",
         ),
+        ("from isoscope.plugins import penalty\n@penalty('none')\ndef own(): ...\n", "'none' is a built-in kind"),
+        ("from isoscope.plugins import dataset\n@dataset('local')\ndef own(): ...\n", "'local' is a built-in kind"),
         ("import nowhere_to_be_found\n", "ModuleNotFoundError"),
         ("def f(:\n", "SyntaxError"),
         ("import sys\n\nsys.exit(0)\n", "broken.py, line 3: it ends the program (sys.exit(0))"),

@@ -67,11 +67,9 @@ def options_of(entry: Entry, base: type[Section] = Section) -> type[Section]:
             raise InputError(f"plugin {entry.name!r}: parameter {name!r} needs a type, as in 'scale: float'")
         if name in base.model_fields:
             raise InputError(f"plugin {entry.name!r}: {name!r} is a built-in option of every penalty; rename it")
-        more: dict[str, Any] = (
-            {"strict": False} if _plain(one.annotation) is tuple else {}
-        )  # a list of YAML is a tuple's
         default = ... if one.default is one.empty else one.default
-        fields[name] = (one.annotation, Field(default, description=told.get(name), **more))
+        strict = False if _plain(one.annotation) is tuple else None  # a list of YAML fits a tuple
+        fields[name] = (one.annotation, Field(default, description=told.get(name), strict=strict))
 
     def agree(self: Section) -> Section:
         if entry.check is not None:
@@ -89,8 +87,13 @@ def _plain(annotation: Any) -> Any:
 
 
 def _union(builtin: tuple[type[BaseModel], ...], entries: Iterable[Entry], base: type[Section] = Section) -> Any:
-    kinds = (*builtin, *(options_of(entry, base) for entry in entries))
-    return Annotated[Union[kinds], Field(discriminator="kind")]  # noqa: UP007 - the members are known at run time only
+    taken = {get_args(kind.model_fields["kind"].annotation)[0] for kind in builtin}
+    kinds = [*builtin]
+    for entry in entries:
+        if entry.name in taken:
+            raise InputError(f"plugin {entry.file}: {entry.name!r} is a built-in kind; give it another name")
+        kinds.append(options_of(entry, base))
+    return Annotated[Union[tuple(kinds)], Field(discriminator="kind")]  # noqa: UP007 - the members are known at run time only
 
 
 def extended(base: type[BaseModel], **fields: Any) -> Any:
