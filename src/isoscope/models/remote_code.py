@@ -67,7 +67,7 @@ def write_code(kind: type[Any], auto_classes: dict[str, type[Any]], folder: Path
 
 
 def flat_name(module: str) -> str:
-    """Return the name of a module's copy: `bert` for `isoscope.models.bert`, `config_fusion` for other packages."""
+    """Return the name of a module's copy: `bert` for `isoscope.models.bert`, `fusions_conv2d` in other packages."""
     if module in _STUBS:
         return _STUBS[module]
     return module.removeprefix("isoscope.").removeprefix("models.").replace(".", "_")
