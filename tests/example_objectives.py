@@ -10,9 +10,9 @@ EXAMPLES = Path(__file__).parents[1] / "docs/examples"
 
 def example(name: str) -> SimpleNamespace:
     """Return a namespace with the objective's factory, as a built-in module has it; nothing stays registered."""
-    before = dict(plugins.OBJECTIVES)
+    before = dict(plugins.OBJECTIVES.own)
     plugins.load(EXAMPLES / f"{name}.py")
     found = plugins.OBJECTIVES[name].factory
-    plugins.OBJECTIVES.clear()
-    plugins.OBJECTIVES.update(before)
+    plugins.OBJECTIVES.own.clear()
+    plugins.OBJECTIVES.own.update(before)
     return SimpleNamespace(objective=found)

@@ -11,6 +11,7 @@ import typer
 
 from isoscope import plugins
 from isoscope.base.errors import InputError
+from isoscope.base.registry import Registry
 from isoscope.platform.cli import app
 from isoscope.platform.cli.once import HEADINGS
 from isoscope.platform.cli.options import PLUGIN_HELP, check_free
@@ -248,9 +249,7 @@ def test_it_works_from_a_folder_below_the_project() -> None:
 def test_the_option_plugin_names_every_kind(kind: str) -> None:
     """Each registry of `isoscope.plugins` is a kind of plugin."""
     assert kind in PLUGIN_HELP
-    registries = [
-        name for name in vars(plugins) if name.isupper() and name[0] != "_" and isinstance(getattr(plugins, name), dict)
-    ]
+    registries = [name for name, one in vars(plugins).items() if isinstance(one, Registry)]
     assert sorted(registries) == ["DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES", "VIEWS"]
 
 

@@ -6,22 +6,24 @@ Source: Lewis et al. 2019 (https://arxiv.org/abs/1910.13461), token masking.
 from typing import Annotated
 
 import numpy as np
-from pydantic import Field
+from annotated_types import Gt, Lt
 
+from isoscope import plugins
 from isoscope.data.chosen_tokens import Noise, choose
 from isoscope.objectives import Indices, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
-from isoscope.objectives.language import Sides, padded, sides
-from isoscope.plugins import objective
+from isoscope.objectives.language import padded, sides
 
 
+@plugins.objective("denoising")
 class Denoising(EncoderDecoder):
     """Predict every token of the target, from the target with the share `rate` of its tokens masked.
 
     The choice is a function of (seed, epoch, example); evaluation has the same choice in every run.
     """
 
-    def __init__(self, texts: Sides, task: Task, *, rate: float, tied: bool) -> None:
+    def __init__(self, task: Task, *, rate: Annotated[float, Gt(0), Lt(1)], tied: bool) -> None:
+        texts = sides(task)
         self.rate, self.noise = rate, Noise(texts.mask_id, texts.ordinary, 1.0, 0.0)
         read = {split: one.lengths for split, one in texts.target.items()}
         truncated = {split: one.truncated for split, one in texts.target.items()}
@@ -35,9 +37,3 @@ class Denoising(EncoderDecoder):
         draws = self.draws[split].of(rows, epoch)
         noised = self.noise.put(ids, choose(draws, words, share=self.rate), draws)
         return Texts([row[: len(one)] for row, one in zip(noised, target, strict=True)], target)
-
-
-@objective("denoising")
-def denoising(task: Task, rate: Annotated[float, Field(gt=0, lt=1)], tied: bool) -> Denoising:
-    """Mask the share `rate` of the tokens. `tied`: the word table is the output matrix too."""
-    return Denoising(sides(task), task, rate=rate, tied=tied)

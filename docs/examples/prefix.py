@@ -5,20 +5,22 @@ Source: Raffel et al. 2019 (https://arxiv.org/abs/1910.10683), section 3.2.
 
 import numpy as np
 
+from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.objectives import Batch, Indices, Place, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
-from isoscope.objectives.language import Sides, sides
-from isoscope.plugins import objective
+from isoscope.objectives.language import sides
 
 
+@plugins.objective("prefix")
 class Prefix(EncoderDecoder):
     """Predict the target's later tokens from its first, a random number of them: from 1 to all but one.
 
     The number is a function of (seed, epoch, example); evaluation has the same numbers in every run.
     """
 
-    def __init__(self, texts: Sides, task: Task, *, tied: bool) -> None:
+    def __init__(self, task: Task, *, tied: bool) -> None:
+        texts = sides(task)
         # A prefix and its continuation have the target's tokens once, and two special tokens more, one of them read.
         read = {split: np.full(len(one.ids), 2, np.int64) for split, one in texts.target.items()}
         truncated = {split: one.truncated for split, one in texts.target.items()}
@@ -54,9 +56,3 @@ class Prefix(EncoderDecoder):
         words = self.target[split].lengths[rows] - 2
         chance = self.draws[split].of(rows, epoch)[:, 0] / float(1 << 64)
         return np.minimum(1 + np.floor(chance * np.maximum(words - 1, 0)).astype(np.int64), words)
-
-
-@objective("prefix")
-def prefix(task: Task, tied: bool) -> Prefix:
-    """`tied`: the word table is the output matrix too."""
-    return Prefix(sides(task), task, tied=tied)

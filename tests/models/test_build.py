@@ -284,7 +284,7 @@ def gated() -> Any:
         return Gated(hidden_size, scale)
 
     yield {"kind": "gated", "scale": 3.0}
-    del plugins.FUSIONS["gated"]
+    del plugins.FUSIONS.own["gated"]
 
 
 def test_a_fusion_of_ones_own_starts_by_its_own_code_everywhere(

@@ -61,7 +61,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 def made(task: Task, name: str, **changes: Any) -> LanguageModel:
     module, options = KINDS[name]
-    found: LanguageModel = module.objective(task, **options | changes)
+    found: LanguageModel = getattr(module, module.__name__.rpartition(".")[2].capitalize())(task, **options | changes)
     return found
 
 

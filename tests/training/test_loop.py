@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from isoscope.platform.config.training import Training
 from isoscope.training.progress import DivergedError, InterruptedRunError
-from training_runs import diverging, equal, files, make_loop, weights
+from training_runs import SETTINGS, diverging, equal, files, make_loop, weights
 
 CONV2D = {
     "kind": "conv2d",
@@ -203,4 +204,4 @@ def test_a_schedule_may_be_longer_than_the_run(tmp_path: Path) -> None:
         file = f"epoch-{epoch}/model.safetensors"
         assert (short.keeper.checkpoints / file).read_bytes() == (longer.keeper.checkpoints / file).read_bytes()
     with pytest.raises(ValueError, match="less than epochs"):
-        make_loop(tmp_path / "bad", epochs=4, schedule={"kind": "linear", "warmup": 0.1, "epochs": 2})
+        Training.model_validate(SETTINGS | {"epochs": 4, "schedule": {"kind": "linear", "warmup": 0.1, "epochs": 2}})

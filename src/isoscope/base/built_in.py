@@ -27,6 +27,13 @@ STAGES = {
 
 `states` consists of two runs, `extract` and `measure`.
 """
+FUSIONS = {
+    "additive": "isoscope.fusions.additive",
+    "scaled": "isoscope.fusions.scaled",
+    "conv2d": "isoscope.fusions.conv2d",
+    "linear": "isoscope.fusions.linear",
+    "fft": "isoscope.fusions.fft",
+}
 OBJECTIVES = {
     "classification": "isoscope.objectives.classification",
     "masked": "isoscope.objectives.masked",
@@ -49,20 +56,18 @@ OBSERVERS = {
 """Observers by their section of `training`, in the order of their calls and of their metrics."""
 STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.training.starts")
 """Kinds of `model.encoder` that start from other runs."""
-KINDS = (*OBJECTIVES.values(), *PENALTIES.values(), *OBSERVERS.values(), STARTS["run"])
-LOADS = {"train": KINDS, "search": (STAGES["train"], *KINDS), "states": (STAGES["measure"],)}
-"""Stage of the pipeline → modules that it loads by name."""
+LOADS = {"search": (STAGES["train"],), "states": (STAGES["measure"],)}
+"""Stages that run another stage's function → the modules that they load by name."""
 
 
 def load(registry: Mapping[str, str], kind: str) -> ModuleType:
-    """Import and return the module of a built-in kind or a stage."""
+    """Import and return the module of a stage's function."""
     return import_module(registry[kind])
 
 
-def modules(
-    *, objective: str, penalty: str, observers: Iterable[str] = (), encoder: str = "scratch"
-) -> tuple[str, ...]:
+def modules(*, fusion: str, objective: str, penalty: str, observers: Iterable[str], encoder: str) -> tuple[str, ...]:
     """Return the dotted names of the built-in modules that these choices use; a plugin's code has its own hash."""
+    fusions = FUSIONS if encoder == "hybrid" else (fusion,)  # the parts of a hybrid keep theirs
     asked = [(OBJECTIVES, objective), (PENALTIES, penalty), (STARTS, encoder)]
-    asked += [(OBSERVERS, name) for name in observers]
+    asked += [(FUSIONS, kind) for kind in fusions] + [(OBSERVERS, name) for name in observers]
     return tuple(sorted(registry[kind] for registry, kind in asked if kind in registry))

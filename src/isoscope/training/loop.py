@@ -15,7 +15,6 @@ from isoscope.base.atomic_files import write_text
 from isoscope.data.batches import drawn_rows
 from isoscope.models import build
 from isoscope.objectives import Indices, Objective, Place, Scored, Tally
-from isoscope.platform.config.training import Training
 from isoscope.training.backward import Backward
 from isoscope.training.budget import updates_within
 from isoscope.training.determinism import seed_dropout
@@ -43,7 +42,7 @@ from isoscope.training.resumption import Resumption
 class Loop:
     """One training run, from its first update or its last good state to its best epoch.
 
-    The loop trains any `Objective` and calls any `observers`.
+    The loop trains any `Objective` and calls any `observers`. `settings`: the section `training`, as attributes.
 
     `work` receives the output (metrics.jsonl, checkpoints, snapshots); `states` holds what resuming needs. Batches are
     pure functions of (seed, epoch). Dropout draws from torch's generator, whose state is saved. So a resumed run is
@@ -59,7 +58,7 @@ class Loop:
         model: Any,
         objective: Objective,
         *,
-        settings: Training,
+        settings: Any,
         seed: int,
         accelerator: Accelerator,
         penalised: WeightedPenalty | None,

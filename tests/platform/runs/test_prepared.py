@@ -260,14 +260,14 @@ def test_damaged_settings_are_named(project: Project) -> None:
 def test_a_data_set_of_ones_own_whose_code_has_changed_is_refused(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugins, "DATASETS", {})
+    monkeypatch.setattr(plugins.DATASETS, "own", {})
     own = project.folder / "parity.py"
     shutil.copy(ROOT / "docs/examples/parity.py", own)
     (project.folder / TINY).write_text("data: {source: {kind: parity, size: 400, letters: 12, seed: 0}}\n", "utf-8")
     app(["prepare", "tiny", "--plugin", str(own)], standalone_mode=False)
 
     def again() -> None:
-        plugins.DATASETS.clear()
+        plugins.DATASETS.own.clear()
         check_prepared(project, Configuration(project.folder, (), [own]), "tiny")
 
     again()

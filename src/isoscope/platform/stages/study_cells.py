@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope.base import built_in, code_closure, paths
+from isoscope.base import code_closure, paths
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.load import Configuration
@@ -42,7 +42,7 @@ class Setup:
             "params": self.configuration.raw,  # current content of params.yaml
             "given": self.configuration.given,
             "plugins": [path.resolve() for path in self.configuration.extra_plugins],
-            "code": code_closure.code_version(self.stage, built_in.KINDS),
+            "code": code_closure.code_version(self.stage),
         }
 
     @cached_property
@@ -53,7 +53,7 @@ class Setup:
             raise InputError(
                 f"{here}: no project at {folder}; all nodes need it at the same path, as on a shared file system"
             )
-        if state["code"] != code_closure.code_version(self.stage, built_in.KINDS):
+        if state["code"] != code_closure.code_version(self.stage):
             raise InputError(f"{here}: its isoscope has other code; install the same version on all nodes")
         try:
             return Configuration(folder, state["given"], state["plugins"], raw=state["params"])

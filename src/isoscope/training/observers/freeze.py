@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from isoscope.base.errors import InputError
 from isoscope.models.blocks import blocks
-from isoscope.platform.config.training import Freeze as Settings
+from isoscope.plugins import observer
 from isoscope.training.observers import Context, Observer
 
 
+@observer("freeze")
 class Freeze(Observer):
     """Keep the parameters of `groups` as they are from update `after` to update `until`: neither moved nor decayed.
 
@@ -45,8 +46,3 @@ class Freeze(Observer):
             for one in self.parameters:
                 one.grad = None
         return {}
-
-
-def observer(settings: Settings) -> Freeze:
-    """Return the observer for the section `training.freeze`."""
-    return Freeze(after=settings.after, until=settings.until, groups=settings.groups)

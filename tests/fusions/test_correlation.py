@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from isoscope.models.correlation import correlate
+from isoscope.fusions.correlation import correlate
 
 B, L, D = 3, 5, 7
 

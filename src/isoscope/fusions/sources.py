@@ -1,15 +1,17 @@
-"""What the fusions of chosen tables share: the order of the tables, their sum, and unit length."""
+"""What the modules of fusions share: the order of the tables, their sum, unit length, activations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from isoscope.platform.config.fusion import Table
+from isoscope.fusions.tables import Table
 
 TABLES: tuple[Table, ...] = ("word", "token_type", "position")
 """BERT's order of addition, and the order of a kernel's channels."""
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor] | None] = MappingProxyType({"gelu": F.gelu, "none": None})
 
 
 def added(word: Tensor, position: Tensor, token_type: Tensor) -> Tensor:
@@ -20,6 +22,20 @@ def added(word: Tensor, position: Tensor, token_type: Tensor) -> Tensor:
 def unit(source: Tensor) -> Tensor:
     """Scale vectors to unit length; zero vectors (padding) stay zero, even where fp16 rounds PyTorch's 1e-12 to 0."""
     return F.normalize(source, dim=-1, eps=max(1e-12, torch.finfo(source.dtype).tiny))
+
+
+class Sum(nn.Module):
+    """`(factor · w + t) + p`. No parameters."""
+
+    uses_token_type = True
+    looks_around = False
+
+    def __init__(self, factor: float | None = None) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
+        return added(word if self.factor is None else self.factor * word, position, token_type)
 
 
 class Sources(nn.Module):

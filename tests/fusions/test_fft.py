@@ -9,10 +9,9 @@ from scipy.linalg import circulant
 from torch import Tensor
 
 from fusions import FFT, batch, config
+from isoscope.fusions.bounded import Bounded
 from isoscope.models import FusionBertForSequenceClassification, FusionRobertaForSequenceClassification
-from isoscope.models.binding import _Bounded
-from isoscope.models.embeddings import FractionalPositions, rope_angles
-from isoscope.models.fusion import build_fusion
+from isoscope.models.embeddings import FractionalPositions, build_fusion, rope_angles
 
 BARE = FFT | {"token_type": "ignore"}
 L = 5
@@ -117,7 +116,7 @@ def test_a_bounded_parameter_can_always_return(value: float, gradient: float, pa
     if mirrored:
         value, gradient = 1 - value, -gradient
     parameter = torch.tensor(value, requires_grad=True)
-    clamped = _Bounded.apply(parameter)
+    clamped = Bounded.apply(parameter)
     assert clamped == min(max(value, 0), 1)
     (gradient * clamped).backward()
     assert (parameter.grad == gradient) == passes
