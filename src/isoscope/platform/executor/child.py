@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import NamedTuple
 
 from isoscope.base.errors import InputError, RunError, disk_trouble, plugins_named
@@ -32,24 +31,20 @@ class Ending(NamedTuple):
 
 
 class Child:
-    """A forked process that does `work`. Its output goes to the file `log`, or to `said()`.
+    """A forked process that does `work`. Its output goes to `said()`.
 
     It has its own process group, so Ctrl-C does not reach it. It receives SIGTERM when its parent ends, however the
     parent ends.
     """
 
-    def __init__(self, work: Callable[[], object], log: Path | None = None) -> None:
+    def __init__(self, work: Callable[[], object]) -> None:
         context = multiprocessing.get_context("fork")
         self._ended: Ending | None = None
         self._rest = b""
-        self._output: int | None = None
         self._pipe, theirs = context.Pipe(duplex=False)
-        if log is None:
-            self._output, writer = os.pipe()
-            os.set_blocking(self._output, False)
-        else:
-            writer = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self._process = context.Process(target=_run, args=(work, writer, log is not None, theirs, os.getpid()))
+        self._output, writer = os.pipe()
+        os.set_blocking(self._output, False)
+        self._process = context.Process(target=_run, args=(work, writer, theirs, os.getpid()))
         sys.stdout.flush()
         sys.stderr.flush()
         self._process.start()
@@ -88,7 +83,7 @@ class Child:
 
     def said(self) -> list[str]:
         """Return the lines it has printed since the last call; after its end, all remaining lines."""
-        while self._output is not None:
+        while True:
             try:
                 more = os.read(self._output, 65536)
             except BlockingIOError:
@@ -102,15 +97,13 @@ class Child:
 
     def close(self) -> None:
         """Release its output."""
-        if self._output is not None:
-            os.close(self._output)
-            self._output = None
+        os.close(self._output)
 
 
-def _run(work: Callable[[], object], writer: int, logged: bool, pipe: Connection, parent: int) -> None:
+def _run(work: Callable[[], object], writer: int, pipe: Connection, parent: int) -> None:
     os.setpgid(0, 0)
     end_with_parent(signal.SIGTERM, parent)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     for stream in (1, 2):
         os.dup2(writer, stream)
@@ -127,8 +120,6 @@ def _run(work: Callable[[], object], writer: int, logged: bool, pipe: Connection
         ending = Ending(FAILED, str(error))
     except Exception as error:
         ending = Ending(CRASHED, disk_trouble(error) or traceback.format_exc())
-    if logged and ending.kind != DONE and ending.text:
-        print(ending.text, file=sys.stderr)
     with suppress(BrokenPipeError):  # the parent is gone
         sys.stdout.flush()
         sys.stderr.flush()

@@ -18,9 +18,9 @@ from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.stored import LOCK, locked
 from isoscope.platform.search import space
 from isoscope.platform.search.outcomes import PROVENANCE
-from isoscope.platform.search.running import judged, means_of
 from isoscope.platform.search.stored_trials import DamagedError, StoredTrials
 from isoscope.platform.search.trials_table import rebuilt
+from isoscope.platform.search.under_way import judged, means_of
 from isoscope.platform.stages.search_runs import TrainingRun
 
 STUDY, TRIALS = "study.json", "trials.parquet"
