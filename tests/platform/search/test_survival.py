@@ -150,4 +150,5 @@ def test_no_run_is_forked_with_a_connection(tmp_path: Path) -> None:
     wait(process, lambda: len(children(process.pid)) == 2 and len(in_state(STATES.RUNNING, tmp_path)) == 2)
     for run in children(process.pid):
         assert not any("studies.db" in str(one.readlink()) for one in Path(f"/proc/{run}/fd").iterdir())
-    kill(process.pid)
+    (tmp_path / "hold").unlink()
+    ended(process)

@@ -74,7 +74,7 @@ def run(
         say({"study": None}, as_json, "no search in params.yaml")
         return
     section, _, _, where = searched = _searched(project, configuration, storage)
-    begin(project, configuration, configuration.study(section.study).task)
+    begin(project, configuration)
     # reports/search holds the search of params.yaml; other searches have another folder.
     other = plugin or [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
     target = where.folder / "reports" / section.name if other else project.folder / SEARCH
@@ -147,16 +147,19 @@ def confirm(
     Example: isoscope search confirm --seeds 5 --workers 2
     """
     searched = _searched(*configure(overrides, plugin), storage)
-    section, configuration, project, _ = searched
-    begin(project, configuration, configuration.study(section.study).task)
+    begin(searched[2], searched[1])
     found = load("platform.stages.search_choice").confirm(*searched, trial=trial, seeds=seeds, workers=workers)
     say(found._asdict(), as_json, found.as_text())
 
 
 def _searched(project: Any, configuration: Any, storage: str | None) -> tuple[Any, Any, Any, Any]:
     """Return the section `search`, the configuration, the project, and where the search is stored."""
+    from isoscope.platform.runs.prepared import check_prepared
+
     if configuration.root.search is None:
         raise InputError("params.yaml: search: null; define a search there")
     configuration.check_search()
+    section = configuration.root.search
     where = load("platform.search.storage").place(storage, project.state / ".isoscope" / "search")
-    return configuration.root.search, configuration, project, where
+    check_prepared(project, configuration, configuration.study(section.study).task)
+    return section, configuration, project, where

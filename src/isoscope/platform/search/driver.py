@@ -52,7 +52,7 @@ class Driver:
         """`workers`: trials at a time; `nodes`: where their runs work (None: this machine)."""
         self.one, self.search, self.plan, self.workers = one, one.search, plan, workers
         self.screen, self.asked, self.records = screen, asked, records
-        self.pool = Pool(screen, nodes, heard=self._log)
+        self.pool = Pool(screen, nodes, heard=lambda piece, line: self._log(piece.name, line))
         self.trials: dict[str, UnderWay] = {}
         """Trials under way, by title."""
         self.facts = {
@@ -120,10 +120,7 @@ class Driver:
         a name that was drawn keeps its value.
         """
         self.one.check()
-        study, storage = (
-            copy.copy(self.one.study),
-            self.one.storage,
-        )  # a fresh cache: samplers cache trials in the study
+        study = copy.copy(self.one.study)  # a fresh cache: samplers cache trials in the study
         trials = study.get_trials(deepcopy=False)
         running = [one for one in trials if one.state == TrialState.RUNNING]
         left = next((one for one in running if f"trial {one.number}" not in self.trials), None)
@@ -135,6 +132,7 @@ class Driver:
         if left is None:
             trial = study.ask()
         else:
+            storage = self.one.storage
             known = storage.get_study_id_from_name(study.study_name)
             trial = Trial(study, storage.get_trial_id_from_study_id_trial_number(known, number))
         space.suggest(self.search, trial)
@@ -148,6 +146,8 @@ class Driver:
     def _ended(self, one: UnderWay, ending: Ending) -> None:
         """Start the next run of a trial, or the same again, or tell Optuna how the trial has ended."""
         done = ending.kind == DONE
+        if not done and ending.text:
+            self._log(one.title, ending.text)
         if one.pruned or (done and self._persist(partial(one.hopeless, ended=True))):
             self._tell(one, TrialState.PRUNED)
         elif (done and one.advance()) or one.again(ending):
@@ -179,7 +179,7 @@ class Driver:
         """Tell that a trial has failed. Raises `InputError` if the search is `wrong`, or if it is the default arm."""
         text = scrub(text.rstrip())  # it is stored and published
         if one.trial is None:
-            last = text.splitlines()[-1]
+            last = text.rpartition("\n")[2]
             raise InputError(
                 f"search.arm: the default arm failed: {last}; constraints compare with it: choose another arm"
             )
@@ -220,13 +220,13 @@ class Driver:
             trial.set_constraint(name, value)
         self.one.study.tell(trial, result.values, result.state, skip_if_finished=True)
 
-    def _log(self, piece: Piece, line: str) -> None:
-        """Write a line that a run prints to the log of its trial."""
-        name = piece.name.removeprefix("trial ").removesuffix(" arm")
+    def _log(self, title: str, text: str) -> None:
+        """Write what a run prints, or why it has failed, to the log of its trial."""
+        name = title.removeprefix("trial ").removesuffix(" arm")
         log = self.one.where.folder / self.one.study.study_name / f"{name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
+            file.write(f"{text}\n")
 
 
 def _last_line(ending: Ending) -> str:

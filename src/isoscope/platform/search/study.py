@@ -85,8 +85,10 @@ def held_study(
             new = find() is None
             stored = needed_of(kept, identity, needed=new)
             if new:
-                study = _created(storage, search, identity, name, steps)
-                _fill(study, identity, stored or _inherited(storage, search, identity, name, fits))
+                first = stored or _inherited(storage, search, identity, name, fits)
+                if first is not None:
+                    first.verify()
+                study = _created(storage, search, identity, name, steps, first)
             else:
                 study = optuna.load_study(study_name=name, storage=storage)
                 if stored is not None:
@@ -97,8 +99,10 @@ def held_study(
         storage.engine.dispose()
 
 
-def _created(storage: RDBStorage, search: Search, identity: Mapping[str, Any], name: str, steps: int) -> optuna.Study:
-    """A new study, unfinished as long as it has no identity. An unfinished study of that name is deleted first."""
+def _created(
+    storage: RDBStorage, search: Search, identity: Mapping[str, Any], name: str, steps: int, first: StoredTrials | None
+) -> optuna.Study:
+    """A new study with its `first` trials. An unfinished study of that name (its process was killed) is deleted."""
     if name in _namesakes(storage, search.name):
         optuna.delete_study(study_name=name, storage=storage)
     directions = [StudyDirection[one.replace("imise", "imize").upper()] for one in search.objectives.values()]
@@ -107,16 +111,12 @@ def _created(storage: RDBStorage, search: Search, identity: Mapping[str, Any], n
     with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
         study.set_metric_names(list(search.objectives))
     study.set_user_attr(AXIS, next((one for one in search.space if "." not in one), None))
+    if first is not None:
+        add(study, first.trials)
+        if first.default:
+            study.set_user_attr(BASE, dict(first.default))
+    study.set_user_attr(IDENTITY, identity)  # last: a study without it is unfinished
     return study
-
-
-def _fill(study: optuna.Study, identity: Mapping[str, Any], stored: StoredTrials | None) -> None:
-    """Give a new study its first trials, and at last its identity."""
-    if stored is not None:
-        add(study, stored.trials)
-        if stored.default:
-            study.set_user_attr(BASE, dict(stored.default))
-    study.set_user_attr(IDENTITY, identity)
 
 
 def _inherited(
