@@ -7,6 +7,7 @@ seeds each, with the samplers and pruners of `isoscope search`, and pay for each
 import argparse
 import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from isoscope.base.processes import StopSignal
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.executor.execute import Piece, side_by_side
+from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.search.samplers import pruner, sampler
 from isoscope.platform.search.space import suggest
 from isoscope.platform.stages.search_runs import plan
@@ -85,6 +87,7 @@ def trained(folder: Path, grid: Grid, workers: int) -> Curves:
     runs = plan(configuration, search, paths.Project(folder, folder))
     keys = list(itertools.product(*(one["choices"] for one in grid.space.values())))
     works = [runs(dict(zip(grid.space, key, strict=True)))[0] for key in keys]
+    os.environ[FOLLOWED] = "1"  # no run needs a mirror
     with StopSignal() as stop:
         pieces = [Piece(f"run {number}", run.run) for number, run in enumerate(works)]
         side_by_side(pieces, title="runs", workers=workers, stop=stop)

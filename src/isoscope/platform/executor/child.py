@@ -16,6 +16,7 @@ from isoscope.base.processes import StoppedError, end_with_parent
 DONE, STOPPED, WRONG, FAILED = "done", "stopped", "wrong", "failed"
 CRASHED, KILLED, LOST = "crashed", "killed", "lost"
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TEXT = 30_000
 
 
@@ -47,7 +48,11 @@ class Child:
         self._process = context.Process(target=_run, args=(work, writer, theirs, os.getpid()))
         sys.stdout.flush()
         sys.stderr.flush()
-        self._process.start()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # else its parent's handlers could get them
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.pid = self._process.pid
         theirs.close()
         os.close(writer)
@@ -103,8 +108,9 @@ class Child:
 def _run(work: Callable[[], object], writer: int, pipe: Connection, parent: int) -> None:
     os.setpgid(0, 0)
     end_with_parent(signal.SIGTERM, parent)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     for stream in (1, 2):
         os.dup2(writer, stream)
     os.close(writer)

@@ -95,6 +95,8 @@ def held_study(
                     catch_up(study, stored)
             study.pruner = pruner(search, steps)
             yield HeldStudy(study, storage, search, where, check, bool(study.get_trials(deepcopy=False)))
+    except TROUBLE as error:
+        raise refusal(f"storage {where.shown}", error) from None
     finally:
         storage.engine.dispose()
 

@@ -1,6 +1,5 @@
 """Training runs of a trial: ordinary runs, with the same digest as the same choices given by hand."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +13,6 @@ from isoscope.platform.config.tree import flatten
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.outputs import directions
 from isoscope.platform.runs.field_checks import SEARCH
-from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.runs.record import Tail
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.runs.stored import output_fault, stored_points
@@ -42,7 +40,6 @@ class TrainingRun:
 
     def run(self, display: Progress | None = None) -> str:
         """Train or resume it; if another process holds the run, wait for its end."""
-        os.environ[FOLLOWED] = "1"  # the search command mirrors all records
         folder = when_free(partial(train, output=None, display=display), self.work)
         check_directions(
             self.search, directions(folder, self.work.job.parts.objective.kind)
