@@ -364,7 +364,7 @@ def test_whatever_a_plugin_ends_with_has_its_name_and_line(tmp_path: Path, how: 
             workers(count, key="measures.processes") as spread,
         ):
             list(spread(own_measure, [0, 1], lambda: None))
-    child = Child(uses["fusion"], tmp_path / "log")
+    child = Child(uses["fusion"])
     ending = child.ending(60)
     assert ending is not None
     assert ending.kind == FAILED

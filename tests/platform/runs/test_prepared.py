@@ -144,7 +144,7 @@ def test_another_source_is_named_by_its_kind(project: Project) -> None:
 
 
 READERS = {
-    "training_job": ["train fusion additive --seed 0", "accept", "search run", "search worker", "search confirm"],
+    "training_job": ["train fusion additive --seed 0", "accept", "search run", "search status", "search confirm"],
     "analyse": ["analyse fusion"],
     "compare": ["compare spaces"],
     "states": ["states fusion additive"],

@@ -115,13 +115,17 @@ def carry_out_all(
             workers = workers or room(threads, device=device)
             done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), nodes=nodes)
             folders |= {name: Path(folder) for name, folder in done.items()}
-        deadline = time.monotonic() + _PATIENCE  # until a shared file system shows what other nodes wrote
-        while unseen := [folder for folder in folders.values() if not folder.is_dir()]:
-            if time.monotonic() > deadline:
-                where = "not visible on this machine; all nodes must share the project's file system"
-                raise RunError(f"{unseen[0]}: {where}")
-            time.sleep(_WAIT)
-        return [folders[cell.name] for cell in cells]
+        return [visible(folders[cell.name]) for cell in cells]
+
+
+def visible(folder: Path) -> Path:
+    """Return a folder that another node wrote, once a shared file system shows it. Raises `RunError` if it does not."""
+    deadline = time.monotonic() + _PATIENCE
+    while not folder.is_dir():
+        if time.monotonic() > deadline:
+            raise RunError(f"{folder}: not visible on this machine; all nodes must share the project's file system")
+        time.sleep(_WAIT)
+    return folder
 
 
 def when_free(do: Callable[..., Any], *given: Any, patience: float = inf) -> Any:
