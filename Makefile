@@ -29,7 +29,7 @@ test: .venv/.project  ## run the tests; the summary names skipped tests
 	$(PYTEST) --dist loadfile --no-loadscope-reorder
 
 faults: .venv/.project  ## inject faults at every durable write and at a hundred random moments (about an hour)
-	$(PYTEST) --dist worksteal tests/faults tests/search/test_survival.py --exhaustive --timeout 7200
+	$(PYTEST) --dist worksteal tests/faults tests/platform/search/test_survival.py --exhaustive --timeout 7200
 	$(PYTEST) --dist loadfile --exhaustive -m exhaustive --ignore tests/faults --ignore tests/models
 
 suite: .venv/.project hf  ## transformers' own common model tests, over every fusion (about ten minutes)
