@@ -13,7 +13,7 @@ keep configuration checks fast.
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from runpy import run_path
 from typing import Any, Literal, NamedTuple
@@ -22,6 +22,8 @@ from pydantic import create_model
 
 from isoscope.base.code_closure import stripped
 from isoscope.base.errors import PLUGIN_MODULE, InputError, plugin_line, said
+from isoscope.base.metric import Metric as Metric
+from isoscope.base.metric import checked
 from isoscope.platform.config.base import Section
 from isoscope.platform.config.penalty import Weighted
 
@@ -33,6 +35,8 @@ class Plugin(NamedTuple):
     factory: Callable[..., Any]
     options: type[Section]
     file: Path
+    metrics: tuple[Metric, ...] = ()
+    """What it declares: a measure by its decorator, an objective by the class that its factory returns."""
 
     @property
     def title(self) -> str:
@@ -51,11 +55,16 @@ REGISTRIES = (FUSIONS, DATASETS, MEASURES, PENALTIES, OBJECTIVES, OBSERVERS, VIE
 
 
 def _register(
-    registry: dict[str, Plugin], name: str, given: frozenset[str], base: type[Section] = Section
+    registry: dict[str, Plugin],
+    name: str,
+    given: frozenset[str],
+    base: type[Section] = Section,
+    metrics: Sequence[Metric] = (),
 ) -> Callable[..., Callable[..., Any]]:
     def decorate(factory: Callable[..., Any]) -> Callable[..., Any]:
         fields: dict[str, Any] = {"kind": (Literal[name], ...)}
-        for parameter in inspect.signature(factory, eval_str=True).parameters.values():
+        signature = inspect.signature(factory, eval_str=True)
+        for parameter in signature.parameters.values():
             if parameter.name in given:
                 continue
             if parameter.annotation is parameter.empty or parameter.kind in (
@@ -70,7 +79,9 @@ def _register(
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[parameter.name] = (parameter.annotation, default)
         options = create_model(f"{name.title()}Options", __base__=base, __doc__=factory.__doc__, **fields)
-        registry[name] = Plugin(name, factory, options, Path(inspect.getfile(factory)))
+        declared = metrics or getattr(signature.return_annotation, "metrics", ())
+        found = checked(declared, f"plugin {name!r}") if declared else ()
+        registry[name] = Plugin(name, factory, options, Path(inspect.getfile(factory)), found)
         return factory
 
     return decorate
@@ -93,13 +104,13 @@ def dataset(name: str) -> Callable[..., Callable[..., Any]]:
     return _register(DATASETS, name, frozenset())
 
 
-def measure(name: str) -> Callable[..., Callable[..., Any]]:
-    """Register a function `(cell) -> {metric: number}` as the measure `name`.
+def measure(name: str, metrics: Sequence[Metric] = ()) -> Callable[..., Callable[..., Any]]:
+    """Register a function `(cell) -> {metric: number}` as the measure `name`; `metrics`: what its numbers mean.
 
     `cell.points` is a float64 array (points, dimensions): one layer of one snapshot. See `inside.cloud.Cell` for its
     other fields.
     """
-    return _register(MEASURES, name, frozenset({"cell"}))
+    return _register(MEASURES, name, frozenset({"cell"}), metrics=metrics)
 
 
 def penalty(name: str) -> Callable[..., Callable[..., Any]]:
@@ -114,7 +125,8 @@ def penalty(name: str) -> Callable[..., Callable[..., Any]]:
 def objective(name: str) -> Callable[..., Callable[..., Any]]:
     """Register a factory `(task, **options) -> Objective` as the objective `name`.
 
-    `task` is an `isoscope.objectives.Task`; see `isoscope.objectives.Objective` for the interface of the result.
+    `task` is an `isoscope.objectives.Task`; see `isoscope.objectives.Objective` for the interface of the result. The
+    factory's return annotation names the class of the result, whose `metrics` are then known before it is built.
     """
     return _register(OBJECTIVES, name, frozenset({"task"}))
 

@@ -7,12 +7,18 @@ import pytest
 
 from finished_runs import write_metrics, write_run
 from isoscope.base.errors import InputError
+from isoscope.base.metric import Metric
 from isoscope.platform.config.tree import dump_yaml, read_yaml
 from isoscope.platform.report.overview import overview, summary
 from isoscope.platform.statistics.paired import Verdict
 from isoscope.studies.tables import Tables, read_tables, tables, write_tables
 
 VALUES = {"additive": 50.0, "fft": 30.0, "conv2d": 70.0}
+
+
+def declared(*metrics: tuple[str, str]) -> str:
+    """Return the text of a run's objective.json: its metrics in order."""
+    return json.dumps({"metrics": [Metric(name, better=way).recorded for name, way in metrics]})
 
 
 def reader(folder: Path, values: dict[str, float], declared: str | None) -> None:
@@ -46,7 +52,7 @@ def study(root: Path, metric: str, declared: str | None, seeds: int = 3) -> Tabl
 def test_the_declared_direction_decides_the_answer_and_the_best_arm(
     tmp_path: Path, metric: str, way: str, best: str, other: str
 ) -> None:
-    made = study(tmp_path, metric, json.dumps({"metrics": {metric: way, "loss": "minimise"}}))
+    made = study(tmp_path, metric, declared((metric, way), ("loss", "minimise")))
     found = overview(made)
     assert found["answer"].endswith(f"compared with additive. Better: {best}. Worse: {other}.")
     assert found["best"].startswith(f"{'Lowest' if way == 'minimise' else 'Highest'} mean, ")
@@ -55,12 +61,12 @@ def test_the_declared_direction_decides_the_answer_and_the_best_arm(
 
 
 def test_the_metric_that_is_declared_first_stands_first(tmp_path: Path) -> None:
-    made = study(tmp_path, "perplexity", json.dumps({"metrics": {"perplexity": "minimise", "loss": "minimise"}}))
+    made = study(tmp_path, "perplexity", declared(("perplexity", "minimise"), ("loss", "minimise")))
     assert list(dict.fromkeys(row.metric for row in made.comparison)) == ["perplexity", "loss"]
 
 
 def test_without_a_declared_direction_nothing_is_called_better(tmp_path: Path) -> None:
-    made = study(tmp_path, "perplexity", json.dumps({"metrics": {}}))
+    made = study(tmp_path, "perplexity", declared())
     rows = [row for row in made.comparison if row.metric == "perplexity"]
     found = overview(made._replace(comparison=rows))
     assert found["answer"].endswith("compared with additive. Higher: conv2d. Lower: fft.")
@@ -68,7 +74,11 @@ def test_without_a_declared_direction_nothing_is_called_better(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"metrics": {"perplexity": "down"}}', '{"metrics": 3}', '{"metrics": {"a": []}}']
+    "text",
+    [
+        *("{", "[]", '{"metrics": 3}', '{"metrics": {"perplexity": "minimise"}}', '{"metrics": [{"low": 0.0}]}'),
+        *('{"metrics": [{"name": "a", "better": "down"}]}', '{"metrics": [{"name": "a", "high": "1"}]}'),
+    ],
 )
 def test_a_damaged_declaration_is_one_line(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match=r"objective\.json: not the metrics of an objective .*; train this run again$"):

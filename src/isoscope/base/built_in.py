@@ -29,6 +29,18 @@ OBJECTIVES = {
     "prefix": "isoscope.objectives.prefix",
     "alignment": "isoscope.objectives.alignment",
 }
+_WORDS = dict.fromkeys(("masked", "causal", "denoising", "prefix"), "isoscope.metrics.token_counts")
+METRICS = {
+    "classification": "isoscope.metrics.matrix_scores",
+    **_WORDS,
+    "translation": "isoscope.metrics.translation_scores",
+    "alignment": "isoscope.metrics.alignment_distances",
+}
+"""Objective → module that declares its `METRICS`, and those of the test split alone as `GENERATED`. It is light: the
+configuration reads it."""
+WATCHED = "isoscope.training.anisotropy"
+MEASURED = ("isoscope.geometry.isotropy", "isoscope.states.measures", WATCHED)
+"""Modules that declare the `METRICS` of measures and of `training.watch`."""
 PENALTIES = {
     "persistent_entropy": "isoscope.penalties.persistent_entropy",
     "cosine": "isoscope.penalties.cosine",

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from isoscope.base.built_in import STAGES, TRAINS
+from isoscope.base.built_in import MEASURED, METRICS, STAGES, TRAINS
+from isoscope.base.metric import DRAWN, Metric
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -20,6 +21,7 @@ INERT = (
     "base/code_closure.py",
     "base/environment.py",
     "base/errors.py",
+    "base/metric.py",
     "base/paths.py",
     "base/processes.py",
     "base/built_in.py",
@@ -38,15 +40,22 @@ SHOWN = (".html", ".css", ".js")
 """Files of the report page, which lie beside the modules that read them."""
 
 
-def stripped(source: str) -> str:
-    """Return `source` without comments, docstrings and layout, so that it changes only when code changes."""
-    return _written(ast.parse(source))
+def stripped(source: str, *, drawn: bool = False) -> str:
+    """Return `source` without comments, docstrings and layout, so that it changes only when code changes.
+
+    `drawn`: with what only drawings show of a `Metric`, such as its title.
+    """
+    return _written(ast.parse(source), drawn=drawn)
 
 
-def _written(tree: ast.Module) -> str:
-    """Remove the docstrings of `tree` and return it as text."""
+def _written(tree: ast.Module, *, drawn: bool = False) -> str:
+    """Remove docstrings and, unless they are `drawn`, titles of metrics from `tree`; return it as text."""
     for node in ast.walk(tree):
-        if (
+        if isinstance(node, ast.Call) and not drawn and ast.unparse(node.func).split(".")[-1] == Metric.__name__:
+            named = zip(Metric._fields, node.args, strict=False)
+            node.args = [one for field, one in named if field not in DRAWN]
+            node.keywords = [one for one in node.keywords if one.arg not in DRAWN]
+        elif (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
             and ast.get_docstring(node, clean=False) is not None
         ):
@@ -93,7 +102,8 @@ def inert(file: Path) -> bool:
 def closure(stage: str, used: tuple[str, ...] = ()) -> frozenset[Path]:
     """Return every source file that a stage's function and the modules `used` import, except inert files."""
     seen: set[Path] = set()
-    todo = [file for name in (STAGES[stage], *used) for file in _files(name)]
+    start = STAGES.get(stage, f"isoscope.platform.stages.{stage}")  # a command such as `geometry` is no stage of DVC
+    todo = [file for name in (start, *used) for file in _files(name)]
     while todo:
         file = todo.pop()
         if file in seen or inert(file):
@@ -113,8 +123,14 @@ def code_version(stage: str, used: tuple[str, ...] = ()) -> str:
 
 
 def stage_closure(stage: str) -> frozenset[Path]:
-    """Return every source file that a DVC stage can import, whatever kinds its runs use."""
-    return closure(stage, TRAINS.get(stage, ()))
+    """Return every source file that a DVC stage can import, whatever kinds its runs use, or read for its drawings."""
+    return closure(stage, TRAINS.get(stage, ())) | frozenset(_titles(stage))
+
+
+def _titles(stage: str) -> list[Path]:
+    """Return the files whose metrics a stage may draw, with their titles; none of a stage that does not draw."""
+    draws = any(file.is_relative_to(PACKAGE / "platform/figures") for file in closure(stage, TRAINS.get(stage, ())))
+    return [_files(name)[-1] for name in sorted({*METRICS.values(), *MEASURED})] if draws else []
 
 
 def stage_version(stage: str) -> str:
@@ -123,6 +139,8 @@ def stage_version(stage: str) -> str:
     It is equal for a checkout and an installed wheel of the same sources.
     """
     digest = hashlib.sha256(code_version(stage, TRAINS.get(stage, ())).encode())
+    for file in _titles(stage):
+        digest.update(stripped(file.read_text("utf-8"), drawn=True).encode())
     folders = {file.parent for file in stage_closure(stage)}
     for file in sorted(file for folder in folders for file in folder.iterdir() if file.suffix in SHOWN):
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0".encode() + file.read_bytes())

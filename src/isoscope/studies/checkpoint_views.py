@@ -38,6 +38,8 @@ GROUPS = {
         "arch_score",
     ),
 }
+LAST_LAYER = ("a_1", "effective_rank", "avg_sim", "linear_separability")
+"""Metrics of the last layer that are shown first; they use all points, so that a row has a single n."""
 KINDS = {
     "first": "the first token ([CLS] of an encoder)",
     "last": "the last token ([SEP] of an encoder)",

@@ -11,6 +11,7 @@ from accelerate import Accelerator
 from isoscope import plugins
 from isoscope.base import built_in, processes
 from isoscope.base.errors import InputError, brief, plugins_named
+from isoscope.base.metric import checked
 from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.objectives import Objective, Task
 from isoscope.training.display import Display, Log, Mute, Progressbar
@@ -142,9 +143,12 @@ def loop_of(
             built_in.load(built_in.OBJECTIVES, asked.kind).objective if own else plugins.OBJECTIVES[asked.kind].factory
         )
         objective: Objective = make(task=task, **asked.model_dump(exclude={"kind"}))
-    if training.select not in objective.metrics:
+    for declared in (objective.metrics, *filter(None, [getattr(objective, "generated", ())])):
+        checked(declared, f"objective {asked.kind!r}")
+    if training.select not in (names := [one.name for one in objective.metrics if one.better]):
         raise InputError(
-            f"training.select: the objective has no metric {training.select!r}; it has {', '.join(objective.metrics)}"
+            f"training.select: the objective has no metric {training.select!r} with a better direction; it has "
+            f"{', '.join(names)}"
         )
     parts = {"encoder": model.encoder.model_dump(), "fusion": model.fusion.model_dump(mode="json")}
     start = job.checkpoint

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from isoscope.platform.statistics.differences import chosen_figures, differences
+from isoscope.platform.statistics.differences import differences
 from isoscope.platform.statistics.paired import holm, minimum_detectable_effect
+from isoscope.studies.compared_metrics import chosen_figures
 
 SEEDS = range(5)
 
@@ -88,11 +89,21 @@ def test_seeds_are_paired_and_those_of_one_arm_alone_left_out() -> None:
 
 def test_figures_are_those_of_the_last_layer_at_the_chosen_epoch() -> None:
     rows = [
-        {"arm": "additive", "seed": 0, "figure": "avg_sim", "vectors": "first", "layer": layer, "best": best}
+        {
+            "arm": "additive",
+            "seed": 0,
+            "measure": "similarity",
+            "figure": "avg_sim",
+            "vectors": "first",
+            "layer": layer,
+            "best": best,
+        }
         for layer in (0, 1, 2)
         for best in (False, True)
     ]
-    geometry = pd.DataFrame(rows).assign(value=lambda table: table["layer"] + 10.0 * table["best"])
+    geometry = pd.DataFrame(rows).assign(
+        measure="similarity", value=lambda table: table["layer"] + 10.0 * table["best"]
+    )
     words, lacking = geometry.assign(vectors="words"), geometry.assign(figure="a_1", value=np.nan)
     found = chosen_figures({"geometry": pd.concat([geometry, words, lacking])})
     assert found.dropna().to_dict("records") == [{"arm": "additive", "seed": 0, "figure": "avg_sim", "value": 12.0}]

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from isoscope.base.paths import CHART, CHARTS, FIGURES, INSIDE, RESULTS
-from isoscope.platform.figures.titles import title
+from isoscope.platform.config.declared import title
 from isoscope.platform.report import numbers
 from isoscope.platform.report.drawing import by_question, numbered, read_drawings, read_rows, reading
 from isoscope.platform.report.overview import few, finding, overview
@@ -67,9 +67,9 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chap
     """
     arms = list(dict.fromkeys(run.arm for run in tables.runs))
     metrics: dict[str, list[ArmRow]] = {}
-    names = [row.metric for row in tables.comparison]
+    declared = tables.metrics
     for row in tables.comparison:
-        metrics.setdefault(title(row.metric, names), []).append(row)
+        metrics.setdefault(title(row.metric, declared), []).append(row)
     with reading(folder, "analyse"):
         drawings = read_drawings((*scored.VIEWS, *registry.VIEWS), tables.by_name, folder / RESULTS, key=key)
     drawings = numbered(drawings, chapter)

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.platform.figures.maps import SCALES, Scale, beyond, natural, scale_of
+from isoscope.platform.config.declared import natural, title
+from isoscope.platform.figures.maps import Scale, beyond, scale_of
 from isoscope.platform.figures.snapshots import (
     EVERY,
     TWIN,
@@ -65,7 +66,7 @@ TRIANGLE: dict[str, Any] = {"color": INK, "marker": 7, "markersize": 5, "linesty
 def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "first") -> Figure:
     """Draw a map per arm, layer (0 at the bottom) by snapshot: mean over seeds of `figure`, a common colour range.
 
-    - The colour range is the metric's natural range (`isoscope.platform.figures.maps`), or that of all panels.
+    - The colour range is the metric's natural range, or that of all panels.
     - A degenerate cell is hatched, never coloured.
     - The twin with random weights is separate on the left; a triangle, perhaps between columns, is a chosen epoch.
     - The colour bar's label gives the value of isotropic noise.
@@ -167,8 +168,10 @@ def why_hatched(table: pd.DataFrame, mark: str = "Hatched") -> str:
     return f" {mark}: sentences share their vectors{f'; {WHY}' * first}." * bool(len(cells))
 
 
+BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
+"""Metrics of [CLS] in `layers.csv`, which DVC plots."""
 MAPS = {
-    f"{figure}-{vectors}": f"{SCALES[figure].label}, of {called},"
+    f"{figure}-{vectors}": (figure, called)
     for figure, vectors, called in (
         ("a_1_centred", "first", "[CLS]"),
         ("avg_sim", "first", "[CLS]"),
@@ -191,9 +194,10 @@ def _drawn(geometry: pd.DataFrame) -> Figure:
 
 
 def _map_caption(geometry: pd.DataFrame) -> str:
-    name = MAPS[geometry["map"].iloc[0]]
+    figure, called = MAPS[geometry["map"].iloc[0]]
     return (
-        f"{name} by layer and snapshot. Mean over seeds. {EVERY} All arms share a colour scale.{why_hatched(geometry)}"
+        f"{title(figure)}, of {called}, by layer and snapshot. Mean over seeds. {EVERY} All arms share a colour scale."
+        + why_hatched(geometry)
     )
 
 

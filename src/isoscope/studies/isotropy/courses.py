@@ -8,10 +8,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.platform.figures.maps import natural
+from isoscope.platform.config.declared import metrics_of, natural, title
 from isoscope.platform.figures.snapshots import EVERY, arms_of, banded, common, keys, line_and_band
 from isoscope.platform.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
-from isoscope.platform.figures.titles import title
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 
@@ -21,7 +20,8 @@ PANELS = 3
 
 def titled(*metrics: str) -> dict[str, str]:
     """Return metric → title."""
-    return {metric: title(metric, among=("accuracy",)) for metric in metrics}
+    own = metrics_of("classification")
+    return {metric: title(metric, own) for metric in metrics}
 
 
 TASK_METRICS = titled("validation/accuracy", "validation/f1", "validation/matthews")
