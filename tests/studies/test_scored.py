@@ -122,7 +122,7 @@ def test_any_name_is_drawn_as_text(tmp_path: Path, arm: str) -> None:
 
 def test_no_rows_give_empty_panels() -> None:
     figure = training_curves(bands(curves([])))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Accuracy", "Loss"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Score", "Loss"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from isoscope.base.errors import InputError, brief
 
 Direction = Literal["maximise", "minimise"]
 """Which way a metric is better."""
+DIGITS = 3
+"""Decimals of a number in tables, unless its metric has its own."""
 DRAWN = frozenset({"title", "unit", "digits"})
 """Fields that only drawings show: no part of a run, nor of its code version."""
 
@@ -24,7 +26,7 @@ class Metric(NamedTuple):
     low: float | None = None
     """Lowest value that it can take, whatever was measured; None: no bound."""
     high: float | None = None
-    digits: int = 3
+    digits: int = DIGITS
     """Decimals in tables."""
 
     @property

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
 
 GENERATED = (
-    Metric("bleu", "BLEU", better="maximise", low=0.0, high=100.0),
-    Metric("chrf", "chrF", better="maximise", low=0.0, high=100.0),
+    Metric("bleu", "BLEU", better="maximise", low=0.0, high=100.0, digits=2),
+    Metric("chrf", "chrF", better="maximise", low=0.0, high=100.0, digits=2),
     Metric("copied", "Share of copied sources", low=0.0, high=1.0),
 )
 
