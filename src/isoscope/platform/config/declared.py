@@ -3,7 +3,8 @@
 A module that declares metrics is imported when a name is asked for.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 
@@ -29,31 +30,24 @@ def metrics_of(kind: str, *, generated: bool = False) -> dict[str, Metric]:
     return {one.name: one for one in found}
 
 
-def metric(name: str) -> Metric:
-    """Return what a metric means; without a declaration, its name is its title.
+def known() -> Mapping[str, Metric]:
+    """Return every declared metric by name.
 
     Objectives may give a name different units, as they do for a loss: then it has none.
     """
-    kinds = (*built_in.METRICS, *plugins.OBJECTIVES)
-    found = [one for kind in kinds if (one := metrics_of(kind, generated=True).get(name))]
-    if found:
-        return found[0]._replace(unit=found[0].unit if len({one.unit for one in found}) == 1 else "")
-    return next((one for one in measured() if one.name == name), Metric(name))
+    return _known((*plugins.OBJECTIVES.values(), *plugins.MEASURES.values()))
 
 
-def known() -> dict[str, Metric]:
-    """Return every declared metric by name."""
-    kinds = (*built_in.METRICS, *plugins.OBJECTIVES)
-    names = [name for kind in kinds for name in metrics_of(kind, generated=True)] + [one.name for one in measured()]
-    return {name: metric(name) for name in names}
-
-
-def measured() -> Iterator[Metric]:
-    """Yield the metrics of all measures and observers, of plugins first."""
-    for plugin in plugins.MEASURES.values():
-        yield from plugin.metrics
-    for module in built_in.MEASURED:
-        yield from import_module(module).METRICS
+@cache
+def _known(added: tuple[plugins.Plugin, ...]) -> Mapping[str, Metric]:
+    every = [one for kind in built_in.METRICS for one in metrics_of(kind, generated=True).values()]
+    every += [one for plugin in added for one in plugin.metrics]
+    every += [one for module in built_in.MEASURED for one in import_module(module).METRICS]
+    found: dict[str, Metric] = {}
+    for one in every:
+        first = found.setdefault(one.name, one)
+        found[one.name] = first if first.unit == one.unit else first._replace(unit="")
+    return found
 
 
 def title(name: str, own: Mapping[str, Metric] = NONE) -> str:
@@ -63,12 +57,12 @@ def title(name: str, own: Mapping[str, Metric] = NONE) -> str:
     """
     place, _, last = name.partition("/") if "/" in name else ("", "", name)
     where = WHERE.get(place, place)
-    label = (own.get(last) or metric(last)).label
+    label = (own.get(last) or known().get(last, Metric(last))).label
     return f"{label}, {where}" if where else label
 
 
 def natural(name: str, own: Mapping[str, Metric] = NONE) -> tuple[float | None, float | None]:
     """Return the ends of the range that a logged name can take; None: no bound."""
     last = name.partition("/")[2] or name
-    found = own.get(last) or metric(last)
+    found = own.get(last) or known().get(last, Metric(last))
     return found.low, found.high
