@@ -12,7 +12,7 @@ import pytest
 from finished_runs import write_metrics, write_run
 from isoscope import plugins
 from isoscope.base.errors import InputError
-from isoscope.base.metric import Metric
+from isoscope.base.metric import Metric, checked
 from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.config.searching import check_directions
 from isoscope.platform.config.tree import dump_yaml, read_yaml
@@ -150,3 +150,9 @@ def test_without_a_declared_direction_nothing_is_called_better(tmp_path: Path) -
 def test_a_damaged_declaration_is_one_line(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match=r"objective\.json: not the metrics of an objective .*; train this run again$"):
         study(tmp_path, "perplexity", text)
+
+
+@pytest.mark.parametrize("given", [{"loss": "minimise"}, (), "loss", ("loss",), [Metric("loss", better="down")]])  # type: ignore[arg-type]
+def test_what_a_plugin_declares_is_checked(given: Any) -> None:
+    with pytest.raises(InputError, match=r"^plugin 'reader': metrics: expected a sequence such as \(Metric\("):
+        checked(given, "plugin 'reader'")
