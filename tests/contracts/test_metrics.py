@@ -102,6 +102,6 @@ def test_a_title_draws_again_and_trains_nothing(monkeypatch: pytest.MonkeyPatch,
 def test_a_run_depends_on_the_metrics_of_its_own_objective() -> None:
     files = {kind: PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py") for kind, name in built_in.METRICS.items()}
     for kind, file in files.items():
-        own = code_closure.closure("train", built_in.modules(objective=kind, penalty="none"))
+        own = code_closure.closure("train", (built_in.OBJECTIVES[kind],))
         assert file in own
         assert files["alignment"] not in own or kind == "alignment"

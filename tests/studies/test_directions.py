@@ -100,7 +100,7 @@ def plugin(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "reader.py").write_text(PLUGIN, "utf-8")
     plugins.load(tmp_path / "reader.py")
     yield json.dumps({"metrics": [one.recorded for one in plugins.OBJECTIVES["reader"].metrics]})
-    del plugins.OBJECTIVES["reader"]
+    del plugins.OBJECTIVES.own["reader"]
 
 
 def test_a_perplexity_that_a_plugin_declares_is_ranked_rightly_everywhere(tmp_path: Path, plugin: str) -> None:

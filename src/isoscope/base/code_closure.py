@@ -1,6 +1,7 @@
 """Code version of a stage: a hash of all sources that its function imports, and of the built-in kinds that a run uses.
 
-Modules of built-in kinds are loaded when a run uses them: editing a penalty does not affect runs with another penalty.
+A module that imports a registry (`isoscope.base.registry`) may load every built-in kind of it. A run names the kinds
+that it uses: editing a penalty does not affect runs with another penalty.
 """
 
 import ast
@@ -9,7 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from isoscope.base.built_in import MEASURED, METRICS, STAGES, TRAINS
+from isoscope.base import built_in
+from isoscope.base.built_in import LOADS, MEASURED, METRICS, STAGES
 from isoscope.base.metric import DRAWN, Metric
 
 PACKAGE = Path(__file__).parents[1]
@@ -19,12 +21,14 @@ INERT = (
     "__init__.py",
     "base/atomic_files.py",
     "base/code_closure.py",
+    "base/entry.py",
     "base/environment.py",
     "base/errors.py",
     "base/metric.py",
     "base/paths.py",
     "base/processes.py",
     "base/built_in.py",
+    "base/registry.py",
     "base/symlinks.py",
     "platform/cli",
     "platform/config",
@@ -32,16 +36,16 @@ INERT = (
     "platform/mirror",
     "platform/runs",
     "plugins.py",
-    "renamed.py",
 )
 
+_REGISTRY = "isoscope.base.registry."
 _NOTHING = "pass"
 SHOWN = (".html", ".css", ".js")
 """Files of the report page, which lie beside the modules that read them."""
 
 
 def stripped(source: str, *, drawn: bool = False) -> str:
-    """Return `source` without comments, docstrings and layout, so that it changes only when code changes.
+    """Return `source` without comments, docstrings, layout and types of arguments: it changes only with the code.
 
     `drawn`: with what only drawings show of a `Metric`, such as its title.
     """
@@ -49,9 +53,11 @@ def stripped(source: str, *, drawn: bool = False) -> str:
 
 
 def _written(tree: ast.Module, *, drawn: bool = False) -> str:
-    """Remove docstrings and, unless they are `drawn`, titles of metrics from `tree`; return it as text."""
+    """Remove docstrings, types of arguments and, unless they are `drawn`, titles of metrics; return the text."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and not drawn and ast.unparse(node.func).split(".")[-1] == Metric.__name__:
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        elif isinstance(node, ast.Call) and not drawn and ast.unparse(node.func).split(".")[-1] == Metric.__name__:
             named = zip(Metric._fields, node.args, strict=False)
             node.args = [one for field, one in named if field not in DRAWN]
             node.keywords = [one for one in node.keywords if one.arg not in DRAWN]
@@ -99,49 +105,54 @@ def inert(file: Path) -> bool:
 
 
 @cache
-def closure(stage: str, used: tuple[str, ...] = ()) -> frozenset[Path]:
-    """Return every source file that a stage's function and the modules `used` import, except inert files."""
+def closure(stage: str, used: tuple[str, ...] | None = None) -> frozenset[Path]:
+    """Return every source file that a stage's function imports, except inert files.
+
+    `used`: the modules that are loaded by name; None: those of every built-in kind of the registries that are imported.
+    """
     seen: set[Path] = set()
-    start = STAGES.get(stage, f"isoscope.platform.stages.{stage}")  # a command such as `geometry` is no stage of DVC
-    todo = [file for name in (start, *used) for file in _files(name)]
+    start = STAGES.get(stage, f"isoscope.platform.stages.{stage}")
+    todo = [file for name in (start, *LOADS.get(stage, ()), *(used or ())) for file in _files(name)]
     while todo:
         file = todo.pop()
         if file in seen or inert(file):
             continue
         seen.add(file)
-        todo.extend(found for name in _read(file)[0] for found in _files(name))
+        names = _read(file)[0]
+        kinds = [_kinds(name) for name in names if used is None and name.startswith(_REGISTRY)]
+        todo.extend(found for name in names.union(*kinds) for found in _files(name))
     return frozenset(seen)
 
 
+def _kinds(registry: str) -> frozenset[str]:
+    """Return the modules of the built-in kinds of a registry by its dotted name."""
+    return frozenset(getattr(built_in, registry.removeprefix(_REGISTRY), {}).values())
+
+
 @cache
-def code_version(stage: str, used: tuple[str, ...] = ()) -> str:
-    """Return the sha256 of the stripped sources, with their names, that a stage and its `used` modules import."""
+def code_version(stage: str, used: tuple[str, ...] | None = None) -> str:
+    """Return the sha256 of the stripped sources, with their names, of a stage's `closure`."""
     digest = hashlib.sha256()
     for file in sorted(closure(stage, used)):
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0{_read(file)[1]}\0".encode())
     return digest.hexdigest()
 
 
-def stage_closure(stage: str) -> frozenset[Path]:
-    """Return every source file that a DVC stage can import, whatever kinds its runs use, or read for its drawings."""
-    return closure(stage, TRAINS.get(stage, ())) | frozenset(_titles(stage))
-
-
-def _titles(stage: str) -> list[Path]:
+def titles(stage: str) -> list[Path]:
     """Return the files whose metrics a stage may draw, with their titles; none of a stage that does not draw."""
-    draws = any(file.is_relative_to(PACKAGE / "platform/figures") for file in closure(stage, TRAINS.get(stage, ())))
+    draws = any(file.is_relative_to(PACKAGE / "platform/figures") for file in closure(stage))
     return [_files(name)[-1] for name in sorted({*METRICS.values(), *MEASURED})] if draws else []
 
 
 def stage_version(stage: str) -> str:
-    """Return the sha256 of all code that can change a DVC stage's outputs: its `stage_closure` and files of the page.
+    """Return the sha256 of all code that can change a DVC stage's outputs: its `closure` and files of the page.
 
     It is equal for a checkout and an installed wheel of the same sources.
     """
-    digest = hashlib.sha256(code_version(stage, TRAINS.get(stage, ())).encode())
-    for file in _titles(stage):
+    digest = hashlib.sha256(code_version(stage).encode())
+    for file in titles(stage):
         digest.update(stripped(file.read_text("utf-8"), drawn=True).encode())
-    folders = {file.parent for file in stage_closure(stage)}
+    folders = {file.parent for file in closure(stage)}
     for file in sorted(file for folder in folders for file in folder.iterdir() if file.suffix in SHOWN):
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0".encode() + file.read_bytes())
     return digest.hexdigest()

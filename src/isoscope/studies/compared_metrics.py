@@ -1,40 +1,44 @@
-"""Choose the metrics inside the models by which a study's arms are compared."""
+"""The metrics that arms are compared by, at each run's chosen epoch."""
 
 from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from isoscope import plugins
+from isoscope.states.shown_metrics import COMPARED, added
 
-GEOMETRY = (
-    *("linear_separability", "silhouette", "fisher_ratio", "clusters_ami_label", "arch_score"),
-    *("avg_sim", "a_1", "a_1_centred", "effective_rank", "isoscore_unbiased", "two_nn_at_n"),
-)
-CHOSEN: tuple[tuple[str, str, str, str, Callable[[pd.DataFrame], pd.Series]], ...] = (
-    ("geometry", "", "figure", "value", lambda rows: _compared(rows) & (rows["vectors"] == "first")),
-    ("probing", "probe: ", "task", "score", lambda rows: rows["vectors"] != "mean"),
-    ("cosines", "tokens' cosine: ", "pairs", "cosine", lambda rows: rows["part"] == "normed"),
-    ("neighbours", "tokens' neighbours: ", "neighbours", "rate", lambda rows: rows["part"] == "normed"),
-    ("decoding", "read back: ", "read", "rate", lambda rows: rows["part"] == "normed"),
-)
-"""Table, prefix of its metrics' names, columns of name and value, and the rows that are compared."""
+
+def _measured(geometry: pd.DataFrame) -> pd.DataFrame:
+    """Return [CLS] rows of the compared metrics, and of a plugin's measure every kind of representation."""
+    own, first = added(geometry), geometry["vectors"] == "first"
+    of = (" of " + geometry["vectors"]).where(own & ~first, "")
+    return geometry.assign(figure=geometry["figure"] + of)[own | (geometry["figure"].isin(COMPARED) & first)]
+
+
+def _leaving(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["part"] == "normed"]
+
+
+CHOSEN: dict[str, tuple[str, str, str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
+    "geometry": ("", "figure", "value", _measured),
+    "probing": ("probe: ", "task", "score", lambda rows: rows[rows["vectors"] != "mean"]),
+    "cosines": ("tokens' cosine: ", "pairs", "cosine", _leaving),
+    "neighbours": ("tokens' neighbours: ", "neighbours", "rate", _leaving),
+    "decoding": ("read back: ", "read", "rate", _leaving),
+}
+"""Table → prefix of its metrics' names, columns of name and value, and the rows that are compared."""
 
 
 def chosen_figures(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the metrics that arms are compared by, at each run's chosen epoch: arm, seed, figure, value.
 
-    For [CLS] at the last layer: geometry and probe scores. For the embedding block's tokens: mean cosine, neighbours
-    and decodability.
+    At the last layer: geometry of [CLS], probe scores, and the measures of plugins. For the embedding block's tokens:
+    mean cosine, neighbours and decodability.
     """
     parts = []
-    for name, called, figure, value, chosen in CHOSEN:
+    for name, (called, figure, value, chosen) in CHOSEN.items():
         if name in tables and len(table := tables[name]):
-            rows = table[table["best"] & chosen(table)]
+            rows = chosen(table)
+            rows = rows[rows["best"]]
             rows = rows[rows["layer"] == rows["layer"].max()] if "layer" in rows else rows
             parts.append(rows[["arm", "seed"]].assign(figure=called + rows[figure], value=rows[value]))
     return pd.concat(parts, ignore_index=True)
-
-
-def _compared(geometry: pd.DataFrame) -> pd.Series:
-    """Return which rows of the measures are compared: those of `GEOMETRY`, and all of measures of plugins."""
-    return geometry["figure"].isin(GEOMETRY) | geometry["measure"].isin(plugins.MEASURES.keys())

@@ -8,9 +8,10 @@ from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 
-from isoscope import plugins
 from isoscope.base import built_in
+from isoscope.base.entry import Entry
 from isoscope.base.metric import Metric
+from isoscope.base.registry import MEASURES, OBJECTIVES
 
 WHERE = {"step": "of a batch", "posthoc": ""}
 """Place of a metric in a run, before its name → what people read; default: the place itself."""
@@ -26,7 +27,7 @@ def metrics_of(kind: str, *, generated: bool = False) -> dict[str, Metric]:
         module = built_in.load(built_in.METRICS, kind)
         found = (*module.METRICS, *(getattr(module, "GENERATED", ()) if generated else ()))
     else:
-        found = plugins.OBJECTIVES[kind].metrics if kind in plugins.OBJECTIVES else ()
+        found = OBJECTIVES.own[kind].metrics if kind in OBJECTIVES.own else ()
     return {one.name: one for one in found}
 
 
@@ -35,13 +36,13 @@ def known() -> Mapping[str, Metric]:
 
     Objectives may give a name different units, as they do for a loss: then it has none.
     """
-    return _known((*plugins.OBJECTIVES.values(), *plugins.MEASURES.values()))
+    return _known((*OBJECTIVES.own.values(), *MEASURES.own.values()))
 
 
 @cache
-def _known(added: tuple[plugins.Plugin, ...]) -> Mapping[str, Metric]:
+def _known(added: tuple[Entry, ...]) -> Mapping[str, Metric]:
     every = [one for kind in built_in.METRICS for one in metrics_of(kind, generated=True).values()]
-    every += [one for plugin in added for one in plugin.metrics]
+    every += [one for entry in added for one in entry.metrics]
     every += [one for module in built_in.MEASURED for one in import_module(module).METRICS]
     found: dict[str, Metric] = {}
     for one in every:

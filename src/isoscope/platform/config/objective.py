@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isoscope.platform.config.base import Conflicts, Count, Fraction, Section, Share
+from isoscope.platform.config.base import Conflicts, Count, Section, Share
 
 
 class Classification(Section):
@@ -67,20 +67,6 @@ class Translation(Language):
     """
 
 
-class Denoising(Language):
-    """An encoder-decoder that predicts the target side from the same text with masked tokens."""
-
-    kind: Literal["denoising"]
-    rate: Fraction
-    """Share of masked tokens."""
-
-
-class Prefix(Language):
-    """An encoder-decoder that predicts the target side's later tokens from its first."""
-
-    kind: Literal["prefix"]
-
-
 class Alignment(Section):
     """A hybrid's encoder learns to give the states of the decoder's own encoder; needs `encoder.kind: hybrid`."""
 
@@ -89,6 +75,6 @@ class Alignment(Section):
     """Weight of the squared distance from the states that it started with."""
 
 
-OBJECTIVES = (Classification, Masked, Causal, Translation, Denoising, Prefix, Alignment)
-Built = Classification | Masked | Causal | Translation | Denoising | Prefix | Alignment
+OBJECTIVES = (Classification, Masked, Causal, Translation, Alignment)
+Built = Classification | Masked | Causal | Translation | Alignment
 """Options of a built-in objective."""

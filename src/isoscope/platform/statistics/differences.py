@@ -1,4 +1,4 @@
-"""Test whether arms differ inside: metrics at the chosen epoch, paired by seed with the study's first arm."""
+"""Test whether arms differ in metrics, paired by seed with the study's first arm."""
 
 from collections.abc import Mapping
 from itertools import product

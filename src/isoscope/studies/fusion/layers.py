@@ -48,6 +48,7 @@ from isoscope.platform.figures.style import (
     tiles,
     wrapped,
 )
+from isoscope.states.shown_metrics import MAPS, OVER_TRAINING, added
 from isoscope.studies.view import Table, View
 
 GAP = -2
@@ -170,23 +171,14 @@ def why_hatched(table: pd.DataFrame, mark: str = "Hatched") -> str:
 
 BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
 """Metrics of [CLS] in `layers.csv`, which DVC plots."""
-MAPS = {
-    f"{figure}-{vectors}": (figure, called)
-    for figure, vectors, called in (
-        ("a_1_centred", "first", "[CLS]"),
-        ("avg_sim", "first", "[CLS]"),
-        ("avg_sim", "words", "sampled words"),
-        ("linear_separability", "first", "[CLS]"),
-        ("self_sim", "words", "sampled words"),
-        ("silhouette", "first", "[CLS]"),
-    )
-}
+CALLED = {"first": "[CLS]", "last": "the last token", "mean": "the mean over tokens", "words": "sampled words"}
 
 
 def _mapped(geometry: pd.DataFrame) -> Table:
     """Return the rows of each map, with the map's name: metric and kind of representation."""
     named = geometry.assign(map=geometry["figure"] + "-" + geometry["vectors"])
-    return (pd.concat([named[named["map"] == one] for one in MAPS]),)
+    asked = dict.fromkeys([*map("-".join, MAPS), *named.loc[added(named), "map"]])
+    return (pd.concat([named[named["map"] == one] for one in asked]),)
 
 
 def _drawn(geometry: pd.DataFrame) -> Figure:
@@ -194,10 +186,10 @@ def _drawn(geometry: pd.DataFrame) -> Figure:
 
 
 def _map_caption(geometry: pd.DataFrame) -> str:
-    figure, called = MAPS[geometry["map"].iloc[0]]
+    metric, vectors = (geometry[name].iloc[0] for name in ("figure", "vectors"))
     return (
-        f"{title(figure)}, of {called}, by layer and snapshot. Mean over seeds. {EVERY} All arms share a colour scale."
-        + why_hatched(geometry)
+        f"{title(metric)}, of {CALLED[vectors]}, by layer and snapshot. Mean over seeds. {EVERY} All arms share a "
+        f"colour scale.{why_hatched(geometry)}"
     )
 
 
@@ -277,15 +269,12 @@ def _ends(n: pd.Series) -> str:
     return "–".join(map(str, sorted({n.min(), n.max()})))
 
 
-FIGURES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_rank")
-
-
 def _of_cls(geometry: pd.DataFrame) -> Table:
-    return (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(FIGURES)],)
+    return (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(OVER_TRAINING)],)
 
 
 def _drawn_curves(geometry: pd.DataFrame) -> Figure:
-    return geometry_curves(geometry, [one for one in FIGURES if one in set(geometry["figure"])])
+    return geometry_curves(geometry, [one for one in OVER_TRAINING if one in set(geometry["figure"])])
 
 
 def _curves_caption(geometry: pd.DataFrame) -> str:
