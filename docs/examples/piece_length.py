@@ -1,6 +1,5 @@
 """An objective, an observer and a view from a plugin: predict the number of characters of every token."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from torch import Tensor
 from isoscope.data import tokens
 from isoscope.models import build
 from isoscope.models.bert import FusionBertForTokenClassification
-from isoscope.objectives import Direction, Forward, Scored, Task, points_at
+from isoscope.objectives import Forward, Metric, Scored, Task, points_at
 from isoscope.objectives.classification import Classification, read
 from isoscope.platform.figures.style import style
 from isoscope.plugins import objective, observer, view
@@ -43,7 +42,10 @@ class Errors(NamedTuple):
 class PieceLength(Classification):
     """Predict a number per token; the loss is the squared error per token of the batch."""
 
-    metrics: Mapping[str, Direction] = {"rmse": "minimise", "loss": "minimise"}
+    metrics = (
+        Metric("rmse", "Error of a token's length", "characters", better="minimise", low=0.0),
+        Metric("loss", "Loss", "squared characters", better="minimise", low=0.0),
+    )
     classes = 1
 
     def build(self, model: dict[str, Any], checkpoint: Any) -> Any:

@@ -11,8 +11,8 @@ from typer.cli import get_docs_for_click
 from typer.main import get_command
 
 from isoscope.platform.cli import app
+from isoscope.platform.config.declared import known
 from isoscope.platform.config.kinds import json_schema
-from isoscope.platform.figures.titles import TITLES
 
 Node = dict[str, Any]
 
@@ -26,7 +26,7 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "isoscope.training.observers.watch": ("Watch",),
     "isoscope.training.observers.lca": ("Allocation",),
     "isoscope.training.observers.trainer_callback": ("ObserverCallback",),
-    "isoscope.plugins": ("fusion", "penalty", "objective", "observer", "measure", "view", "dataset", "load"),
+    "isoscope.plugins": ("fusion", "penalty", "objective", "observer", "measure", "view", "dataset", "Metric", "load"),
     "isoscope.studies.view": ("View",),
     "isoscope.platform.statistics.paired": ("judge", "Verdict", "paired_t", "holm", "two_way_interval"),
     "isoscope.platform.statistics.hurting": ("hurting", "Hurting"),
@@ -64,7 +64,7 @@ def metrics() -> str:
         "# Metrics",
         "A metric's name in tables, records and MLflow, and its title in figures and in the report. A name may begin "
         "with where it was measured: `train/`, `validation/`, `test/`, or `step/` for a batch.",
-        "| name | title |\n|---|---|\n" + "\n".join(f"| `{name}` | {title} |" for name, title in TITLES.items()),
+        "| name | title |\n|---|---|\n" + "\n".join(f"| `{name}` | {one.label} |" for name, one in known().items()),
     ]
     return "\n\n".join(lines) + "\n"
 

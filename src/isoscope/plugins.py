@@ -13,7 +13,7 @@ functions to keep configuration checks fast. Built-in kinds register here, too.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from runpy import run_path
 from types import MappingProxyType
@@ -21,12 +21,13 @@ from typing import Any, TypeVar
 
 from isoscope.base.code_closure import stripped
 from isoscope.base.errors import PLUGIN_MODULE, InputError, plugin_line, said
+from isoscope.base.metric import Metric as Metric
 from isoscope.base.registry import DATASETS, FUSIONS, MEASURES, OBJECTIVES, OBSERVERS, PENALTIES, VIEWS
 
 Check = Callable[[Any], None]
 Factory = TypeVar("Factory", bound=Callable[..., Any])
 __all__ = [
-    "DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES", "VIEWS",
+    "DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES", "VIEWS", "Metric",
     "dataset", "digest", "fusion", "load", "measure", "objective", "observer", "penalty", "view",
 ]  # fmt: skip
 REGISTRIES = (FUSIONS, DATASETS, MEASURES, PENALTIES, OBJECTIVES, OBSERVERS, VIEWS)
@@ -53,13 +54,13 @@ def dataset(name: str, check: Check | None = None) -> Callable[[Factory], Factor
     return DATASETS.register(name, check=check)
 
 
-def measure(name: str) -> Callable[[Factory], Factory]:
-    """Register a function `(cell) -> {metric: number}` as the measure `name`.
+def measure(name: str, metrics: Sequence[Metric] = ()) -> Callable[[Factory], Factory]:
+    """Register a function `(cell) -> {metric: number}` as the measure `name`; `metrics`: what its numbers mean.
 
     `cell.points` is a float64 array (points, dimensions): one layer of one snapshot. See `isoscope.states.cloud.Cell`
     for its other fields.
     """
-    return MEASURES.register(name)
+    return MEASURES.register(name, metrics)
 
 
 def penalty(name: str, check: Check | None = None) -> Callable[[Factory], Factory]:
@@ -74,7 +75,8 @@ def penalty(name: str, check: Check | None = None) -> Callable[[Factory], Factor
 def objective(name: str, check: Check | None = None) -> Callable[[Factory], Factory]:
     """Register a factory `(task, **options) -> Objective` as the objective `name`.
 
-    `task` is an `isoscope.objectives.Task`; see `isoscope.objectives.Objective` for the interface of the result.
+    `task` is an `isoscope.objectives.Task`; see `isoscope.objectives.Objective` for the interface of the result. The
+    factory is its class, or its return annotation names that: the `metrics` are then known before it is built.
     """
     return OBJECTIVES.register(name, check=check)
 

@@ -59,17 +59,17 @@ def test_it_is_trained_compared_and_reported(project: Project) -> None:
     page = (project.folder / "reports/index.html").read_text("utf-8")
     (section,) = re.findall(r'<h2 id="study-lengths">Study lengths</h2>.*?</section>', page, re.DOTALL)
     assert "Root mean squared error of a token's length" in section.replace("&#39;", "'")
-    assert re.search(r"Rmse, conv2d against additive: [a-z ]+, [+−]\d\.\d{3} \[", section)
+    title = "Error of a token&#39;s length (characters)"
+    assert re.search(re.escape(title) + r", conv2d against additive: [a-z ]+, [+−]\d\.\d{3} \[", section)
     assert "no interval over test items" in section
-    assert json.loads((runs[0] / "objective.json").read_text("utf-8"))["metrics"] == {
-        "rmse": "minimise",
-        "loss": "minimise",
-    }
+    assert json.loads((runs[0] / "objective.json").read_text("utf-8"))["metrics"] == [
+        {"name": name, "better": "minimise", "low": 0.0, "high": None} for name in ("rmse", "loss")
+    ]
     means = {
         arm: np.mean([written(run)["test/rmse"][-1][1] for run in runs if run.parent.name == arm])
         for arm in ("additive", "conv2d")
     }
-    assert f"Lowest mean, Rmse: {min(means, key=means.__getitem__)}, " in page
+    assert f"Lowest mean, {title}: {min(means, key=means.__getitem__)}, " in page
     (other,) = re.findall(r'<h2 id="study-fusion">Study fusion</h2>.*?</section>', page, re.DOTALL)
     assert "of a token" not in other
 

@@ -15,8 +15,11 @@ from example_objectives import example
 from fusions import FUSIONS
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.objectives import Place, Task, causal, masked, translation
+from isoscope.objectives import Place, Task
+from isoscope.objectives.causal import Causal
 from isoscope.objectives.language import LanguageModel
+from isoscope.objectives.masked import Masked
+from isoscope.objectives.translation import Translation
 from isoscope.training.evaluation import evaluate
 from isoscope.training.ranks import Ranks
 
@@ -25,10 +28,10 @@ MASKED = {"side": "source", "rate": 0.15, "masked": 0.8, "random": 0.1, "tied": 
 CAUSAL = {"side": "source", "share": 1.0, "tied": True}
 TRANSLATION = {"beams": 1, "sentences": None, "tied": True, "tokenize": "13a"}
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "masked": (masked, MASKED),
-    "causal": (causal, CAUSAL),
-    "causal-part": (causal, CAUSAL | {"share": 0.15, "side": "target"}),
-    "translation": (translation, TRANSLATION),
+    "masked": (Masked, MASKED),
+    "causal": (Causal, CAUSAL),
+    "causal-part": (Causal, CAUSAL | {"share": 0.15, "side": "target"}),
+    "translation": (Translation, TRANSLATION),
     "denoising": (example("denoising"), {"rate": 0.3, "tied": True}),
     "prefix": (example("prefix"), {"tied": True}),
 }
@@ -60,8 +63,8 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 def made(task: Task, name: str, **changes: Any) -> LanguageModel:
-    module, options = KINDS[name]
-    found: LanguageModel = getattr(module, module.__name__.rpartition(".")[2].capitalize())(task, **options | changes)
+    kind, options = KINDS[name]
+    found: LanguageModel = kind(task, **options | changes)
     return found
 
 

@@ -12,6 +12,7 @@ from sklearn.metrics import accuracy_score
 
 from finished_runs import labels_of, write_metrics, write_run
 from isoscope.base.errors import InputError
+from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.outputs import Output, Trained, read_output, read_predictions
 from isoscope.studies.arms import ArmRow, compare_arms, results
 from isoscope.studies.constant_prediction import above_of_text
@@ -128,7 +129,8 @@ def test_models_of_text_that_learned_nothing_have_no_verdict(metric: str, near: 
 
 
 def compared_text(arm: str, seed: int, kind: str, scores: dict[str, float], manifest: dict[str, Any]) -> Result:
-    output = Output(Path(), Trained("s", arm, seed, "t", "d", "c", {}, {}), (), kind, {"objective": {"kind": kind}})
+    trained, params = Trained("s", arm, seed, "t", "d", "c", {}, {}), {"objective": {"kind": kind}}
+    output = Output(Path(), trained, (), kind, params, metrics_of("translation", generated=True))
     return Result(output, scores, {}, np.arange(3), above_of_text(output, scores, manifest))
 
 

@@ -13,6 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from finished_runs import write_run
+from isoscope.base.metric import Metric
 from isoscope.platform.figures.style import ARM_COLOURS, to_svg
 from isoscope.platform.outputs import read_output
 from isoscope.studies import results, scored
@@ -121,21 +122,25 @@ def test_any_name_is_drawn_as_text(tmp_path: Path, arm: str) -> None:
 
 def test_no_rows_give_empty_panels() -> None:
     figure = training_curves(bands(curves([])))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Accuracy", "Loss"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Score", "Loss"]
 
 
 @pytest.mark.parametrize(
-    "names, titles",
+    "objective, names, titles",
     [
-        (("loss", "accuracy"), ["Accuracy", "Loss (nats)"]),
-        (("loss", "error", "moved"), ["Squared error of the alignment", "Squared distance moved by the alignment"]),
-        (("loss", "score"), ["Score", "Loss"]),
+        ("masked", ("loss", "accuracy"), ["Accuracy", "Loss (nats)"]),
+        (
+            *("alignment", ("loss", "error", "moved")),
+            ["Squared error of the alignment", "Squared distance moved by the alignment"],
+        ),
+        ("a_plugin", ("loss", "score"), ["Score", "Loss"]),
     ],
 )
-def test_titles_and_units_follow_the_objective(names: tuple[str, ...], titles: list[str]) -> None:
+def test_titles_and_units_follow_the_objective(objective: str, names: tuple[str, ...], titles: list[str]) -> None:
+    metrics = pd.DataFrame([{"objective": objective, **Metric(name).recorded} for name in names])
     columns = {"arm": "one", "epoch": 1, "mean": 0.5, "sd": 0.1, "n": 2}
     table = pd.DataFrame([columns | {"metric": f"validation/{name}"} for name in names])
-    drawn = [axes.get_title(loc="left").replace("\n", " ") for axes in training_curves(table).axes]
+    drawn = [axes.get_title(loc="left").replace("\n", " ") for axes in training_curves(table, None, metrics).axes]
     assert [title.removesuffix(", per dimension") for title in drawn] == titles
 
 
@@ -199,6 +204,7 @@ def test_many_classes_keep_their_shares(tmp_path: Path) -> None:
 def test_learning_curves_follow_a_published_figure_where_fusions_are_compared(
     arms: tuple[str, ...], published: bool
 ) -> None:
-    by_seed = pd.DataFrame({"arm": [], "seed": []})
-    (training, *_) = pictures(scored.VIEWS[:1], {"bands": pd.DataFrame({"arm": arms}), "seeds": by_seed})
+    none = pd.DataFrame({"arm": [], "seed": []})
+    found = {"bands": pd.DataFrame({"arm": arms}), "seeds": none, "metrics": none}
+    (training, *_) = pictures(scored.VIEWS[:1], found)
     assert training.remakes == ("Li 2025 (fusion), Figure 1" if published else None)

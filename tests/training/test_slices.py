@@ -29,11 +29,11 @@ BLOCK = ["update", "set", "stack", "layer", "component"]
 
 
 def denoises(task: Task) -> Any:
-    return example("denoising").objective(task, rate=0.3, tied=True)
+    return example("denoising")(task, rate=0.3, tied=True)
 
 
 def continues(task: Task) -> Any:
-    return example("prefix").objective(task, tied=True)
+    return example("prefix")(task, tied=True)
 
 
 def finished(folder: Path, *, asked: dict[str, Any] | None = None, **settings: Any) -> Loop:

@@ -41,6 +41,17 @@ OBJECTIVES = {
     "translation": "isoscope.objectives.translation",
     "alignment": "isoscope.objectives.alignment",
 }
+METRICS = {
+    "classification": "isoscope.metrics.matrix_scores",
+    **dict.fromkeys(("masked", "causal"), "isoscope.metrics.token_counts"),
+    "translation": "isoscope.metrics.translation_scores",
+    "alignment": "isoscope.metrics.alignment_distances",
+}
+"""Objective → module that declares its `METRICS`, and those of the test split alone as `GENERATED`. It is light: the
+configuration reads it."""
+WATCHED = "isoscope.training.anisotropy"
+MEASURED = ("isoscope.geometry.isotropy", "isoscope.states.measures", WATCHED)
+"""Modules that declare the `METRICS` of measures and of `training.watch`."""
 PENALTIES = {
     "persistent_entropy": "isoscope.penalties.persistent_entropy",
     "cosine": "isoscope.penalties.cosine",

@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from isoscope.base import built_in
-from isoscope.base.built_in import LOADS, STAGES
+from isoscope.base.built_in import LOADS, MEASURED, METRICS, STAGES
+from isoscope.base.metric import DRAWN, Metric
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -23,6 +24,7 @@ INERT = (
     "base/entry.py",
     "base/environment.py",
     "base/errors.py",
+    "base/metric.py",
     "base/paths.py",
     "base/processes.py",
     "base/built_in.py",
@@ -42,17 +44,24 @@ SHOWN = (".html", ".css", ".js")
 """Files of the report page, which lie beside the modules that read them."""
 
 
-def stripped(source: str) -> str:
-    """Return `source` without comments, docstrings, layout and types of arguments: it changes only with the code."""
-    return _written(ast.parse(source))
+def stripped(source: str, *, drawn: bool = False) -> str:
+    """Return `source` without comments, docstrings, layout and types of arguments: it changes only with the code.
+
+    `drawn`: with what only drawings show of a `Metric`, such as its title.
+    """
+    return _written(ast.parse(source), drawn=drawn)
 
 
-def _written(tree: ast.Module) -> str:
-    """Remove the docstrings of `tree`, and the types of arguments with their bounds, and return it as text."""
+def _written(tree: ast.Module, *, drawn: bool = False) -> str:
+    """Remove docstrings, types of arguments and, unless they are `drawn`, titles of metrics; return the text."""
     for node in ast.walk(tree):
         if isinstance(node, ast.arg):
             node.annotation = None
-        if (
+        elif isinstance(node, ast.Call) and not drawn and ast.unparse(node.func).split(".")[-1] == Metric.__name__:
+            named = zip(Metric._fields, node.args, strict=False)
+            node.args = [one for field, one in named if field not in DRAWN]
+            node.keywords = [one for one in node.keywords if one.arg not in DRAWN]
+        elif (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
             and ast.get_docstring(node, clean=False) is not None
         ):
@@ -129,12 +138,20 @@ def code_version(stage: str, used: tuple[str, ...] | None = None) -> str:
     return digest.hexdigest()
 
 
+def titles(stage: str) -> list[Path]:
+    """Return the files whose metrics a stage may draw, with their titles; none of a stage that does not draw."""
+    draws = any(file.is_relative_to(PACKAGE / "platform/figures") for file in closure(stage))
+    return [_files(name)[-1] for name in sorted({*METRICS.values(), *MEASURED})] if draws else []
+
+
 def stage_version(stage: str) -> str:
     """Return the sha256 of all code that can change a DVC stage's outputs: its `closure` and files of the page.
 
     It is equal for a checkout and an installed wheel of the same sources.
     """
     digest = hashlib.sha256(code_version(stage).encode())
+    for file in titles(stage):
+        digest.update(stripped(file.read_text("utf-8"), drawn=True).encode())
     folders = {file.parent for file in closure(stage)}
     for file in sorted(file for folder in folders for file in folder.iterdir() if file.suffix in SHOWN):
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0".encode() + file.read_bytes())

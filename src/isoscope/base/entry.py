@@ -10,6 +10,7 @@ from types import MappingProxyType, NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from isoscope.base.errors import InputError
+from isoscope.base.metric import Metric
 
 _BOUNDS = {
     "gt": (operator.gt, "greater than {}"),
@@ -25,6 +26,7 @@ class Entry:
     """A kind of a registry: built-in, or of a plugin file.
 
     - `given`: parameters of the factory that the program passes; all others are options.
+    - `metrics`: what its numbers mean, of a measure or an objective.
     - `check`: raises `ValueError` for options, as attributes, that do not agree.
     - `earlier`: options that the configurations of earlier checkpoints lack, with the values that they had.
     """
@@ -34,6 +36,7 @@ class Entry:
     file: Path
     built_in: bool
     given: Collection[str] = ()
+    metrics: tuple[Metric, ...] = ()
     check: Callable[[Any], None] | None = None
     earlier: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -5,7 +5,7 @@ by its name, `from isoscope.base.registry import FUSIONS`: so the code version o
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from isoscope.base import built_in
 from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError
+from isoscope.base.metric import Metric, checked
 
 Factory = TypeVar("Factory", bound=Callable[..., Any])
 
@@ -43,18 +44,28 @@ class Registry(Mapping[str, Entry]):
     def __len__(self) -> int:
         return len(self.modules) + len(self.own)
 
-    def register(self, kind: str, **more: Any) -> Callable[[Factory], Factory]:
-        """Return the decorator of the factory of a kind; `more`: fields of its `Entry`."""
+    def register(self, kind: str, metrics: Sequence[Metric] = (), **more: Any) -> Callable[[Factory], Factory]:
+        """Return the decorator of the factory of a kind; `more`: fields of its `Entry`.
+
+        `metrics`: what it declares; default: those of its class, or of the class that its return annotation names.
+        """
 
         def decorate(factory: Factory) -> Factory:
             known, file = self.modules.get(kind), Path(inspect.getfile(factory))
             if known not in (None, factory.__module__):
                 raise InputError(f"plugin {file}: {kind!r} is a built-in kind; give it another name")
             entries = self._loaded if known else self.own
-            entries[kind] = Entry(kind, factory, file, built_in=bool(known), given=self.given, **more)
+            declared = metrics or _metrics(factory)
+            found = checked(declared, f"plugin {kind!r}") if declared else ()
+            entries[kind] = Entry(kind, factory, file, built_in=bool(known), given=self.given, metrics=found, **more)
             return factory
 
         return decorate
+
+
+def _metrics(factory: Callable[..., Any]) -> Any:
+    made = factory if inspect.isclass(factory) else inspect.signature(factory, eval_str=True).return_annotation
+    return getattr(made, "metrics", ())
 
 
 FUSIONS = Registry(built_in.FUSIONS, "hidden_size", "causal", "init_std")

@@ -9,7 +9,25 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from isoscope.base.errors import InputError
+from isoscope.base.metric import Metric
 from isoscope.geometry.moments import Floats, as_cloud, as_spectrum, covariance_traces, spectrum
+
+MEANS = ("", "_centred", "_within")
+"""Suffix of a share's name: of the cloud as it is, without its mean, without the means of its classes."""
+METRICS = (
+    *(
+        Metric(
+            f"a_{k}{means}",
+            f"Share of the {('first', 'second', 'third')[k - 1]} direction (a{'₁₂₃'[k - 1]}"
+            + {"": ")", "_centred": ", mean removed)", "_within": ", class means removed)"}[means],
+            low=0.0,
+            high=1.0,
+        )
+        for k in (1, 2, 3)
+        for means in MEANS
+    ),
+    Metric("between_share", "Share of variance between classes", low=0.0, high=1.0),
+)
 
 
 def shares(spectrum: npt.ArrayLike, k: int = 3) -> Floats:

@@ -1,9 +1,12 @@
 """Scores of a classifier as functions of its confusion matrix."""
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from isoscope.base.metric import Metric
 
 Counts = NDArray[np.int64]
 Score = Callable[[Counts], float]
@@ -48,6 +51,12 @@ def matthews(counts: Counts) -> float:
 
 
 SCORES: dict[str, Score] = {"accuracy": accuracy, "f1": f1, "matthews": matthews}
+METRICS = (
+    Metric("loss", "Loss", "nats", better="minimise"),
+    Metric("accuracy", "Accuracy", better="maximise", low=0.0, high=1.0),
+    Metric("f1", "F1", better="maximise", low=0.0, high=1.0),
+    Metric("matthews", "Matthews correlation", better="maximise", low=-1.0, high=1.0),
+)
 
 
 def scores(label: ArrayLike, predicted: ArrayLike, classes: int) -> dict[str, float]:
@@ -84,3 +93,36 @@ def pseudo_values(score: Score, label: ArrayLike, predicted: ArrayLike, classes:
         counts[cell] += 1
     spread = values[label, predicted]
     return spread - spread.mean() + score(counts)
+
+
+class ItemShares(NamedTuple):
+    """A score of the test split as shares of its items `[n]`, which average to it; `constant`: of the best constant
+    prediction; `sign`: −1 if less is better.
+    """
+
+    shares: NDArray[np.float64]
+    constant: float
+    sign: int = 1
+
+    def above(self, mean: float) -> float:
+        """Return by how much a mean of the score is better than a constant prediction."""
+        return float(self.sign * (mean - self.constant))
+
+
+def by_item(predictions: Any) -> dict[str, ItemShares]:
+    """Return the shares of loss and scores over the rows of a table of predictions: row, label, predicted, logit_0 ….
+
+    The least loss without reading a text is the entropy of the labels.
+    """
+    from scipy.stats import entropy  # the configuration reads this module, and needs no library
+
+    table = predictions.sort_values("row")
+    label, predicted = table["label"].to_numpy(), table["predicted"].to_numpy()
+    logits = table[[column for column in table if column.startswith("logit_")]].to_numpy(dtype=np.float64)
+    losses = np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(label)), label]
+    constant, classes = constant_scores(label, logits.shape[1]), logits.shape[1]
+    scored = {
+        name: ItemShares(pseudo_values(score, label, predicted, classes), constant[name])
+        for name, score in SCORES.items()
+    }
+    return {"loss": ItemShares(losses, float(entropy(np.bincount(label))), sign=-1), **scored}

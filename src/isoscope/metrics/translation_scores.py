@@ -1,13 +1,22 @@
 """Score translations: corpus BLEU and chrF by sacrebleu with their signatures, and the share of copied sources."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
 from isoscope.base.errors import InputError
+from isoscope.base.metric import Metric
+from isoscope.metrics.token_counts import METRICS as METRICS
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
+
+GENERATED = (
+    Metric("bleu", "BLEU", better="maximise", low=0.0, high=100.0, digits=2),
+    Metric("chrf", "chrF", better="maximise", low=0.0, high=100.0, digits=2),
+    Metric("copied", "Share of copied sources", low=0.0, high=1.0),
+)
 
 
 class TranslationScores(NamedTuple):
@@ -28,11 +37,13 @@ class TranslationScores(NamedTuple):
     """The same of chrF."""
 
 
-def bleu(tokenize: str, key: str = "objective.tokenize") -> BLEU:
+def bleu(tokenize: str, key: str = "objective.tokenize") -> "BLEU":
     """Return sacrebleu's BLEU with its tokenizer `tokenize`.
 
     Raises `InputError`, naming `key`, for an unknown name, and if the tokenizer's packages are not installed.
     """
+    from sacrebleu.metrics.bleu import BLEU  # the configuration reads this module, and needs no library
+
     if tokenize not in BLEU.TOKENIZERS:
         raise InputError(f"{key}: expected one of {', '.join(BLEU.TOKENIZERS)}, got {tokenize!r}")
     try:
@@ -52,6 +63,8 @@ def translation_scores(
 
     `tokenize`: sacrebleu's name for the words of BLEU.
     """
+    from sacrebleu.metrics.chrf import CHRF
+
     metric, characters = bleu(tokenize), CHRF()
     found = metric.corpus_score(translations, [references])
     chrf = characters.corpus_score(translations, [references]).score
@@ -82,7 +95,7 @@ def bleu_shares(translations: list[str], references: list[str], *, tokenize: str
     return spread - spread.mean() + _bleu(metric, whole)
 
 
-def _bleu(metric: BLEU, counts: NDArray[np.int64]) -> float:
+def _bleu(metric: "BLEU", counts: NDArray[np.int64]) -> float:
     """Return BLEU of summed counts: matched and all n-grams of 1 to 4 tokens, tokens of translations and references."""
     matched, every, (length, reference) = (part.tolist() for part in np.split(counts, [4, 8]))
-    return float(BLEU.compute_bleu(matched, every, length, reference, metric.smooth_method).score)
+    return float(metric.compute_bleu(matched, every, length, reference, metric.smooth_method).score)

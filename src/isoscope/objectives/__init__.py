@@ -5,16 +5,15 @@ The interface covers a task's data, loss, tally, metrics, and points in hidden s
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor, einsum
 
 from isoscope.base.errors import InputError
+from isoscope.base.metric import Metric as Metric
 
-Direction = Literal["maximise", "minimise"]
-"""Which way a metric is better."""
 Indices = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 Batch = Mapping[str, npt.NDArray[Any]]
@@ -84,8 +83,10 @@ class Task(NamedTuple):
 class Objective(Protocol):
     """A task's data, loss and metrics. Splits are `train`, `validation` and `test`; rows are their examples."""
 
-    metrics: Mapping[str, Direction]
-    """Every metric of `Tally.metrics` with its better direction, most important first; `loss` is among them."""
+    metrics: Sequence[Metric]
+    """Every metric of `Tally.metrics`, most important first; `loss` is among them."""
+    generated: Sequence[Metric]
+    """The further metrics of the test split that `finish` returns; a plugin may leave it out."""
     classes: int
     """Number of classes that `owners` can return; 1 if it returns none."""
     notes: list[str]

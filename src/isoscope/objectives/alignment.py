@@ -8,7 +8,7 @@ import copy
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +20,10 @@ from isoscope.base.errors import InputError
 from isoscope.geometry.alignment import error, r2_by_dimension, retrieval
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.similarity import CKA, PWCCA, Procrustes
+from isoscope.metrics.alignment_distances import GENERATED, METRICS, Distances
 from isoscope.models.encoder import load_encoder
 from isoscope.models.hybrid import TARGET
-from isoscope.objectives import Batch, Direction, Forward, Indices, Numbers, Place, Scored, Task, owners_of, points_at
+from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, owners_of, points_at
 from isoscope.objectives.language import continued, padded, sides
 from isoscope.objectives.planned import Planned
 
@@ -30,25 +31,6 @@ ITEMS = 1000
 """Sentences of the test split that are measured, with a token each."""
 PER_DIMENSION = 20
 """Sentences per principal component of both spaces, for PWCCA."""
-
-
-class Distances(NamedTuple):
-    """The tally: summed loss, squared distances (means over dimensions) from the target and from the start, tokens."""
-
-    loss: float
-    error: float
-    moved: float
-    tokens: int
-
-    def __add__(self, other: "Distances") -> "Distances":  # type: ignore[override]
-        return Distances(*(one + two for one, two in zip(self, other, strict=True)))  # type: ignore[arg-type]
-
-    def vector(self) -> Numbers:
-        return np.array(self, np.float64)
-
-    def metrics(self) -> dict[str, float]:
-        """Return the loss, and the squared distances from the target and from the start, per token and dimension."""
-        return {name: getattr(self, name) / self.tokens for name in ("loss", "error", "moved")}
 
 
 @plugins.objective("alignment")
@@ -59,7 +41,7 @@ class Alignment(Planned):
     is not used and does not change.
     """
 
-    metrics: Mapping[str, Direction] = {"loss": "minimise", "error": "minimise", "moved": "minimise"}
+    metrics, generated = METRICS, GENERATED
     classes = 1
 
     def __init__(self, task: Task, *, anchor: float) -> None:

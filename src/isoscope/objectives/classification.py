@@ -17,11 +17,10 @@ from isoscope.data import tokens
 from isoscope.data.batches import collate, draw_fraction
 from isoscope.data.corpus import SPLITS
 from isoscope.data.tokens import Encoded
-from isoscope.metrics.matrix_scores import SCORES, confusion_matrix
+from isoscope.metrics.matrix_scores import METRICS, SCORES, confusion_matrix
 from isoscope.models import build
 from isoscope.objectives import (
     Batch,
-    Direction,
     Forward,
     Indices,
     Numbers,
@@ -55,7 +54,7 @@ class Counts(NamedTuple):
 class Classification(Planned):
     """Classification objective: one label per example, cross-entropy of a classifier's logits."""
 
-    metrics: Mapping[str, Direction] = {"loss": "minimise", **dict.fromkeys(SCORES, "maximise")}
+    metrics = METRICS
 
     def __init__(
         self, splits: Mapping[str, Encoded], *, labels: list[str], pad_id: int, vocab_size: int, task: Task

@@ -17,12 +17,12 @@ from isoscope.data.batches import draw_fraction
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS
 from isoscope.data.parquet import write_parquet
 from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.metrics.token_counts import METRICS, TokenCounts
 from isoscope.models import language
 from isoscope.models.encoder import positions
 from isoscope.models.language import Specials, Wiring
 from isoscope.objectives import (
     Batch,
-    Direction,
     Forward,
     Indices,
     Numbers,
@@ -33,24 +33,6 @@ from isoscope.objectives import (
     points_at,
 )
 from isoscope.objectives.planned import Planned
-
-
-class TokenCounts(NamedTuple):
-    """The tally: summed loss in nats, predicted tokens, and how many of them have the highest logit."""
-
-    loss: float
-    tokens: int
-    right: int
-
-    def __add__(self, other: "TokenCounts") -> "TokenCounts":  # type: ignore[override]
-        return TokenCounts(self.loss + other.loss, self.tokens + other.tokens, self.right + other.right)
-
-    def vector(self) -> Numbers:
-        return np.array(self, np.float64)
-
-    def metrics(self) -> dict[str, float]:
-        """Return loss in nats per predicted token, and accuracy: the share of predicted tokens that are right."""
-        return {"loss": self.loss / self.tokens, "accuracy": self.right / self.tokens}
 
 
 class Sides(NamedTuple):
@@ -111,7 +93,7 @@ class LanguageModel(Planned):
     row order) and `labels` `[P]` (the tokens to predict there).
     """
 
-    metrics: Mapping[str, Direction] = {"loss": "minimise", "accuracy": "maximise"}
+    metrics = METRICS
     classes = 1
     wiring: Wiring
     states = "hidden_states"

@@ -1,11 +1,11 @@
 """What all objectives over texts share: sizes, batches by length, notes on cut texts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from isoscope.data.batches import epoch_batches, evaluation_batches
-from isoscope.objectives import Indices, Task
+from isoscope.objectives import Indices, Metric, Task
 
 _EVALUATED = 64
 """Minimum number of sentences in an evaluation batch; evaluation needs no memory for a backward pass."""
@@ -13,6 +13,8 @@ _EVALUATED = 64
 
 class Planned:
     """Batches of texts of these lengths in tokens, by split; `truncated`: number of texts that were cut."""
+
+    generated: Sequence[Metric] = ()
 
     def __init__(self, lengths: Mapping[str, Indices], truncated: Mapping[str, int], task: Task) -> None:
         self.lengths, self.task = lengths, task

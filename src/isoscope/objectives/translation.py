@@ -13,7 +13,7 @@ from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.data.corpus import PAIR
 from isoscope.data.parquet import write_parquet
-from isoscope.metrics.translation_scores import bleu, bleu_shares, translation_scores
+from isoscope.metrics.translation_scores import GENERATED, bleu, bleu_shares, translation_scores
 from isoscope.models.translation import written
 from isoscope.objectives import Indices, Scored, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
@@ -27,6 +27,8 @@ class Translation(EncoderDecoder):
     The test split is translated by a beam search of width `beams` (1: greedy), all of it or its first `sentences`.
     `tokenize`: sacrebleu's name for the words of BLEU.
     """
+
+    generated = GENERATED
 
     def __init__(self, task: Task, *, beams: int, sentences: int | None, tied: bool, tokenize: str) -> None:
         texts = sides(task)

@@ -1,17 +1,17 @@
 """Read the output of a finished training run."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow.parquet as pq
 
 from isoscope.base.errors import InputError
-from isoscope.platform.config.base import Direction
-from isoscope.platform.config.objective import GENERATED, METRICS
+from isoscope.base.metric import Metric, read
+from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.runs.restored import OBJECTIVE, read_metrics
 
@@ -45,8 +45,8 @@ class Output(NamedTuple):
     """Kind of its section `objective`."""
     params: dict[str, Any]
     """Its sections of the configuration."""
-    better: Mapping[str, Direction] = MappingProxyType({})
-    """Metric → better direction, the most important first; a metric that its objective does not declare is absent."""
+    metrics: Mapping[str, Metric] = MappingProxyType({})
+    """What its objective declares, by name, the most important first."""
 
 
 def read_output(folder: Path) -> Output:
@@ -75,27 +75,41 @@ def read_output(folder: Path) -> Output:
         raise InputError(f"{folder / CONFIG}: key {missing} is missing; train this run again") from None
     except (TypeError, AttributeError, ValueError):
         raise InputError(f"{folder / CONFIG}: not the config of a training run; train this run again") from None
-    return Output(folder, run, labels, kind, params, directions(folder, kind))
+    return Output(folder, run, labels, kind, params, recorded_metrics(folder, kind))
 
 
-def directions(folder: Path, kind: str) -> dict[str, Direction]:
-    """Return metric → better direction of a run whose objective is `kind`; of a plugin: as `OBJECTIVE` says.
+def recorded_metrics(folder: Path, kind: str) -> dict[str, Metric]:
+    """Return the metrics that the objective of a run declared, by name, as the run recorded them: without titles.
 
-    Without that file (a run of an earlier version), no direction of a plugin's metric is known. Raises `InputError` for
+    Without their file (a run of an earlier version): as the objective `kind` declares them now. Raises `InputError` for
     a damaged file.
     """
-    if kind in METRICS:
-        return {**METRICS[kind], **GENERATED.get(kind, {})}
     file = folder / OBJECTIVE
     if not file.is_file():
-        return {}
+        return metrics_of(kind, generated=True)
     try:
-        found = json.loads(file.read_text("utf-8"))["metrics"]
-        if not set(found.values()) <= set(get_args(Direction)):
-            raise ValueError(f"directions {sorted(map(str, found.values()))}")
-        return {str(name): way for name, way in found.items()}
+        return read(json.loads(file.read_text("utf-8"))["metrics"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{file}: not the metrics of an objective ({error}); train this run again") from None
+
+
+DECLARED = ["objective", *Metric("").recorded]
+
+
+def table_of_metrics(outputs: Iterable[Output]) -> pd.DataFrame:
+    """Return what the objectives of runs declare: objective, name, better, low, high; a name has its first row."""
+    rows = [{"objective": output.objective, **one.recorded} for output in outputs for one in output.metrics.values()]
+    return pd.DataFrame(rows, columns=DECLARED).drop_duplicates("name", ignore_index=True).astype(object)
+
+
+def metrics_in(table: pd.DataFrame) -> dict[str, Metric]:
+    """Return the metrics of a table of `table_of_metrics` by name, with the titles that they have now."""
+    found = read(table[DECLARED[1:]].astype(object).where(table.notna(), None).to_dict("records"))
+    known = {kind: metrics_of(kind, generated=True) for kind in table["objective"].unique()}
+    return {
+        name: known[kind].get(name, one)._replace(**one.recorded)
+        for kind, (name, one) in zip(table["objective"], found.items(), strict=True)
+    }
 
 
 def epochs_by_update(output: Path) -> dict[int, int]:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sklearn import config_context
 from tqdm import tqdm
 
 from isoscope import plugins
 from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError, RunError, brief
-from isoscope.geometry import contextuality, dimension, isotropy, moments, persistence, separation
+from isoscope.base.metric import Metric
+from isoscope.geometry import contextuality, dimension, isotropy, moments, persistence
 from isoscope.geometry.dimension import Estimate
 from isoscope.platform.config.explain import nearest
 from isoscope.states.cloud import Cell, OfAll
@@ -26,6 +26,53 @@ from isoscope.states.trajectory import Snapshot, Trajectory
 NEIGHBOURS = 10
 """Neighbours of the maximum likelihood dimension: few enough for subsamples of 16 points."""
 
+METRICS = (
+    *isotropy.METRICS,
+    *(
+        Metric(
+            f"a_1{means}_at_n",
+            "Share of the first direction (a₁"
+            + {"": ")", "_centred": ", mean removed)", "_within": ", class means removed)"}[means]
+            + ", at equal n",
+            low=0.0,
+            high=1.0,
+        )
+        for means in isotropy.MEANS
+    ),
+    Metric("a_1_floor", "Share of the first direction (a₁) in noise", low=0.0, high=1.0),
+    Metric("participation_ratio", "Participation ratio", "dimensions"),
+    Metric("participation_ratio_unbiased", "Participation ratio, unbiased", "dimensions"),
+    Metric("isoscore", "IsoScore", low=0.0, high=1.0),
+    Metric("isoscore_unbiased", "IsoScore, unbiased", low=0.0, high=1.0),
+    Metric("effective_rank", "Effective rank", "dimensions"),
+    Metric("log_partition_isotropy", "Log of partition isotropy"),
+    Metric("avg_sim", "Mean cosine, points of different sentences", low=-1.0, high=1.0),
+    Metric("self_sim", "Mean cosine of a word with itself in other sentences", low=-1.0, high=1.0),
+    Metric("intra_sim", "Mean cosine of a word with its sentence", low=-1.0, high=1.0),
+    Metric("intra_sim_left_out", "Mean cosine of a word with the rest of its sentence", low=-1.0, high=1.0),
+    Metric("two_nn", "Intrinsic dimension (two neighbours)"),
+    Metric("two_nn_at_n", "Intrinsic dimension (two neighbours), at equal n"),
+    Metric("mle", "Intrinsic dimension (likelihood)"),
+    Metric("mle_at_n", "Intrinsic dimension (likelihood), at equal n"),
+    Metric("repeated_share", "Share of points that nearly repeat another point", low=0.0, high=1.0),
+    Metric("close_share", "Share of points far closer to another than usual", low=0.0, high=1.0),
+    Metric("h0_entropy", "Persistent entropy", "nats"),
+    Metric("h0_entropy_share", "Persistent entropy, share of its maximum", low=0.0, high=1.0),
+    Metric("silhouette", "Silhouette of the classes", low=-1.0, high=1.0),
+    Metric("fisher_ratio", "Fisher ratio: variance between / within classes"),
+    Metric("centroid_distance", "Distance of class means, in spreads"),
+    Metric("linear_separability", "Held-out accuracy of a linear classifier", low=0.0, high=1.0),
+    Metric("clusters", "Number of clusters"),
+    Metric("clusters_silhouette", "Silhouette of the clusters", low=-1.0, high=1.0),
+    Metric("clusters_ami_label", "Agreement of clusters with the label", low=0.0, high=1.0),
+    Metric("clusters_ami_first_token", "Agreement of clusters with the first token", low=0.0, high=1.0),
+    Metric("clusters_ami_second_token", "Agreement of clusters with the second token", low=0.0, high=1.0),
+    Metric("clusters_ami_length", "Agreement of clusters with the length", low=0.0, high=1.0),
+    Metric("arch_score", "Arch: R² of the second component on a parabola", low=0.0, high=1.0),
+    Metric("arch_score_null", "Arch: R² with random signs", low=0.0, high=1.0),
+    Metric("arch_score_p", "Arch: p value", low=0.0, high=1.0),
+)
+"""What the built-in measures return. Corrected for chance or for n, or an R² held out, it can be slightly below 0."""
 DIMENSION = ("two_nn", "two_nn_at_n", "mle", "mle_at_n", "repeated_share", "close_share")
 
 COLUMNS = (
@@ -121,6 +168,8 @@ def homology(cell: Cell) -> Figures:
 
 def classes(cell: Cell) -> Figures:
     """Class separation: silhouette, Fisher ratio, centroid distance, held-out linear separability."""
+    from isoscope.geometry import separation  # imports scikit-learn, which a drawing of these metrics does not need
+
     if cell.labels is None:
         return {}
     return {
@@ -133,6 +182,8 @@ def classes(cell: Cell) -> Figures:
 
 def shape(cell: Cell) -> Figures:
     """Clusters and their AMI with label and nuisances (intervals over sentences); is PC2 a parabola of PC1?"""
+    from isoscope.geometry import separation
+
     if cell.names is not None:
         return {}
     attributes = dict(cell.attributes) | ({} if cell.labels is None else {"label": cell.labels})
@@ -247,6 +298,8 @@ def _figures(name: str, cell: Cell) -> tuple[Mapping[str, float | Estimate], str
     function = measure(name)  # raises for an unknown name
     if cell.fault:
         return {}, None
+    from sklearn import config_context
+
     # scikit-learn's checks of arrays and parameters would take most of the time of small cells, and `as_cloud` checks.
     with config_context(assume_finite=True, skip_parameter_validation=True):
         try:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isoscope.base.errors import InputError
-from isoscope.platform.config.base import Direction
+from isoscope.base.metric import Direction, Metric
 from isoscope.platform.outputs import Output
 from isoscope.platform.statistics.failed_seed import Robust, robust
 from isoscope.platform.statistics.paired import (
@@ -23,8 +23,6 @@ from isoscope.platform.statistics.paired import (
 )
 from isoscope.studies.results import Result, result
 
-PERCENT = ("bleu", "chrf")
-"""Metrics from 0 to 100; a margin of .01 is one point."""
 Baselines = Mapping[str, Mapping[str, float]]
 """Name → metric → value on the test split; `n` is the number of items."""
 
@@ -113,13 +111,14 @@ def compare_arms(arms: Arms, baselines: Baselines, *, confidence: float, power: 
     `margin` is the smallest difference that counts, as a share of 1; only the verdict uses it.
     """
     rows: list[ArmRow] = []
+    declared = declared_by(run.output for runs in arms.values() for run in runs.values())
     for metric in metrics_of(arms) if arms else ():
         family = [*_rows(arms, metric, baselines, confidence=confidence)]
         corrected = in_family([row.paired for row in family], confidence=confidence, power=power)
         tests = sum(p is not None for p, _ in corrected)
         for row, (p, least) in zip(family, corrected, strict=True):
             row = row._replace(p_holm=p, tests=0 if p is None else tests, detectable=least)
-            limit = in_units(margin, metric)
+            limit = in_units(margin, declared.get(metric))
             found, whole = row.paired, row.two_way
             options: dict[str, Any] = {"p_holm": p, "detectable": least, "confidence": confidence, "margin": limit}
             verdict = judge(found, whole, **options, above=row.above)
@@ -127,16 +126,25 @@ def compare_arms(arms: Arms, baselines: Baselines, *, confidence: float, power: 
     return rows
 
 
-def in_units(margin: float, metric: str) -> float:
-    """Return a margin, a share of 1, in the units of a metric."""
-    return margin * (100.0 if metric in PERCENT else 1.0)
+def in_units(margin: float, metric: Metric | None) -> float:
+    """Return a margin, a share of a metric's highest value, in its units; of a metric without a bound, as it is."""
+    return margin * ((metric and metric.high) or 1.0)
+
+
+def declared_by(outputs: Iterable[Output]) -> dict[str, Metric]:
+    """Return the metrics that the objectives of runs declare, by name; of a name that several declare, the first."""
+    found: dict[str, Metric] = {}
+    for output in outputs:
+        for name, one in output.metrics.items():
+            found.setdefault(name, one)
+    return found
 
 
 def metrics_of(arms: Arms) -> list[str]:
     """Return the metrics of all runs: in the order that their objectives declare, then as they were recorded."""
     every = [run for runs in arms.values() for run in runs.values()]
     measured = dict.fromkeys(metric for run in every for metric in run.scores)
-    declared = dict.fromkeys(metric for run in every for metric in run.output.better if metric in measured)
+    declared = dict.fromkeys(name for name in declared_by(run.output for run in every) if name in measured)
     return list(declared | measured)
 
 
@@ -200,5 +208,6 @@ def _alone(arm: str, runs: Mapping[int, Result], metric: str) -> ArmRow:
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
     first = next(iter(runs.values()))
     about = (first.output.run.study, first.output.run.task, metric, arm, "reference", tuple(runs))
-    better = first.output.better.get(metric)
+    declared = first.output.metrics.get(metric)
+    better = declared and declared.better
     return ArmRow(*about, mean=float(np.mean(values)), sd=sd, items=len(first.items), better=better)

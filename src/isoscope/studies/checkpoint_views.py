@@ -26,6 +26,8 @@ from isoscope.studies.fusion.token_cosines import COSINES, cosine_maps
 from isoscope.studies.spaces import maps_between, similarity_maps
 from isoscope.studies.view import Table, View
 
+LAST_LAYER = ("a_1", "effective_rank", "avg_sim", "linear_separability")
+"""Metrics of the last layer that are shown first; they use all points, so that a row has a single n."""
 KINDS = {
     "first": "the first token ([CLS] of an encoder)",
     "last": "the last token ([SEP] of an encoder)",

@@ -86,7 +86,7 @@ def drawn(metrics: Iterable[str]) -> tuple[str, str]:
     names = [str(name).removeprefix("validation/") for name in metrics if str(name).startswith("validation/")]
     if {"error", "moved"} <= {*names}:
         return "error", "moved"
-    return next((name for name in names if name != "loss"), "accuracy"), "loss"
+    return next((name for name in names if name != "loss"), "score"), "loss"
 
 
 def seeds(curves: pd.DataFrame) -> pd.DataFrame:

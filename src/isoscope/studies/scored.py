@@ -13,10 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.platform.figures.maps import natural
+from isoscope.platform.config.declared import natural
+from isoscope.platform.config.declared import title as title_of
 from isoscope.platform.figures.snapshots import arms_of, band, seeds_of
 from isoscope.platform.figures.style import INK, arm_name, legend_below, look, style, tiles, wrapped
-from isoscope.platform.figures.titles import title as title_of
+from isoscope.platform.outputs import metrics_in
 from isoscope.studies.curves import drawn
 from isoscope.studies.view import View
 
@@ -37,14 +38,16 @@ SHADES = LinearSegmentedColormap.from_list("shades", ["#f4f7fa", "#9cc4de", "#2f
 
 
 @style()
-def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame | None = None) -> Figure:
+def training_curves(
+    bands: pd.DataFrame, seeds: pd.DataFrame | None = None, metrics: pd.DataFrame | None = None
+) -> Figure:
     """Draw the objective's two metrics (`drawn`) by epoch: mean over seeds, band ± 1 sd; thin: validation by seed.
 
     Train is dashed, validation solid. `bands`: table of a single study with columns arm, metric (`train/accuracy`, …),
     epoch, mean, sd, n. Arms keep the order of their first row. The legend gives n, and the epoch from which fewer
-    seeds remain.
+    seeds remain. `metrics`: what the objectives declare, for titles and ranges.
     """
-    arms = arms_of(bands)
+    arms, own = arms_of(bands), {} if metrics is None else metrics_in(metrics)
     figure = Figure(figsize=(8.0, 3.9), layout="constrained")
     for axes, quantity in zip(figure.subplots(1, 2), drawn(bands["metric"]), strict=True):
         for (index, arm), (split, dashes) in product(enumerate(arms), DASHES.items()):
@@ -52,7 +55,7 @@ def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame | None = None) -> F
             epoch, mean, sd = (rows[name].to_numpy(dtype=float) for name in ("epoch", "mean", "sd"))
             line = look(index) | {"linestyle": dashes, "markevery": max(1, len(epoch) // 12)} | LINES[split]
             axes.plot(epoch, mean, gid=arm_name(arm), **line)
-            low, high = band(mean, sd, natural(quantity))
+            low, high = band(mean, sd, natural(quantity, own))
             filled: dict[str, Any] = {"color": line["color"], "alpha": 0.16, "linewidth": 0}
             axes.fill_between(epoch, low, high, gid=arm_name(arm), **filled)
             if seeds is not None and split == "validation":
@@ -60,7 +63,7 @@ def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame | None = None) -> F
         axes.grid(visible=True, axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(x=0.03)
-        axes.set_title(wrapped(title_of(quantity, bands["metric"]), 3.4, size=10), fontsize=10)
+        axes.set_title(wrapped(title_of(quantity, own), 3.4, size=10), fontsize=10)
         axes.set_xlabel("Epoch")
     handles = [
         Line2D([], [], label=f"{arm}, {_seeds(bands[bands['arm'] == arm])}", gid=arm_name(arm), **look(index))
@@ -94,13 +97,13 @@ def _seeds(rows: pd.DataFrame) -> str:
     return f"n = {n.max() if len(n) else 0}{fewer}"
 
 
-def _curves_caption(bands: pd.DataFrame, seeds: pd.DataFrame) -> str:
+def _curves_caption(bands: pd.DataFrame, seeds: pd.DataFrame, metrics: pd.DataFrame) -> str:
     thin = "; thin: each seed" if len(seeds) and seeds.groupby("arm")["seed"].nunique().max() > 1 else ""
     several = "mean over seeds (n in the legend); band: ± 1 sd" if bands["sd"].notna().any() else "the only seed"
     return f"Learning curves by epoch. Line: {several}; dashed: train; solid: validation{thin}."
 
 
-def _last_epoch(bands: pd.DataFrame, seeds: pd.DataFrame) -> str:
+def _last_epoch(bands: pd.DataFrame, seeds: pd.DataFrame, metrics: pd.DataFrame) -> str:
     """Return each arm's first validation metric at its last epoch, for screen readers."""
     shown = drawn(bands["metric"])[0]
     rows = bands[bands["metric"] == f"validation/{shown}"]
@@ -172,7 +175,7 @@ def _hits(confusion: pd.DataFrame) -> str:
     return f"Recall of each class. {'; '.join(parts)}." if parts else "No predictions."
 
 
-def _remakes(bands: pd.DataFrame, seeds: pd.DataFrame) -> str | None:
+def _remakes(bands: pd.DataFrame, seeds: pd.DataFrame, metrics: pd.DataFrame) -> str | None:
     """Return the published figure of fusions' learning curves, if several of them are compared."""
     found = PUBLISHED & {word for arm in bands["arm"] for word in str(arm).split("-")}
     return "Li 2025 (fusion), Figure 1" if len(found) > 1 else None
@@ -180,7 +183,7 @@ def _remakes(bands: pd.DataFrame, seeds: pd.DataFrame) -> str | None:
 
 TRAINING = View(
     name="training",
-    needs=("bands", "seeds"),
+    needs=("bands", "seeds", "metrics"),
     draw=training_curves,
     caption=_curves_caption,
     spoken=_last_epoch,

@@ -11,8 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
+from isoscope.base.metric import Metric
 from isoscope.platform.figures.csv_text import as_it_was, csv_text
-from isoscope.platform.outputs import Trained, read_output
+from isoscope.platform.outputs import Trained, metrics_in, read_output, table_of_metrics
 from isoscope.studies.arms import ArmRow, Baselines, compare_arms, results
 from isoscope.studies.curves import bands, curves, seeds
 from isoscope.studies.results import confusion
@@ -32,8 +33,8 @@ class Tables(NamedTuple):
 
     study: str
     by_name: dict[str, pd.DataFrame]
-    """Tables that views draw: `bands` and `seeds` of curves, `confusion` (without rows if no run is a classifier), and
-    those of a kind of study.
+    """Tables that views draw: `bands` and `seeds` of curves, `metrics` that the objectives declare, `confusion`
+    (without rows if no run is a classifier), and those of a kind of study.
     """
     comparison: list[ArmRow]
     runs: list[Trained]
@@ -43,6 +44,11 @@ class Tables(NamedTuple):
     """Power of the minimum detectable effects."""
     margin: float
     """The smallest difference that counts."""
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """What the objectives declare, by name."""
+        return metrics_in(self.by_name["metrics"])
 
 
 def tables(
@@ -71,6 +77,7 @@ def tables(
     classifiers = [output for output in found if output.objective == "classification"]
     points = curves(outputs)
     by_name = {"bands": bands(points), "confusion": confusion(classifiers), "seeds": seeds(points)}
+    by_name["metrics"] = table_of_metrics(found)
     by_name |= more(arms, **settings) if more else {}
     return Tables(
         study, by_name, compare_arms(arms, baselines, **settings), [output.run for output in found], **settings
@@ -101,6 +108,7 @@ def read_tables(folder: Path) -> Tables:
         by_name = {
             name: pd.read_csv(folder / file, na_values={"mean": "", "sd": ""}, **text) for name, file in FILES.items()
         }
+        more["metrics"]  # tables of an earlier version have none
         known = {name: READ[name].validate_python(rest[name]) for name in READ}
         return Tables(**rest | known, by_name=by_name | more)
     except FileNotFoundError as error:

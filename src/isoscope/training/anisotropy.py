@@ -6,10 +6,57 @@ Class separation, clusters and H0 bars are possible explanations of anisotropy.
 import numpy as np
 import numpy.typing as npt
 
+from isoscope.base.metric import Metric
+from isoscope.geometry import isotropy
 from isoscope.geometry.isotropy import all_but_the_top, shares, whiten
 from isoscope.geometry.moments import Floats, Ints, between_share, centre, spectrum, within_classes
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
+from isoscope.metrics.matrix_scores import METRICS as SCORED
 from isoscope.metrics.matrix_scores import scores
+
+OWN = (
+    *(
+        Metric(
+            f"a_{k}_clustered{noise}",
+            f"Share of the {('first', 'second', 'third')[k - 1]} direction (a{'₁₂₃'[k - 1]}), "
+            + ("Gaussian noise with the same spectrum" if noise else "k-means clusters' means removed"),
+            low=0.0,
+            high=1.0,
+        )
+        for k in (1, 2, 3)
+        for noise in ("", "_null")
+    ),
+    Metric("normal_cosine", "|cos| of first direction and class means' difference", low=0.0, high=1.0),
+    Metric("normal_cosine_shuffled", "The same, labels shuffled", low=0.0, high=1.0),
+    Metric("bar_mean", "Mean bar within classes"),
+    Metric("bar_longest", "Longest bar within classes"),
+    Metric("bar_evenness", "H / ln N of all bars within classes", low=0.0, high=1.0),
+    Metric("radius", "Root mean squared distance to the mean"),
+    Metric("n", "Number of points"),
+)
+PROBES = tuple(
+    Metric(
+        f"{probe}_{one.name}",
+        f"{one.title} of {'ridge regression' if probe == 'ridge' else 'nearest neighbours'}",
+        low=one.low,
+        high=one.high,
+    )
+    for probe in ("ridge", "neighbour")
+    for one in SCORED
+    if one.name != "loss"
+)
+MAPPED = tuple(
+    Metric(
+        f"{name}/{one.name}",
+        f"{one.title}, "
+        + {"untouched": "as they are", "all_but_the_top": "without the largest directions"}.get(name, name),
+        low=one.low,
+        high=one.high,
+    )
+    for name in ("untouched", "all_but_the_top", "whitened")
+    for one in (*isotropy.METRICS, *PROBES)
+)
+METRICS = (*isotropy.METRICS, *OWN, *MAPPED)
 
 
 def batch_figures(points: npt.ArrayLike) -> dict[str, float]:

@@ -10,6 +10,7 @@ from accelerate import Accelerator
 
 from isoscope.base import processes
 from isoscope.base.errors import InputError, brief, plugins_named
+from isoscope.base.metric import checked
 from isoscope.base.registry import OBJECTIVES, OBSERVERS, STARTS
 from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.objectives import Objective, Task
@@ -138,9 +139,12 @@ def loop_of(
     )
     with plugins_named():
         objective: Objective = OBJECTIVES[asked.kind].make(_options(asked), task=task)
-    if training.select not in objective.metrics:
+    for declared in (objective.metrics, *filter(None, [getattr(objective, "generated", ())])):
+        checked(declared, f"objective {asked.kind!r}")
+    if training.select not in (names := [one.name for one in objective.metrics if one.better]):
         raise InputError(
-            f"training.select: the objective has no metric {training.select!r}; it has {', '.join(objective.metrics)}"
+            f"training.select: the objective has no metric {training.select!r} with a better direction; it has "
+            f"{', '.join(names)}"
         )
     fusion = {name: [*one] if isinstance(one, tuple) else one for name, one in vars(model.fusion).items()}
     parts = {"encoder": vars(model.encoder), "fusion": fusion}

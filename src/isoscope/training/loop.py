@@ -254,14 +254,15 @@ class Loop:
         train = self._tally().metrics() | {"gradient_norm": norm}
         epoch = progress.epochs_done + 1
         validation = self._validate(epoch)
-        better = progress.close_epoch(validation[f"validation/{select}"], self.objective.metrics[select])
+        direction = next(one.better for one in self.objective.metrics if one.name == select)
+        better = progress.close_epoch(validation[f"validation/{select}"], direction)
         self._point_all({f"train/{name}": value for name, value in train.items()} | validation, epoch)
         if self.ranks.main:
             self.keeper.epoch(self.raw_model, epoch, better=better)
             if self.settings.snapshots.epochs:
                 self.keeper.snapshot(self.raw_model, progress.step)
         self.resumption.save(self.progress, self.points)
-        shown = {name: validation[f"validation/{name}"] for name in list(self.objective.metrics)[:2]}
+        shown = {name: validation[f"validation/{name}"] for name, *_ in self.objective.metrics[:2]}
         self.display.epoch(epoch, progress.step, self.total, {"train": {"loss": train["loss"]}, "validation": shown})
 
     def _refer(self, epoch: int) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isoscope.base.atomic_files import announce, write_text
 from isoscope.base.errors import RunError
-from isoscope.objectives import Direction
+from isoscope.base.metric import Direction
 
 TRACE_FILE = "trace.json"
 TRACED = 8
@@ -64,7 +64,7 @@ class Progress:
         self.updates += 1
         self.step += 1
 
-    def close_epoch(self, value: float, direction: Direction) -> bool:
+    def close_epoch(self, value: float, direction: Direction | None) -> bool:
         """Record an epoch's validation metric and clear the tally; return whether it is the best epoch so far."""
         self.epochs_done += 1
         self.tally, self.gradient_norm, self.updates = [], 0.0, 0

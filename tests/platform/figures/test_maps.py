@@ -5,7 +5,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from isoscope.geometry.dimension import Estimate
-from isoscope.platform.figures.maps import PER_ROW, SCALES, pictures, scale_of
+from isoscope.platform.config.declared import known, natural
+from isoscope.platform.figures.maps import PER_ROW, pictures, scale_of
 from isoscope.platform.figures.style import WIDTH, to_svg
 from isoscope.states.cloud import Cell
 from isoscope.states.measures import BUILT_IN, measure
@@ -102,11 +103,11 @@ def clouds() -> list[dict[str, float]]:
 def test_every_built_in_figure_has_a_name(clouds: list[dict[str, float]]) -> None:
     names = {name for cloud in clouds for name in cloud}
     assert len(names) > 30
-    assert names <= set(SCALES)
+    assert names <= set(known())
 
 
 def test_no_two_figures_have_one_name() -> None:
-    labels = [scale.label for scale in SCALES.values()]
+    labels = [one.label for one in known().values()]
     assert len(labels) == len(set(labels))
 
 
@@ -115,7 +116,8 @@ def test_what_is_measured_lies_within_its_range(clouds: list[dict[str, float]]) 
         (name, value)
         for cloud in clouds
         for name, value in cloud.items()
-        if (scale := SCALES[name]).low is not None and not (scale.low - 1e-9 <= value <= scale.high + 1e-9)
+        for low, high in [natural(name)]
+        if low is not None and not (low - 1e-9 <= value <= high + 1e-9)
         if np.isfinite(value)
     ]
     # What is corrected for chance or for n, and an R² held out, can fall a little below 0.
@@ -125,14 +127,14 @@ def test_what_is_measured_lies_within_its_range(clouds: list[dict[str, float]]) 
 
 
 def test_cosines_and_silhouettes_run_from_minus_one_and_are_met_below_zero(clouds: list[dict[str, float]]) -> None:
-    signed = [name for name, scale in SCALES.items() if scale.diverging]
-    assert {"avg_sim", "self_sim", "intra_sim", "intra_sim_left_out", "silhouette"} <= set(signed)
-    assert {(SCALES[name].low, SCALES[name].high) for name in signed} == {(-1.0, 1.0)}
+    signed = {name for cloud in clouds for name in cloud if scale_of(name, []).diverging}
+    assert signed == {"avg_sim", "self_sim", "intra_sim", "intra_sim_left_out", "silhouette", "clusters_silhouette"}
+    assert {natural(name) for name in signed} == {(-1.0, 1.0)}
     assert min(cloud["avg_sim"] for cloud in clouds if "avg_sim" in cloud) < 0
 
 
 def test_a_natural_range_stands_and_others_span_what_was_measured() -> None:
-    assert scale_of("avg_sim", [0.4, 0.5]) == SCALES["avg_sim"]
+    assert scale_of("avg_sim", [0.4, 0.5])[1:] == (-1.0, 1.0, True)
     assert scale_of("two_nn", [3.0, np.nan, 7.5, np.inf])[1:] == (3.0, 7.5, False)
     assert scale_of("two_nn", [3.0, 3.0])[1:3] == (3.0, 4.0), "a range of no width has no colours"
     assert scale_of("two_nn", [np.nan])[1:3] == (None, None)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from isoscope.platform.figures.maps import natural
+from isoscope.platform.config.declared import natural
 from isoscope.platform.figures.snapshots import (
     TWIN,
     arms_of,

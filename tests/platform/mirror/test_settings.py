@@ -121,7 +121,7 @@ def test_name_group_columns_and_order_follow_and_stay(study: Path) -> None:
         assert groups[1].startswith("additive learning_rate=0.0003, setting ")
         assert groups[1] == groups[2]
         view = server.client.get_experiment(server.experiment("fusion")).tags[browsing.VIEW_TAG]
-        assert browsing.columns(view) == ["training.learning_rate"]
+        assert browsing.columns(view) == ["params.`training.learning_rate`"]
 
 
 def test_a_run_that_an_earlier_version_named_gets_its_name_and_a_persons_name_stays(study: Path) -> None:

@@ -22,6 +22,7 @@ SHOWN: dict[str, dict[str, list[Any]]] = {
     "attention": {"arm": ["additive", "conv2d"]},
     "bars": {"arm": ["additive"]},
     "geometry": {
+        "measure": ["similarity", "similarity", "isoscore"],
         "vectors": ["first", "words", "first"],
         "figure": ["avg_sim", "self_sim", "effective_rank"],
         "layer": [0, 0, 0],

@@ -16,7 +16,7 @@ from optuna.trial import TrialState, create_trial
 
 from isoscope.base.atomic_files import seal, sealed_json
 from isoscope.base.errors import InputError
-from isoscope.platform.figures.titles import title
+from isoscope.platform.config.declared import title
 from isoscope.platform.report.search_section import MOST, read_search
 from isoscope.platform.search.outcomes import front
 from report_material import Material

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.metrics.matrix_scores import by_item
 from isoscope.platform.search.confirmation import Fresh, confirmation
 from isoscope.platform.statistics.paired import paired_t, two_way_interval
 
@@ -27,7 +28,7 @@ def run(folder: Path, seed: int, right: float, a_1: float, *, shared: int = 0) -
     loss = -(logits[np.arange(ITEMS), label] - np.log(np.exp(logits).sum(1))).mean()
     test = {"test/accuracy": float((predicted == label).mean()), "test/loss": float(loss)}
     cloud = {"validation/a_1": 0.9, "posthoc/untouched/a_1": a_1, "validation/bar_mean": 1.0 + a_1 / 10}
-    return Fresh(test | cloud | {"validation/accuracy": 0.99}, file)
+    return Fresh(test | cloud | {"validation/accuracy": 0.99}, by_item(pd.read_parquet(file)))
 
 
 def arms(folder: Path, better: float, seeds: int = 5) -> tuple[list[Fresh], list[Fresh]]:
@@ -45,7 +46,8 @@ def test_accuracy_and_loss_are_judged_over_seeds_and_test_sentences(tmp_path: Pa
     alone = paired_t(differences, confidence=0.95)
     assert accuracy["difference"] == pytest.approx(alone.mean)
     assert accuracy["p"] == alone.p
-    tables = [[pd.read_parquet(one.predictions).sort_values("row") for one in arm] for arm in (chosen, default)]
+    names = [[f"{first + seed}-{right}" for seed in range(5)] for first, right in ((100, 0.7 + 0.1), (0, 0.7))]
+    tables = [[pd.read_parquet(tmp_path / f"{name}.parquet").sort_values("row") for name in arm] for arm in names]
     right = [np.stack([t["predicted"].eq(t["label"]).to_numpy(dtype=float) for t in arm]) for arm in tables]
     assert (accuracy["low"], accuracy["high"]) == pytest.approx(two_way_interval(right[0] - right[1], confidence=0.95))
     assert accuracy["verdict"] == "holds"
@@ -79,27 +81,30 @@ def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("figure", ["accuracy", "f1", "matthews", "loss"])
-def test_a_trial_and_a_default_at_chance_have_no_verdict(tmp_path: Path, figure: str) -> None:
+def test_a_trial_and_a_default_at_chance_have_no_verdict(figure: str) -> None:
     """Both predict the class that is the larger in a test split of 220 and 180, at every seed."""
     label = np.repeat([0, 1], [180, 220])
-    file = tmp_path / "constant.parquet"
     logit = float(np.log(220 / 180))
     table = pd.DataFrame({"row": range(ITEMS), "label": label, "predicted": 1, "logit_0": 0.0, "logit_1": logit})
-    table.to_parquet(file)
+    items = by_item(table)
     share = 220 / 400
     entropy = -(share * np.log(share) + (1 - share) * np.log(1 - share))
     metrics = {"test/accuracy": share, "test/f1": 2 * share / (1 + share), "test/matthews": 0.0, "test/loss": entropy}
-    (found,) = confirmation([f"validation/{figure}"], [Fresh(metrics, file)] * 3, [Fresh(metrics, file)] * 3, **OPTIONS)
+    (found,) = confirmation(
+        [f"validation/{figure}"], [Fresh(metrics, items)] * 3, [Fresh(metrics, items)] * 3, **OPTIONS
+    )
     assert (found["verdict"], found["difference"]) == ("no verdict", 0.0)
     better = {name: value + (-0.2 if name == "test/loss" else 0.2) for name, value in metrics.items()}
-    (found,) = confirmation([f"validation/{figure}"], [Fresh(metrics, file)] * 3, [Fresh(better, file)] * 3, **OPTIONS)
+    (found,) = confirmation(
+        [f"validation/{figure}"], [Fresh(metrics, items)] * 3, [Fresh(better, items)] * 3, **OPTIONS
+    )
     assert found["verdict"] == "under-powered", "the same difference at every seed, but no longer at chance"
 
 
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
 def test_a_run_that_predicts_no_classes_is_judged_over_seeds(tmp_path: Path, metric: str) -> None:
     """Language models have the metrics of a classifier by name, but no logits by item."""
-    default, chosen = ([one._replace(predictions=None) for one in arm] for arm in arms(tmp_path, 0.1))
+    default, chosen = ([one._replace(items={}) for one in arm] for arm in arms(tmp_path, 0.1))
     (found,) = confirmation([f"validation/{metric}"], default, chosen, **OPTIONS)
     assert (found["judged"], found["by"]) == (f"test/{metric}", "seeds")
     differences = [

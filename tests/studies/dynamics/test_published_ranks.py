@@ -10,6 +10,7 @@ import pytest
 from allocation_material import ARM, allocation, group, run
 from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
+from isoscope.platform.outputs import table_of_metrics
 from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
 from isoscope.studies.dynamics.published_ranks import corrected, judged, reproduced
 from isoscope.studies.tables import Tables, write_tables
@@ -67,7 +68,7 @@ def written(folder: Path, **tables: pd.DataFrame) -> Path:
     """Write an analysed study with these tables."""
     bands = pd.DataFrame(columns=["study", "arm", "figure", "epoch", "mean", "sd", "n"])
     confusion = pd.DataFrame(columns=["study", "arm", "actual", "predicted", "n"])
-    by_name = {"bands": bands, "confusion": confusion} | tables
+    by_name = {"bands": bands, "confusion": confusion, "metrics": table_of_metrics([])} | tables
     write_tables(folder, Tables("dynamics", by_name, [], [], confidence=0.95, power=0.8, margin=0.01))
     return folder
 

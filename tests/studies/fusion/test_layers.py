@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from isoscope.platform.figures.maps import SCALES
+from isoscope.platform.config.declared import natural
 from isoscope.platform.figures.style import to_png, to_svg
 from isoscope.studies.fusion.layers import geometry_curves, layer_by_snapshot
 
@@ -65,7 +65,7 @@ def test_a_figure_that_is_not_defined_and_a_snapshot_that_is_absent_differ(geome
 @pytest.mark.parametrize("figure", ["avg_sim", "a_1", "silhouette", "isoscore", "linear_separability"])
 def test_natural_ranges_are_pinned(geometry: Table, figure: str) -> None:
     limits = {axes.images[0].get_clim() for axes in maps(layer_by_snapshot(geometry(figures=[figure]), figure))}
-    assert limits == {(-1.0, 1.0) if SCALES[figure].diverging else (0.0, 1.0)}
+    assert limits == {natural(figure)}
 
 
 def test_other_figures_share_the_range_of_all_panels(geometry: Table) -> None:

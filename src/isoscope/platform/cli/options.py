@@ -83,7 +83,7 @@ TRAINED = (
     {
         *("config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"),
         *("allocation.parquet", "closure.parquet", "minibatch.parquet", "bleu.json", "translations.parquet"),
-        *("slices.parquet", "slices_closure.parquet"),
+        *("objective.json", "slices.parquet", "slices_closure.parquet"),
     },
     {"config.yaml", "metrics.jsonl"},
 )

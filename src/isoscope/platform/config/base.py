@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from isoscope.base.metric import Direction as Direction
 from isoscope.base.paths import LONGEST
 
 Conflicts = Iterable[tuple[bool, str]]
@@ -29,8 +30,6 @@ class Section(BaseModel):
         return self
 
 
-Direction = Literal["maximise", "minimise"]
-"""Which way a metric is better."""
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Share = Annotated[float, Field(ge=1e-6, le=1)]
 """A share above 0, up to 1."""

@@ -15,9 +15,9 @@ from isoscope.base.errors import InputError
 from isoscope.base.registry import FUSIONS, OBJECTIVES, OBSERVERS, PENALTIES
 from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.data import Data
+from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.config.explain import Faults, closest, nearest
 from isoscope.platform.config.kinds import cell_type, data_type, valid_root, validate
-from isoscope.platform.config.objective import METRICS
 from isoscope.platform.config.project import Cell, Root, Study
 from isoscope.platform.config.searching import corners
 from isoscope.platform.config.start_cells import start_cells
@@ -165,7 +165,7 @@ class Configuration:
                 raise InputError(f"{SEARCHED}: {value.name}: trials share the prepared data; search another name")
             value.apply(tree, SEARCHED, origin)
         cell = validate(self._cell_type, tree, origin)
-        metrics = METRICS.get(cell.objective.kind, (cell.training.select,))
+        metrics = metrics_of(cell.objective.kind) or (cell.training.select,)
         if (select := cell.training.select) not in metrics:
             raise InputError(
                 f"{origin('training.select')}: training.select: expected one of {', '.join(metrics)}, "

@@ -1,11 +1,10 @@
 """The section `objective`: what a model is trained for."""
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isoscope.platform.config.base import Conflicts, Count, Direction, Section, Share
+from isoscope.platform.config.base import Conflicts, Count, Section, Share
 
 
 class Classification(Section):
@@ -79,12 +78,3 @@ class Alignment(Section):
 OBJECTIVES = (Classification, Masked, Causal, Translation, Alignment)
 Built = Classification | Masked | Causal | Translation | Alignment
 """Options of a built-in objective."""
-_LANGUAGE: Mapping[str, Direction] = {"loss": "minimise", "accuracy": "maximise"}
-METRICS: Mapping[str, Mapping[str, Direction]] = {
-    "classification": {"loss": "minimise", "accuracy": "maximise", "f1": "maximise", "matthews": "maximise"},
-    **dict.fromkeys(("masked", "causal", "translation"), _LANGUAGE),
-    "alignment": {"loss": "minimise", "error": "minimise", "moved": "minimise"},
-}
-"""Metrics of each built-in objective with their better direction; those of a plugin are known when it is built."""
-GENERATED: Mapping[str, Mapping[str, Direction]] = {"translation": {"bleu": "maximise", "chrf": "maximise"}}
-"""Metrics of generated text, which only the test split has."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 
 from isoscope.base.errors import InputError
+from isoscope.base.metric import Metric
 from isoscope.platform.config.base import Conflicts, Count, Direction, Name, Section, Seed
 from isoscope.platform.config.explain import nearest
 
@@ -216,15 +217,16 @@ class Search(Section):
             earlier[name] = one.choices
 
 
-def check_directions(search: Search, better: Mapping[str, Direction]) -> None:
+def check_directions(search: Search, metrics: Mapping[str, Metric]) -> None:
     """Raise `InputError` if the search prefers a metric in the direction that the objective declares worse.
 
-    `better`: metric without its split → direction.
+    `metrics`: of the objective, by name.
     """
     wanted = search.objectives | {name: one.better for name, one in search.constraints.items()}
     for name, direction in wanted.items():
-        declared = better.get(name.rpartition("/")[2], direction)
-        if name.startswith(SEEN) and declared != direction:
+        found = metrics.get(name.rpartition("/")[2])
+        declared = found and found.better
+        if name.startswith(SEEN) and declared not in (None, direction):
             raise InputError(
                 f"params.yaml: search: {name} is {direction}d, but its objective declares {declared!r}; correct it"
             )

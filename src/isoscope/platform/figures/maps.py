@@ -8,8 +8,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from isoscope.platform.config.declared import natural, title
 from isoscope.platform.figures.style import WIDTH, style, wrapped
-from isoscope.platform.figures.titles import REMOVED, TITLES, title
 
 Floats = npt.NDArray[np.float64]
 PER_ROW = 4
@@ -66,55 +66,19 @@ class Scale(NamedTuple):
     diverging: bool = False
 
 
-RANGES: dict[tuple[float, float], tuple[str, ...]] = {
-    (0.0, 1.0): (
-        *(f"a_{number}{suffix}" for number in (1, 2, 3) for suffix in REMOVED),
-        *(f"a_1{suffix}_at_n" for suffix in REMOVED),
-        *("a_1_floor", "between_share", "isoscore", "isoscore_unbiased", "h0_entropy_share", "linear_separability"),
-        *("repeated_share", "close_share"),
-        *("clusters_ami_label", "clusters_ami_first_token", "clusters_ami_second_token", "clusters_ami_length"),
-        *("arch_score", "arch_score_null", "arch_score_p"),
-        *("accuracy", "f1", "neighbour_accuracy", "ridge_accuracy"),
-        *("a_1_clustered", "a_1_clustered_null", "bar_evenness", "normal_cosine", "normal_cosine_shuffled"),
-    ),
-    (-1.0, 1.0): (
-        "avg_sim",
-        "self_sim",
-        "intra_sim",
-        "intra_sim_left_out",
-        "silhouette",
-        "clusters_silhouette",
-        "matthews",
-    ),
-}
-SCALES: dict[str, Scale] = {
-    **{name: Scale(title(name)) for name in TITLES},
-    **{
-        name: Scale(title(name), low, high, diverging=low < 0)
-        for (low, high), names in RANGES.items()
-        for name in names
-    },
-}
-"""Metric → scale. A range is what the metric can take, not what was measured. A metric without an entry uses the
-measured range.
-
-Metrics corrected for chance or for n, and a held-out R², can be slightly below 0: colour bars then end in an arrow.
-"""
-
-
-def natural(metric: str) -> tuple[float | None, float | None]:
-    """Return the range of a metric such as `validation/f1`; None: no natural end."""
-    return SCALES.get(metric.rpartition("/")[2], Scale(""))[1:3]
-
-
 def scale_of(figure: str, values: Iterable[float]) -> Scale:
     """Return the scale of the metric `figure`: its natural range, or else the range of `values` over all panels.
 
-    Without a finite value, the range is None.
+    A range is what the metric can take, not what was measured: beyond it, a colour bar ends in an arrow. Without a
+    finite value, there is no range.
     """
-    scale = SCALES.get(figure, Scale(title(figure)))
+    low, high = natural(figure)
+    diverging = low is not None and low < 0
     found = np.ma.masked_invalid(np.array(list(values), dtype=float)).compressed()
-    if scale.low is not None or not found.size:
-        return scale
-    low, high = float(found.min()), float(found.max())
-    return scale._replace(low=low, high=high if high > low else low + 1.0)
+    if found.size:
+        low = float(found.min()) if low is None else low
+        high = max(float(found.max()), low) if high is None else high
+        high = high if high > low else low + 1.0
+    elif None in (low, high):
+        low = high = None
+    return Scale(title(figure), low, high, diverging)

@@ -30,22 +30,22 @@ _VIEW = "by-arm-and-setting"
 VIEW_TAG = f"mlflow.sharedViewState.{_VIEW}"
 """Tag of an experiment with a view of the table of runs. An address names the view by `viewStateShareKey`."""
 _NAME_COLUMN = "attributes.`Run Name`"
-# Of the chosen epoch; MLflow shows the last value of a metric, so those of validation would be of another epoch.
-_SHOWN = ("test/accuracy", "test/bleu", "test/loss")
-_COLUMNS = 8
+_COLUMNS = {"params.": 8, "metrics.": 4}
+"""How many columns of each kind a view has at most."""
 _ORDERED = {"orderByKey": f"tags.`{ORDER}`", "orderByAsc": "true"}
 
 
 def view(columns: Iterable[str]) -> str:
-    """Return the view of a table of runs: means over seeds, and the parameters `columns`, which differ between runs.
+    """Return the view of a table of runs: means over seeds, and the `columns`, by MLflow's names for them.
 
     Runs of an earlier setting or code have a group of their own: a mean must not mix them.
     """
-    shown = [*(f"params.`{name}`" for name in [*columns][:_COLUMNS]), *(f"metrics.`{name}`" for name in _SHOWN)]
+    given = [*columns]
+    parts = [[name for name in given if name.startswith(kind)][:most] for kind, most in _COLUMNS.items()]
     state = {
         **_ORDERED,
         "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": ARM_AND_SETTING}]},
-        "selectedColumns": shown,
+        "selectedColumns": [name for part in parts for name in part],
         # MLflow's own 190 pixels cut the names of groups.
         "columnOrder": [_NAME_COLUMN],
         "columnWidths": {_NAME_COLUMN: 460},
@@ -54,12 +54,17 @@ def view(columns: Iterable[str]) -> str:
 
 
 def columns(view: str | None) -> list[str]:
-    """Return the parameters that a view shows."""
+    """Return the columns that a view shows, by MLflow's names for them."""
     try:
         shown = json.loads(view or "{}").get("selectedColumns") or []
-        return [name[8:-1] for name in shown if name.startswith("params.`")]
+        return [name for name in shown if name.startswith(tuple(_COLUMNS))]
     except (ValueError, AttributeError, TypeError):
         return []
+
+
+def column(kind: str, name: str) -> str:
+    """Return MLflow's name for a column of `params` or `metrics`."""
+    return f"{kind}.`{name}`"
 
 
 def experiment(record: RunRecord, run: Run) -> str:

@@ -66,7 +66,7 @@ class Server:
     """An MLflow server or database to mirror to. `root` holds the locks between processes.
 
     `parents`: digest → MLflow id of parent runs; `names`: id → name of the experiments that `find` has searched;
-    `shown`: id → parameters in its table. The methods raise MLflow's errors: call them within `trouble()`.
+    `shown`: id → columns of its table. The methods raise MLflow's errors: call them within `trouble()`.
     """
 
     def __init__(self, uri: str, root: Path) -> None:
@@ -90,15 +90,14 @@ class Server:
         uri = None if self.uri == default_uri(self.root, {}) else self.uri
         note_experiment(self.root, uri, name, known.experiment_id)
 
-    def show(self, experiment: str, parameters: Iterable[str]) -> None:
-        """Make parameters columns of an experiment's table of runs."""
-        new = {*parameters} - self.shown[experiment]
-        if new:
+    def show(self, experiment: str, wanted: Iterable[str]) -> None:
+        """Add columns, by MLflow's names for them, to an experiment's table of runs."""
+        if new := [name for name in wanted if name not in self.shown[experiment]]:
             self._show(self.client.get_experiment(experiment), new)
 
     def _show(self, known: entities.Experiment, new: Iterable[str] = ()) -> None:
         before = known.tags.get(VIEW_TAG)
-        wanted = view(shown := sorted({*columns(before), *new}))
+        wanted = view(shown := [*dict.fromkeys((*columns(before), *new))])
         if before != wanted:
             self.client.set_experiment_tag(known.experiment_id, VIEW_TAG, wanted)
         self.shown[known.experiment_id] = {*shown}

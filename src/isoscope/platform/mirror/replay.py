@@ -15,7 +15,7 @@ from isoscope.platform.mirror.errors import ConflictError, RefusedError, Unreach
 from isoscope.platform.mirror.mlflow import LOCK_SECONDS, Present, Server, connect, lock
 from isoscope.platform.mirror.settings import changed, written
 from isoscope.platform.runs.field_checks import SEARCH
-from isoscope.platform.runs.lines import RUNNING, Run, RunRecord
+from isoscope.platform.runs.lines import RUNNING, TRAIN, Run, RunRecord
 from isoscope.platform.runs.provenance import file_md5
 from isoscope.platform.runs.record import read
 
@@ -162,7 +162,7 @@ class Mirror:
         known = present.tags.get(browsing.CHANGED)
         if known is None:
             changes = changed(self.server.root, run)
-            self.server.show(present.experiment, changes)
+            self.server.show(present.experiment, [browsing.column("params", name) for name in changes])
             known = written(changes)
         return known
 
@@ -206,6 +206,10 @@ class Mirror:
         for part in plan.chunks(lacking, plan.METRICS_PER_BATCH):
             self.server.log_points(present.run_id, part)
             yield "metrics", len(part)
+        if record.run and record.run.stage == TRAIN:
+            # Of the chosen epoch; MLflow shows the last value of a metric, so that of validation would be of another.
+            scores = [browsing.column("metrics", one.name) for one in lacking if one.name.startswith("test/")]
+            self.server.show(present.experiment, scores)
         self._points = len(record.metrics)
 
     def _send_models(self, present: Present, wanted: list[plan.Model]) -> Iterator[tuple[str, int]]:

@@ -6,19 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from isoscope.platform.figures.maps import scale_of
+from isoscope.platform.config.declared import title
 from isoscope.platform.report.numbers import score
-from isoscope.studies.checkpoint_views import KINDS, TASKS, as_measured
+from isoscope.studies.checkpoint_views import KINDS, LAST_LAYER, TASKS, as_measured
 from isoscope.studies.fusion.token_cosines import PARTS
 
 Tables = Mapping[str, pd.DataFrame]
-SHOWN = {
-    "a_1": "a₁",
-    "effective_rank": "Effective rank",
-    "avg_sim": "Mean cosine",
-    "linear_separability": "Linear accuracy",
-}
-"""Metrics that use all points, so that a row has a single n."""
 FARTHEST = 8
 """How many outlying dimensions of a checkpoint are named."""
 
@@ -69,17 +62,15 @@ def summary(tables: Tables) -> list[dict[str, Any]]:
     if "geometry" not in tables:
         return []
     table = tables["geometry"]
-    table = last_layer(table[(table["vectors"] != "words") & table["figure"].isin(list(SHOWN))])
+    table = last_layer(table[(table["vectors"] != "words") & table["figure"].isin(LAST_LAYER)])
     found = []
     beside = beside_twin(table, "vectors", "figure").rename(columns={"baseline": "noise"})
     for (checkpoint, vectors), own in beside.groupby(["checkpoint", "vectors"], sort=False):
         row = {"checkpoint": checkpoint, "vectors": vectors, "called": KINDS[str(vectors)]}
         row |= {name: int(own[name].iloc[0]) for name in ("layer", "n", "d")}
         figures = own.set_index("figure")[["value", "twin", "noise"]].to_dict("index")
-        found.append(
-            row
-            | {one: {name: number(value) for name, value in figures[one].items()} for one in SHOWN if one in figures}
-        )
+        shown = [one for one in LAST_LAYER if one in figures]
+        found.append(row | {one: {name: number(value) for name, value in figures[one].items()} for one in shown})
     return found
 
 
@@ -92,7 +83,7 @@ def geometry_rows(tables: Tables) -> list[dict[str, Any]]:
     table = table.iloc[np.lexsort(order[::-1])]
     numbers = ["value", "low", "high", "twin", "baseline"]
     return [
-        {**row, **{name: number(row[name]) for name in numbers}, "title": scale_of(row["figure"], ()).label}
+        {**row, **{name: number(row[name]) for name in numbers}, "title": title(row["figure"])}
         for row in table[["vectors", "figure", "checkpoint", *numbers, "n", "d"]].to_dict("records")
     ]
 

@@ -14,13 +14,14 @@ import pandas as pd
 from isoscope import __version__
 from isoscope.base.atomic_files import kept, write_text
 from isoscope.base.code_closure import code_version
+from isoscope.platform.config.declared import title
 from isoscope.platform.figures.style import to_png, to_svg
-from isoscope.platform.report.checkpoint_numbers import NUMBERS, SHOWN, Numbers, Tables, geometry_rows, summary
+from isoscope.platform.report.checkpoint_numbers import NUMBERS, Numbers, Tables, geometry_rows, summary
 from isoscope.platform.report.drawing import Drawing, drawing
 from isoscope.platform.report.page import environment
 from isoscope.platform.report.sentences import of_figures
 from isoscope.studies import spaces
-from isoscope.studies.checkpoint_views import KINDS, MEASURED, SECTIONS, sizes
+from isoscope.studies.checkpoint_views import KINDS, LAST_LAYER, MEASURED, SECTIONS, sizes
 from isoscope.studies.view import Picture, pictures
 
 TITLES = {
@@ -148,7 +149,7 @@ def page(out: Path) -> Path:
         findings=of_figures([*drawings.values()]),
         tables=tables,
         summary=summary(tables),
-        shown=SHOWN,
+        shown={name: title(name) for name in LAST_LAYER},
         kinds=KINDS,
         rows=geometry_rows(tables),
         notes=notes(tables, facts),

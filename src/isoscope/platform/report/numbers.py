@@ -1,18 +1,19 @@
 """Format numbers as text, in the same way everywhere."""
 
+from isoscope.base.metric import DIGITS
 from isoscope.platform.statistics.paired import Interval
 
 NOTHING = "–"
 
 
-def score(value: float | None) -> str:
-    """Return a mean or an effect with three decimals."""
-    return NOTHING if value is None else f"{value:.3f}".replace("-", "−")
+def score(value: float | None, digits: int = DIGITS) -> str:
+    """Return a mean or an effect with `digits` decimals."""
+    return NOTHING if value is None else f"{value:.{digits}f}".replace("-", "−")
 
 
-def signed(value: float | None) -> str:
-    """Return a difference with its sign and three decimals."""
-    return NOTHING if value is None else f"{value:+.3f}".replace("-", "−")
+def signed(value: float | None, digits: int = DIGITS) -> str:
+    """Return a difference with its sign and `digits` decimals."""
+    return NOTHING if value is None else f"{value:+.{digits}f}".replace("-", "−")
 
 
 def short(value: float | None, *, sign: bool = False) -> str:
@@ -20,14 +21,14 @@ def short(value: float | None, *, sign: bool = False) -> str:
     return NOTHING if value is None else f"{value:{'+' if sign else ''}.3g}".replace("-", "−")
 
 
-def spread(mean: float, sd: float | None) -> str:
+def spread(mean: float, sd: float | None, digits: int = DIGITS) -> str:
     """Return mean ± sd; only the mean if there is no sd."""
-    return score(mean) if sd is None else f"{score(mean)} ± {score(sd)}"
+    return score(mean, digits) if sd is None else f"{score(mean, digits)} ± {score(sd, digits)}"
 
 
-def interval(bounds: Interval | None) -> str:
+def interval(bounds: Interval | None, digits: int = DIGITS) -> str:
     """Return both bounds in brackets."""
-    return NOTHING if bounds is None else f"[{signed(bounds.low)}, {signed(bounds.high)}]"
+    return NOTHING if bounds is None else f"[{signed(bounds.low, digits)}, {signed(bounds.high, digits)}]"
 
 
 def probability(p: float | None) -> str:

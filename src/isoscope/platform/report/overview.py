@@ -1,9 +1,10 @@
 """The first screen: what each study asked, found, and could not decide. All sentences are from tables."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
-from isoscope.platform.figures.titles import title
+from isoscope.base.metric import Metric
+from isoscope.platform.config.declared import title
 from isoscope.platform.report import numbers
 from isoscope.platform.report.sentences import sentence
 from isoscope.platform.statistics.paired import FEWEST_SEEDS, MOST_PAIRS, NO_VERDICT, pairs_needed
@@ -32,8 +33,8 @@ def overview(tables: Tables) -> dict[str, Any]:
     )
     return {
         "question": _question(arms),
-        "answer": _answer(judged, arms, _names(tables)),
-        "best": _best(arms, _names(tables)),
+        "answer": _answer(judged, arms, tables.metrics),
+        "best": _best(arms, tables.metrics),
         "findings": [finding(row, tables) for row in judged[:SHOWN] if not few(row)],
         "left": max(0, len(judged) - SHOWN) if judged and not few(judged[0]) else 0,
         "limits": _limits(judged, arms, [row for row in rows if row.kind == "baseline"], tables, len(metrics)),
@@ -58,7 +59,7 @@ def finding(row: ArmRow, tables: Tables) -> dict[str, str]:
     reference = next((one.arm for one in reversed(_before(row, tables)) if one.kind == "reference"), "the reference")
     interval = row.two_way or (row.paired and row.paired.interval)  # that of the verdict
     about = (row.verdict, row.difference, interval, len(row.paired_seeds), row.detectable)
-    said = sentence(Difference(title(row.metric, _names(tables)), row.arm, reference, *about))
+    said = sentence(Difference(title(row.metric, tables.metrics), row.arm, reference, *about))
     return said | {"text": said["text"] + _apart(row)}
 
 
@@ -72,10 +73,6 @@ def _apart(row: ArmRow) -> str:
         f" Seed {row.paired_seeds[found.apart]} lies apart from the others ({numbers.signed(found.farthest)}), so the "
         f"interval may miss the mean. Median: {numbers.signed(found.median)}, {inside}."
     )
-
-
-def _names(tables: Tables) -> set[str]:
-    return {row.metric for row in tables.comparison}
 
 
 def _before(row: ArmRow, tables: Tables) -> list[ArmRow]:
@@ -95,7 +92,7 @@ def _question(arms: list[ArmRow]) -> str:
     return f"How do {', '.join(others)} and {last} differ on {arms[0].task}?"
 
 
-def _answer(judged: list[ArmRow], arms: list[ArmRow], among: Collection[str]) -> str:
+def _answer(judged: list[ArmRow], arms: list[ArmRow], metrics: Mapping[str, Metric]) -> str:
     """Return which arms are better or worse than the reference, by their verdicts; nothing without an interval.
 
     Of a metric that its objective does not declare: which are higher or lower.
@@ -114,10 +111,10 @@ def _answer(judged: list[ArmRow], arms: list[ArmRow], among: Collection[str]) ->
         }
         said[way.get(row.verdict.word, "not decided")].append(row.arm)
     found = ". ".join(f"{way.capitalize()}: {', '.join(named)}" for way, named in said.items() if named)
-    return f"{title(judged[0].metric, among)}, compared with {references[0]}. {found}."
+    return f"{title(judged[0].metric, metrics)}, compared with {references[0]}. {found}."
 
 
-def _best(arms: list[ArmRow], among: Collection[str]) -> str:
+def _best(arms: list[ArmRow], metrics: Mapping[str, Metric]) -> str:
     """Return which arm has the best mean of the metric; nothing for objectives that differ, and for few seeds.
 
     This is no verdict.
@@ -129,8 +126,8 @@ def _best(arms: list[ArmRow], among: Collection[str]) -> str:
     best = (min if less else max)(arms, key=lambda row: row.mean)
     score = f"{numbers.spread(best.mean, best.sd)} ({numbers.count(len(best.seeds), 'seed')})"
     if len(arms) == 1:
-        return f"{title(best.metric, among)}: {score}."
-    return f"{'Lowest' if less else 'Highest'} mean, {title(best.metric, among)}: {best.arm}, {score}."
+        return f"{title(best.metric, metrics)}: {score}."
+    return f"{'Lowest' if less else 'Highest'} mean, {title(best.metric, metrics)}: {best.arm}, {score}."
 
 
 def _beaten(arms: list[ArmRow], baselines: list[ArmRow]) -> list[str]:
@@ -171,7 +168,7 @@ def _needed(row: ArmRow, tables: Tables) -> str:
     if row.paired is None or not row.paired.sd or not row.tests:
         return f"at least {FEWEST_SEEDS}, to know their spread"
     said = []
-    margin = in_units(tables.margin, row.metric)
+    margin = in_units(tables.margin, tables.metrics.get(row.metric))
     for effect, of in ((abs(row.paired.mean), "as large as measured"), (margin, "of the margin")):
         standard = effect / row.paired.sd
         most = pairs_needed(standard, tests=row.tests, confidence=tables.confidence, power=tables.power)

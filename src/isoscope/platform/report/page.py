@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from isoscope import __version__
 from isoscope.base.errors import InputError
 from isoscope.platform.config.comparing import Comparison
-from isoscope.platform.figures.titles import title
+from isoscope.platform.config.declared import title
 from isoscope.platform.report import numbers
 from isoscope.platform.report.comparison_section import show_comparison
 from isoscope.platform.report.papers import followed
@@ -182,9 +182,10 @@ def _design(bands: Mapping[str, Any]) -> str:
 
 
 def _baseline(key: str, found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return name and value on the test split: accuracy of a classifier, or a language model's loss by text column."""
-    if "accuracy" in found:
-        return [(f"{NAMES.get(key, key)}, test accuracy", f"{found['accuracy']:.3f} (n = {found['n']:,})")]
+    """Return name and value on the test split: a classifier's first score, else the loss by text column."""
+    if "n" in found:
+        first = next(name for name in found if name != "n")
+        return [(f"{NAMES.get(key, key)}, test {first}", f"{found[first]:.3f} (n = {found['n']:,})")]
     return [
         (f"{NAMES.get(key, key)}, {column}, test loss", f"{one['loss']:.3f} nats per token (n = {one['n']:,})")
         for column, one in found.items()

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from isoscope.platform.figures.titles import title
+from isoscope.platform.config.declared import title
 from isoscope.platform.report import numbers
 from isoscope.platform.report.drawing import Drawing
 from isoscope.platform.statistics.paired import NO_VERDICT, Interval

@@ -7,8 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from isoscope.base.metric import Metric
 from isoscope.base.paths import CHART, CHARTS, FIGURES, INSIDE, RESULTS
-from isoscope.platform.figures.titles import title
+from isoscope.platform.config.declared import title
 from isoscope.platform.report import numbers
 from isoscope.platform.report.drawing import by_question, numbered, read_drawings, read_rows, reading
 from isoscope.platform.report.overview import few, finding, overview
@@ -67,9 +68,11 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chap
     """
     arms = list(dict.fromkeys(run.arm for run in tables.runs))
     metrics: dict[str, list[ArmRow]] = {}
-    names = [row.metric for row in tables.comparison]
+    declared, digits = tables.metrics, {}
     for row in tables.comparison:
-        metrics.setdefault(title(row.metric, names), []).append(row)
+        called = title(row.metric, declared)
+        metrics.setdefault(called, []).append(row)
+        digits[called] = declared.get(row.metric, Metric(row.metric)).digits
     with reading(folder, "analyse"):
         drawings = read_drawings((*scored.VIEWS, *registry.VIEWS), tables.by_name, folder / RESULTS, key=key)
     drawings = numbered(drawings, chapter)
@@ -101,6 +104,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, key: str, folder: Path, chap
         "findings": [finding(row, tables) for row in tables.comparison if row.verdict and not few(row)],
         "few": sum(row.verdict is not None and few(row) for row in tables.comparison),
         "metrics": metrics,
+        "digits": digits,
         **made_of(rows, [run.inputs for run in tables.runs]),
         "inside": inside,
         "chart": chart,

@@ -32,7 +32,7 @@ from isoscope.platform.runs.provenance import dvc_md5, file_md5s, tree_md5
 
 CONFIG, METRICS, SCORES = "config.yaml", "metrics.jsonl", "metrics.json"
 OBJECTIVE = "objective.json"
-"""The metrics that the objective of a plugin declares, each with its better direction, the most important first."""
+"""The metrics that a run's objective declares: name, better direction and range, the most important first."""
 ANALYSE = "analyse"
 _AGAIN = "get it with dvc pull, or train the run"
 _DIGEST = re.compile(r"^digest: ([0-9a-f]{64})$", re.MULTILINE)

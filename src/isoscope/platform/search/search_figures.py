@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from isoscope.platform.config.declared import title as title_of
 from isoscope.platform.figures.style import (
     ARM_COLOURS,
     HATCH,
@@ -31,7 +32,6 @@ from isoscope.platform.figures.style import (
     to_svg,
     wrapped,
 )
-from isoscope.platform.figures.titles import title as title_of
 from isoscope.platform.search.outcomes import feasible, saved_by_pruning
 from isoscope.platform.search.searched import COLUMNS, Searched, along, called, dots, handles, sheet, varied
 

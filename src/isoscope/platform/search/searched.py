@@ -12,8 +12,8 @@ from optuna.distributions import CategoricalDistribution
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial
 
+from isoscope.platform.config.declared import title as title_of
 from isoscope.platform.figures.style import INK, SHAPES, WIDTH, legend_below, legend_inches, look, wrapped
-from isoscope.platform.figures.titles import title as title_of
 from isoscope.platform.search.outcomes import ALL, architecture, architectures, feasible, front
 from isoscope.platform.search.trials_table import shown
 

@@ -42,12 +42,12 @@ from isoscope.states.trajectory import Trajectory
 from isoscope.studies import fusion
 from isoscope.studies.compared_metrics import chosen_figures
 from isoscope.studies.fusion.feature_dynamics import AXES
+from isoscope.studies.fusion.layers import BY_LAYER
 from isoscope.studies.view import Picture, pictures, with_added
 
 Labels = npt.NDArray[np.int64]
 PLANES = "planes"
 """The table of coordinates of all sentences; only a few snapshots and layers of it are kept."""
-BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
 
 
 def explore(

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.base import paths
+from isoscope.base import built_in, paths
 from isoscope.base.atomic_files import sealed_json, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
@@ -100,9 +101,10 @@ def confirm(
 
 
 def _fresh(run: TrainingRun) -> Fresh:
-    """Return what `confirmation` compares of a run; other objectives have no classes to compare item by item."""
-    classifies = run.work.job.parts.objective.kind == "classification"
-    return Fresh(run.metrics(), run.work.run.output / PREDICTIONS if classifies else None)
+    """Return what `confirmation` compares of a run: item by item, if its objective has shares of items."""
+    kind = run.work.job.parts.objective.kind
+    by_item = getattr(built_in.load(built_in.METRICS, kind), "by_item", None) if kind in built_in.METRICS else None
+    return Fresh(run.metrics(), by_item(pd.read_parquet(run.work.run.output / PREDICTIONS)) if by_item else {})
 
 
 def _trial(

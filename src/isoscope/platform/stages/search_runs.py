@@ -6,12 +6,12 @@ from typing import Any
 
 from isoscope.base import paths
 from isoscope.base.errors import InputError
+from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.config.objective import METRICS
 from isoscope.platform.config.searching import Search, check_directions, corners
 from isoscope.platform.config.tree import flatten
 from isoscope.platform.executor.live_table import Progress
-from isoscope.platform.outputs import directions
+from isoscope.platform.outputs import recorded_metrics
 from isoscope.platform.runs.field_checks import SEARCH
 from isoscope.platform.runs.record import Tail
 from isoscope.platform.runs.restored import read_metrics
@@ -41,9 +41,7 @@ class TrainingRun:
     def run(self, display: Progress | None = None) -> str:
         """Train or resume it; if another process holds the run, wait for its end."""
         folder = when_free(partial(train, output=None, display=display), self.work)
-        check_directions(
-            self.search, directions(folder, self.work.job.parts.objective.kind)
-        )  # known now, also of a plugin
+        check_directions(self.search, recorded_metrics(folder, self.work.job.parts.objective.kind))  # also of a plugin
         return str(folder)
 
     def reports(self) -> list[tuple[int, float]]:
@@ -91,7 +89,7 @@ def plan(
 
     def runs(chosen: Mapping[str, Any], seeds: Sequence[int] = search.seeds) -> list[TrainingRun]:
         found = configuration.cell(search.study, search.arm, chosen, search.settings)
-        check_directions(search, METRICS.get(found.cell.objective.kind, {}))
+        check_directions(search, metrics_of(found.cell.objective.kind))
         arm = "-".join(found.axes.values())
         works = [job(configuration, found, (search.study, arm, seed), project) for seed in seeds]
         for work in works:

@@ -87,9 +87,8 @@ class _Book:
 def _complete(work: CellJob, made: Any, output: Path | None) -> None:
     """Record the checkpoints of a trained model, and complete its run."""
     run = work.run
-    if work.job.parts.objective.kind not in built_in.OBJECTIVES:
-        declared = json.dumps({"metrics": dict(made.objective.metrics)}, indent=1) + "\n"
-        write_text(run.work / OBJECTIVE, declared, "table")
+    declared = [one.recorded for one in (*made.objective.metrics, *getattr(made.objective, "generated", ()))]
+    write_text(run.work / OBJECTIVE, json.dumps({"metrics": declared}, indent=1) + "\n", "table")
     where = run.name_of(output or run.output)
     for epoch, folder in made.kept:
         run.record.checkpoint(

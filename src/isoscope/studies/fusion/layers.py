@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.platform.figures.maps import Scale, beyond, natural, scale_of
+from isoscope.platform.config.declared import natural, title
+from isoscope.platform.figures.maps import Scale, beyond, scale_of
 from isoscope.platform.figures.snapshots import (
     EVERY,
     TWIN,
@@ -47,7 +48,6 @@ from isoscope.platform.figures.style import (
     tiles,
     wrapped,
 )
-from isoscope.platform.figures.titles import title
 from isoscope.states.shown_metrics import MAPS, OVER_TRAINING, added
 from isoscope.studies.view import Table, View
 
@@ -67,7 +67,7 @@ TRIANGLE: dict[str, Any] = {"color": INK, "marker": 7, "markersize": 5, "linesty
 def layer_by_snapshot(geometry: pd.DataFrame, figure: str, *, vectors: str = "first") -> Figure:
     """Draw a map per arm, layer (0 at the bottom) by snapshot: mean over seeds of `figure`, a common colour range.
 
-    - The colour range is the metric's natural range (`isoscope.platform.figures.maps`), or that of all panels.
+    - The colour range is the metric's natural range, or that of all panels.
     - A degenerate cell is hatched, never coloured.
     - The twin with random weights is separate on the left; a triangle, perhaps between columns, is a chosen epoch.
     - The colour bar's label gives the value of isotropic noise.
@@ -169,6 +169,8 @@ def why_hatched(table: pd.DataFrame, mark: str = "Hatched") -> str:
     return f" {mark}: sentences share their vectors{f'; {WHY}' * first}." * bool(len(cells))
 
 
+BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
+"""Metrics of [CLS] in `layers.csv`, which DVC plots."""
 CALLED = {"first": "[CLS]", "last": "the last token", "mean": "the mean over tokens", "words": "sampled words"}
 
 

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from scipy.optimize import isotonic_regression
 
+from isoscope.platform.config.declared import natural, title
 from isoscope.platform.figures.snapshots import (
     TWIN,
     arms_of,
@@ -35,7 +36,6 @@ TWIN_LINE: Any = (0, (1, 1.2))
 BASELINE: Any = (0, (5, 2))
 CHANCE: Any = (0, (6, 1.5, 1, 1.5))
 PERMUTED: Any = (0, (1, 3))
-AXES = {"accuracy": "Accuracy, held-out sentences", "r2": "R², held-out sentences"}
 CHOSEN, NEVER = "chosen epoch", "random twin"
 
 
@@ -62,7 +62,7 @@ def probing_curves(
     floor = pd.DataFrame({"baseline": [], "score": []}) if baselines is None else baselines[baselines["task"] == task]
     arms, phases, names = arms_of(found), list(dict.fromkeys(lines["line"])), list(dict.fromkeys(floor["baseline"]))
     size = (WIDTH, 2.4, 0.5, 0.17 * (len(phases) + len(names) + 4) / 2)
-    figure, panels = tiles(len(arms), PER_ROW, size, up=AXES[found["metric"].iloc[0]], sharey=True)
+    figure, panels = tiles(len(arms), PER_ROW, size, up=_axis(found), sharey=True)
     for axes, arm in zip(panels, arms, strict=True):
         _panel(axes, lines[lines["arm"] == arm], phases)
         axes.set_title(
@@ -75,6 +75,11 @@ def probing_curves(
         _floors(axes, own.groupby("baseline")["score"].mean().reindex(names))
     legend_below(figure, _legend(lines, phases, names), columns=2)
     return figure
+
+
+def _axis(table: pd.DataFrame) -> str:
+    """Return what the scores of a probe are."""
+    return f"{title(table['metric'].iloc[0])}, held-out sentences"
 
 
 def _phases(table: pd.DataFrame) -> pd.DataFrame:
@@ -102,7 +107,7 @@ def _panel(axes: Axes, lines: pd.DataFrame, phases: Sequence[str]) -> None:
         few = own.assign(few=own["distinct"] * FEW < own["n"]).groupby("layer")["few"].any()
         looks, full = _look(phase, index), np.flatnonzero(~few)
         drawn: dict[str, Any] = {"marks": 1, "alpha": 0.14, "gid": "phase", "markevery": full}
-        drawn |= {"within": (0.0 if lines["metric"].iloc[0] == "accuracy" else None, 1.0)}
+        drawn |= {"within": natural(lines["metric"].iloc[0])}
         banded(axes, per_run, "layer", "score", **drawn, **looks)
         hollow = per_run.groupby("layer")["score"].mean()[few]
         axes.plot(hollow.index, hollow, **looks | {"linestyle": "", "markerfacecolor": "none"})
@@ -215,7 +220,7 @@ def _probed(probing: pd.DataFrame, baselines: pd.DataFrame) -> Iterator[Untested
     floors = baselines[baselines["task"] == task].groupby("baseline")["score"].mean().dropna()
     beside = {"chance": float(own["chance"].mean())}
     beside |= {f"best baseline ({floors.idxmax()})": float(floors.max())} if len(floors) else {}
-    what = f"{AXES[own['metric'].iloc[0]]}, of a linear probe of the last layer: {task}"
+    what = f"{_axis(own)}, of a linear probe of the last layer: {task}"
     yield Untested.of_seeds(what, own, "score", beside=beside, control="random weights", controls=twins)
 
 

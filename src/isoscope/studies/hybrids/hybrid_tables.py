@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.base.errors import InputError
+from isoscope.platform.config.declared import title
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.statistics.paired import holm, paired_t
 from isoscope.platform.statistics.rank_agreement import rank_correlation
@@ -14,18 +15,10 @@ from isoscope.studies.arms import Arms, StudyRuns
 from isoscope.studies.results import Result
 
 FILES = ("alignment.json",)
-MEASURES = {
-    "r2": "R²",
-    "retrieval_forward": "CSLS, to the target",
-    "retrieval_back": "CSLS, back",
-    "cka": "CKA",
-    "procrustes": "Procrustes",
-    "pwcca": "PWCCA",
-    "rsa": "RSA",
-    "neighbours": "Common neighbours",
-}
-"""Measure of nearness to the target → name; for each, more is nearer."""
-SCORES = {"bleu": "BLEU", "chrf": "chrF"}
+_NEAR = ("r2", "retrieval_forward", "retrieval_back", "cka", "procrustes", "pwcca", "rsa", "neighbours")
+MEASURES = {name: title(name) for name in _NEAR}
+"""Measure of nearness to the target → title; for each, more is nearer."""
+SCORES = {name: title(name) for name in ("bleu", "chrf")}
 NOT_TUNED, TUNED = "as aligned", "trained on"
 _FEWEST = 4
 """Starts that a rank correlation needs; of three, no order is rare."""

@@ -8,10 +8,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.platform.figures.maps import natural
+from isoscope.platform.config.declared import metrics_of, natural, title
 from isoscope.platform.figures.snapshots import EVERY, arms_of, banded, common, keys, line_and_band
 from isoscope.platform.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
-from isoscope.platform.figures.titles import title
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 
@@ -21,10 +20,11 @@ PANELS = 3
 
 def titled(*metrics: str) -> dict[str, str]:
     """Return metric → title."""
-    return {metric: title(metric, among=("accuracy",)) for metric in metrics}
+    own = metrics_of("classification")
+    return {metric: title(metric, own) for metric in metrics}
 
 
-TASK_METRICS = titled("validation/accuracy", "validation/f1", "validation/matthews")
+TASK_METRICS = titled(*(f"validation/{name}" for name in metrics_of("classification") if name != "loss"))
 ANISOTROPY_METRICS = titled(
     "step/a_1", "step/a_2", "step/a_3", "step/a_1_centred", "step/a_2_centred", "step/a_3_centred"
 )
@@ -45,6 +45,8 @@ POSTHOC = [
     for laid in ("untouched", "all_but_the_top", "whitened")
     for figure in ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")
 ]
+UP = next(iter(TASK_METRICS))
+"""The task's metric that anisotropy is traded against."""
 FORCE = "step/penalty_gradient_norm"
 PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, class {}", "kept": "Kept bars, class {}"}
 
@@ -156,14 +158,13 @@ def _traded(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
 def _trade(averages: pd.DataFrame, doses: pd.DataFrame) -> Figure:
     across = f"validation/{averages['across'].iloc[0]}"
     weights = {row.arm: (row.family, row.weight) for row in doses.itertuples()}
-    labels = (TRADED[across], "Validation accuracy")
-    return trade(averages, across=across, up="validation/accuracy", labels=labels, weights=weights)
+    return trade(averages, across=across, up=UP, labels=(TRADED[across], TASK_METRICS[UP]), weights=weights)
 
 
 def _traded_values(averages: pd.DataFrame, doses: pd.DataFrame) -> Iterator[Untested]:
-    """Yield the anisotropy that the figure shows and, beside a₁, the accuracy, by arm."""
+    """Yield the anisotropy that the figure shows and, beside a₁, the task's metric, by arm."""
     across = f"validation/{averages['across'].iloc[0]}"
-    for figure in (across, *["validation/accuracy"] * (across == next(iter(TRADED)))):
+    for figure in (across, *[UP] * (across == next(iter(TRADED)))):
         rows = averages[averages["figure"] == figure]
         if len(rows):
             yield Untested.of_seeds(f"{title(figure)}, at the end of training", rows)

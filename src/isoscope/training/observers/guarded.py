@@ -42,7 +42,7 @@ class Guarded(Observer):
         self._taken = {"step/loss", "step/gradient_norm", "step/learning_rate", "training/best_epoch"} | {
             f"{split}/{name}"
             for split in ("train", "validation", "test")
-            for name in (*context.objective.metrics, "gradient_norm")
+            for name in (*(one.name for one in context.objective.metrics), "gradient_norm")
         }
         with self._unchanged("begin"):
             self.inner.begin(context)

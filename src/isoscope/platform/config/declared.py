@@ -1,0 +1,69 @@
+"""What metrics mean, by name: declared by objectives, measures and observers, built in or of plugins.
+
+A module that declares metrics is imported when a name is asked for.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+
+from isoscope.base import built_in
+from isoscope.base.entry import Entry
+from isoscope.base.metric import Metric
+from isoscope.base.registry import MEASURES, OBJECTIVES
+
+WHERE = {"step": "of a batch", "posthoc": ""}
+"""Place of a metric in a run, before its name → what people read; default: the place itself."""
+NONE: Mapping[str, Metric] = MappingProxyType({})
+
+
+def metrics_of(kind: str, *, generated: bool = False) -> dict[str, Metric]:
+    """Return the metrics that an objective declares, by name; none of a plugin whose factory does not say its class.
+
+    `generated`: also those of the test split alone.
+    """
+    if kind in built_in.METRICS:
+        module = built_in.load(built_in.METRICS, kind)
+        found = (*module.METRICS, *(getattr(module, "GENERATED", ()) if generated else ()))
+    else:
+        found = OBJECTIVES.own[kind].metrics if kind in OBJECTIVES.own else ()
+    return {one.name: one for one in found}
+
+
+def known() -> Mapping[str, Metric]:
+    """Return every declared metric by name.
+
+    Objectives may give a name different units, as they do for a loss: then it has none.
+    """
+    return _known((*OBJECTIVES.own.values(), *MEASURES.own.values()))
+
+
+@cache
+def _known(added: tuple[Entry, ...]) -> Mapping[str, Metric]:
+    every = [one for kind in built_in.METRICS for one in metrics_of(kind, generated=True).values()]
+    every += [one for entry in added for one in entry.metrics]
+    every += [one for module in built_in.MEASURED for one in import_module(module).METRICS]
+    found: dict[str, Metric] = {}
+    for one in every:
+        first = found.setdefault(one.name, one)
+        found[one.name] = first if first.unit == one.unit else first._replace(unit="")
+    return found
+
+
+def title(name: str, own: Mapping[str, Metric] = NONE) -> str:
+    """Return what people read for a logged name, such as `validation/f1`, `a_1_centred` or `posthoc/whitened/a_1`.
+
+    `own`: the metrics of the objective that logged it, by name.
+    """
+    place, _, last = name.partition("/") if "/" in name else ("", "", name)
+    where = WHERE.get(place, place)
+    label = (own.get(last) or known().get(last, Metric(last))).label
+    return f"{label}, {where}" if where else label
+
+
+def natural(name: str, own: Mapping[str, Metric] = NONE) -> tuple[float | None, float | None]:
+    """Return the ends of the range that a logged name can take; None: no bound."""
+    last = name.partition("/")[2] or name
+    found = own.get(last) or known().get(last, Metric(last))
+    return found.low, found.high
