@@ -34,7 +34,7 @@ def tables(
     written = [to / f"{table}.csv" for table in made]
     to.mkdir(parents=True, exist_ok=True)
     for file, rows in zip(written, made.values(), strict=True):
-        rows.to_csv(file, index=False, lineterminator="\n")
+        file.write_text(load("platform.figures.csv_text").csv_text(rows), "utf-8")
     items = stage.correct_items(outputs)
     if len(items):
         written.append(to / "items.parquet")
