@@ -4,14 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from isoscope.base.errors import InputError
-from isoscope.platform.figures.style import ARM_COLOURS, ARM_MARKERS, INK, WIDTH, legend_below, multiples, style
+from isoscope.platform.figures.interval_form import Intervals
 from isoscope.studies.arms import StudyRuns
-from isoscope.studies.dynamics.allocated_runs import ALLOCATED, allocated_runs, floats
+from isoscope.studies.dynamics.allocated_runs import ALLOCATED, allocated_runs
 from isoscope.studies.dynamics.learning import learned, words
 from isoscope.studies.dynamics.notes import joined
 from isoscope.studies.dynamics.objective_or_data import DISTANCES, objective_or_data
@@ -43,55 +40,9 @@ def tables(
     return {"profiles": every, "shares": decided.shares, "told": decided.told, "left_out": left_out}
 
 
-@style()
-def shares_of_variance(shares: pd.DataFrame, left_out: pd.DataFrame) -> Figure:
-    """Draw the share of each source, with its interval: a panel per choice of objectives, a marker per distance."""
-    sources = list(dict.fromkeys(shares["source"]))
-    figure, panels = _panels(shares, 0.9 + 0.32 * len(sources), "Share of the variance of the profiles")
-    for objectives, axes in panels.items():
-        for place, distance in enumerate(DISTANCES):
-            own = shares[(shares["objectives"] == objectives) & (shares["distance"] == distance)]
-            at = [sources.index(source) + 0.24 * place - 0.12 for source in own["source"]]
-            values, low, high = (floats(own[name]) for name in ("share", "low", "high"))
-            axes.hlines(at, low, high, color=ARM_COLOURS[place], linewidth=2)
-            axes.plot(values, at, color=ARM_COLOURS[place], marker=ARM_MARKERS[place], linestyle="")
-        _rows(axes, sources)
-    legend_below(figure, [_mark(place, distance) for place, distance in enumerate(DISTANCES)], columns=2)
-    return figure
-
-
-@style()
-def told_apart(told: pd.DataFrame, left_out: pd.DataFrame) -> Figure:
-    """Draw the classifier's accuracy next to chance: a row per told factor and left-out factor."""
-    labels = list(dict.fromkeys(map(_told_label, told.itertuples())))
-    figure, panels = _panels(told, 0.9 + 0.32 * len(labels), "Accuracy")
-    for objectives, axes in panels.items():
-        own = told[told["objectives"] == objectives]
-        at = [labels.index(_told_label(row)) for row in own.itertuples()]
-        axes.plot(floats(own["chance"]), at, color=INK, marker="|", markersize=10, linestyle="")
-        axes.plot(floats(own["accuracy"]), at, color=ARM_COLOURS[0], marker="o", linestyle="")
-        _rows(axes, labels)
-    chance = Line2D([], [], color=INK, marker="|", markersize=10, linestyle="", label="chance")
-    legend_below(figure, [_mark(0, "accuracy"), chance], columns=2)
-    return figure
-
-
-def _panels(table: pd.DataFrame, height: float, across: str) -> tuple[Figure, dict[str, Axes]]:
-    """Return a figure with a panel per choice of objectives, from 0 to 1."""
-    titles = {name: CALLED[name] for name in dict.fromkeys(table["objectives"])}
-    figure, panels = multiples({"": ""}, titles, (WIDTH, height), across=across, grid="x", sharey=True)
-    for axes in panels.values():
-        axes.set_xlim(-0.02, 1.02)
-    return figure, {name: axes for (_, name), axes in panels.items()}
-
-
-def _rows(axes: Axes, names: list[str]) -> None:
-    axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-
-
-def _mark(place: int, label: str) -> Line2D:
-    return Line2D([], [], color=ARM_COLOURS[place], marker=ARM_MARKERS[place], linestyle="", label=label)
+def labelled(told: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with what is told, and what is left out."""
+    return told.assign(row=[_told_label(one) for one in told.itertuples()])
 
 
 def _told_label(row: Any) -> str:
@@ -162,7 +113,14 @@ def _left_out(left_out: pd.DataFrame) -> str:
     return f"Not trained, so left out: {', '.join(left_out['runs'])}." if len(left_out) else ""
 
 
+_OPTIONS: dict[str, Any] = {"columns": "objectives", "names": CALLED, "limits": (-0.02, 1.02)}
+SHARES = Intervals(
+    x="share", y="source", series="distance", labels=("Share of the variance of the profiles", ""), **_OPTIONS
+)
+TOLD = Intervals(
+    points=labelled, x="accuracy", y="row", labels=("Accuracy", ""), beside={"chance": "chance"}, **_OPTIONS
+)
 VIEWS = (
-    View("shares_of_variance", ("shares", "left_out"), shares_of_variance, _shares_caption, findings=_sources),
-    View("told_apart", ("told", "left_out"), told_apart, _told_caption),
+    View("shares_of_variance", ("shares", "left_out"), SHARES, _shares_caption, findings=_sources),
+    View("told_apart", ("told", "left_out"), TOLD, _told_caption),
 )
