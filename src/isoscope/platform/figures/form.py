@@ -203,7 +203,8 @@ def series_keys(form: Form, column: str, styles: Mapping[Any, dict[str, Any]], *
         if value not in plain
     ]
     if plain:
-        found.append(Line2D([], [], label=f"the other {len(plain)}", **styles[plain[0]]))
+        rest = styles[plain[0]] | line | ({"marker": "."} if line.get("linestyle") == "" else {})
+        found.append(Line2D([], [], label=f"the other {len(plain)}", **rest))
     return [one for one in found if one.get_label()]
 
 

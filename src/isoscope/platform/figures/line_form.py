@@ -14,7 +14,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullForm
 
 from isoscope.platform.figures.form import Form, averaged, below, first_gap, looks, noted, seeds_text, series_keys
 from isoscope.platform.figures.snapshots import log_steps
-from isoscope.platform.figures.style import INK, hatched, layer_tick
+from isoscope.platform.figures.style import HATCH, INK, hatched, layer_tick
 
 DASHES: tuple[Any, ...] = ("solid", (0, (1, 1.2)), (0, (4, 2)), (0, (6, 1.5, 1, 1.5)), (0, (8, 2)))
 BESIDE: tuple[Any, ...] = ((0, (4, 2)), (0, (6, 1.5, 1, 1.5)), (0, (1, 3)), (0, (2, 2)))
@@ -75,9 +75,10 @@ class Curves(Form):
                 continue
             drawn = {"linewidth": 1.3, "markersize": 3.2, "markevery": max(1, len(main) // 8), "linestyle": line} | look
             drawn |= {"linestyle": line} if self.dash else {}
-            axes.plot(main[self.x], main[self.y], gid=name, zorder=3, **drawn)
+            axes.plot(main[self.x], main[self.y], gid=name, zorder=1 if look["color"] == HATCH else 3, **drawn)
             band: dict[str, Any] = {"color": look["color"], "alpha": 0.16, "linewidth": 0, "gid": name}
-            axes.fill_between(main[self.x], main["low"], main["high"], **band)
+            if look["color"] != HATCH:  # bands of many grey lines would cover the others
+                axes.fill_between(main[self.x], main["low"], main["high"], **band)
         for (column, _), line in zip(self.beside.items(), BESIDE * 9, strict=False):
             self._beside(axes, rows, column, line, styles)
         if np.isfinite(rows[self.y]).any():

@@ -21,7 +21,7 @@ def by_depth(geometry: pd.DataFrame, *_: pd.DataFrame, metrics: Sequence[str]) -
 
     Depth: layer / number of layers. Layer −1 is the word table alone.
     """
-    table = geometry[geometry["figure"].isin(metrics)]
+    table = geometry[geometry["figure"].isin(metrics)].drop(columns="note", errors="ignore")
     depth = table.groupby("checkpoint")["layer"].transform("max")
     relative = depth.nunique() > 1
     at = (table["layer"] / depth).where(table["layer"] >= 0, W) if relative else table["layer"]

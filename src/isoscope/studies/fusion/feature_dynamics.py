@@ -46,7 +46,7 @@ def placed(planes: pd.DataFrame, frames: pd.DataFrame, panel: pd.Series) -> pd.D
     flat = pd.Series([bool(about[place]["degenerate"]) for place in places], planes.index)
     found = planes.assign(panel=panel, gap=where(flat, SHARED), note=[notes[place] for place in places])
     found.loc[flat, ["pc1", "pc2"]] = np.nan
-    return found.assign(note=found["note"].mask(flat)).sort_values("sentence", kind="stable")
+    return found.assign(note=found["note"].mask(flat)).sort_values(["label", "sentence"], kind="stable")
 
 
 def axis_of(frames: pd.DataFrame) -> str:
