@@ -111,7 +111,7 @@ def train(
     )
 
     setup = Setup(configuration, project, "train")
-    in_processes = {"workers": workers, "cluster": nodes, "prepare": partial(load, "stages.train")}
+    in_processes = {"workers": workers, "cluster": nodes, "prepare": partial(load, "training.job")}
     if processes.world_size() == 1:
         train_starts(setup, asked, title=f"train {study}: runs to start from", **in_processes)
     if single and nodes is None:
@@ -203,7 +203,7 @@ def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], a
             say({"folder": None}, as_json, f"{done} {study}: nothing, because it is not asked for (looks)")
             return
     begin(project, configuration, *([settings.task] if settings.seeds else []))
-    stage = getattr(load(f"stages.{verb}"), verb)
+    stage = getattr(load(f"platform.stages.{verb}"), verb)
     given = [getattr(configuration.root, section) for section in sections]
     folder = stage(*given, settings, name=study, arms=arms, project=project)
     say({"folder": str(folder)}, as_json, f"{done} {study}: {folder.relative_to(project.folder)}")
