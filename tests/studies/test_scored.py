@@ -51,12 +51,12 @@ def test_lines_are_the_means_and_bands_the_sd(tmp_path: Path) -> None:
 def test_each_seed_has_a_thin_line(tmp_path: Path) -> None:
     points = curves([write_run(tmp_path, arm, seed, accuracy=0.7 + seed / 10) for arm in ARMS for seed in range(3)])
     table = seeds(points)
-    found = curves_of(bands(points), table).dropna(subset="each")
+    found = curves_of(bands(points), table).dropna(subset="seed")
     own = table[table["metric"].isin(["validation/accuracy", "validation/loss"])]
     assert sorted(found["value"]) == sorted(own["value"])
-    assert not curves_of(bands(points), table[table["seed"] == 0])["each"].notna().any()
+    assert not curves_of(bands(points), table[table["seed"] == 0])["seed"].notna().any()
     names = {line.get_gid() for line in TRAINING.form(bands(points), table).axes[0].lines}
-    assert names == {f"arm:{arm}{end}" for arm in ARMS for end in ("", "/each:0", "/each:1", "/each:2")}
+    assert names == {f"arm:{arm}{end}" for arm in ARMS for end in ("", "/seed:0", "/seed:1", "/seed:2")}
 
 
 def test_the_caption_says_where_seeds_are_missing(tmp_path: Path) -> None:

@@ -128,16 +128,16 @@ def _planes(points: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -
     return placed(points, frames.assign(snapshot=frames["checkpoint"]), points["checkpoint"])
 
 
-def _of_planes(_: pd.DataFrame, frames: pd.DataFrame, __: pd.DataFrame) -> str:
-    first = frames.iloc[0]
+def _of_planes(points: pd.DataFrame, frames: pd.DataFrame, __: pd.DataFrame) -> str:
+    first, n = frames.iloc[0], points["sentence"].nunique()
     names = ", ".join(dict.fromkeys(frames["checkpoint"]))
     last = frames[(frames["layer"] == frames["layer"].max()) & ~frames["degenerate"]]
     turned = last[last["checkpoint"] != last["reference"]]
     angles = [f"{name} {angle:.0f}°" for name, angle in zip(turned["checkpoint"], turned["angle_1"], strict=True)]
     aligned = f" Aligned ({first['alignment']}) to {first['reference']}." if first["together"] > 1 else ""
     said = f" Largest principal angle between planes at the last layer: {', '.join(angles)}." * bool(angles)
-    plane = f"{names}: first and second principal component of {_called(frames)} at each layer. A dot is a sentence."
-    return f"{plane}{CORNERS}{aligned}{said}"
+    plane = f"{names}: first and second principal component of {_called(frames)} at each layer."
+    return f"{plane} A dot is a sentence (n = {n}).{CORNERS}{aligned}{said}"
 
 
 def as_measured(probing: pd.DataFrame) -> pd.DataFrame:
@@ -192,7 +192,7 @@ def _tokens(table: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
     """Return cosines of tokens with their number and text."""
     texts = pieces.loc[pieces["checkpoint"] == table["checkpoint"].iloc[0], "text"].tolist()
     found = with_means(_beside_twin(table), "weights")
-    if len(texts) > FEW:
+    if not found["one"].max() < len(texts) <= FEW:
         return found
     called = {place: f"{place} {text}" for place, text in enumerate(texts)}
     return found.assign(one=found["one"].map(called), other=found["other"].map(called))

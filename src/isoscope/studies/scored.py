@@ -34,9 +34,9 @@ def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame) -> pd.DataFrame:
             end.loc[own.index] = values
     bands = bands.assign(low=ends[0], high=ends[1], seeds=bands["n"])
     several = seeds.groupby("arm")["seed"].transform("nunique") > 1
-    fine = seeds.assign(split="validation", each=seeds["seed"])[several]
-    fine = fine.assign(quantity=fine["metric"].str.removeprefix("validation/")).drop(columns="seed")
-    found = pd.concat([bands.assign(each=float("nan")), fine], ignore_index=True)
+    fine = seeds.assign(split="validation")[several]
+    fine = fine.assign(quantity=fine["metric"].str.removeprefix("validation/"))
+    found = pd.concat([bands.assign(seed=float("nan")), fine], ignore_index=True)
     names = {one: title(one, bands["metric"]) for one in shown}
     order = found["quantity"].map({one: place for place, one in enumerate(shown)})
     return found.assign(quantity=found["quantity"].map(names), order=order).sort_values("order", kind="stable")
@@ -138,7 +138,7 @@ TRAINING = View(
         y="value",
         columns="quantity",
         dash="split",
-        thin="each",
+        thin="seed",
         labels=("Epoch", ""),
         scales=("linear", "linear"),
         names=SPLITS,

@@ -25,6 +25,7 @@ from matplotlib.lines import Line2D
 from isoscope.platform.figures.snapshots import band
 from isoscope.platform.figures.style import (
     ARM_COLOURS,
+    BOLD,
     BOXED,
     HATCH,
     WIDTH,
@@ -124,7 +125,7 @@ class Form:
         inches = (width - 0.8) / wide
         titled = self.columns if not turned else self.rows
         for axes, value in zip(every[0] if self.rows else every.flat, columns, strict=False):
-            axes.set_title(by_line(self.called(value, titled), inches, 8.5), fontsize=8.5)
+            axes.set_title(by_line(self.called(value, titled), inches / BOLD, 8.5), fontsize=8.5)
         for axes in every.flat[: len(columns)][-wide:] if not self.rows else every[-1]:
             axes.set_xlabel(self.labels[0], fontsize=8)
             axes.tick_params(labelbottom=True)
@@ -169,7 +170,7 @@ def averaged(table: pd.DataFrame, by: Iterable[str], value: str) -> pd.DataFrame
     if "low" not in table:
         ends = found["least"] if "least" in table else None, found["most"] if "most" in table else None
         found["low"], found["high"] = band(found[value], groups[value].std(), ends)
-    if "seed" in table:
+    if "seed" in table and "seed" not in places:
         found["seeds"] = groups["seed"].nunique()
     return found.reset_index()
 
