@@ -12,16 +12,15 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.studies.fusion.by_layer import profile
-from isoscope.studies.fusion.decision_rank import SPECTRA, spectrum
+from isoscope.studies.fusion.decision_rank import SPECTRA
 from isoscope.studies.fusion.embedding_space import DIMENSIONS, EVIDENCE
 from isoscope.studies.fusion.feature_dynamics import CORNERS, PLANE, placed
-from isoscope.studies.fusion.heads import LABELS
+from isoscope.studies.fusion.heads import LABELS, RANKED
 from isoscope.studies.fusion.persistence_diagrams import BARCODE, DIAGRAM, UNIT
 from isoscope.studies.fusion.probing_scores import SENTENCES
 from isoscope.studies.fusion.spectra import MAGNITUDES
-from isoscope.studies.fusion.token_cosines import COSINE, COSINES, with_means
+from isoscope.studies.fusion.token_cosines import COSINES, PAIRED, with_means
 from isoscope.studies.spaces import maps_between, similarity_maps
 from isoscope.studies.view import Table, View
 
@@ -172,15 +171,14 @@ def _heads(summary: str) -> View:
         needs=("attention",),
         rows=_numbered,
         by="place",
-        form=Matrix(
+        form=replace(
+            RANKED,
             points=_beside_twin,
             x="head",
-            y="layer",
             columns="weights",
             value=summary,
             labels=("Head", "Layer"),
             bar=LABELS[summary],
-            digits=2,
         ),
         caption=lambda table: (
             f"{table['checkpoint'].iloc[0]}, head by head: {said}. Left: the checkpoint; right: its random twin."
@@ -205,10 +203,6 @@ def _leaving(*tables: pd.DataFrame) -> Table:
         rank = table["part"].map(PARTS)
         found.append(table[rank == rank.groupby(table["checkpoint"]).transform("max")].assign(part="normed"))
     return tuple(found)
-
-
-def _spectra(table: pd.DataFrame) -> pd.DataFrame:
-    return spectrum(table.assign(arm=table["checkpoint"], seed=0))
 
 
 _by_kind = partial(View, by="vectors", called=KINDS)
@@ -243,16 +237,7 @@ MAPS = View(
     needs=("token_cosines", "pieces"),
     rows=_numbered,
     by="place",
-    form=Matrix(
-        points=_tokens,
-        x="one",
-        y="other",
-        columns="weights",
-        value="cosine",
-        labels=("Token", "Token"),
-        limits=(-1.0, 1.0),
-        bar=COSINE,
-    ),
+    form=replace(PAIRED, points=_tokens, columns="weights"),
     caption=lambda table, _: (
         f"{table['checkpoint'].iloc[0]}: cosines between tokens after the embedding block, colours from −1 to 1. "
         "Left: the checkpoint; right: its random twin."
@@ -280,7 +265,7 @@ BLOCK = (
 )
 SPECTRUM = (
     _by_kind(
-        *("singular", ("singular_values",), replace(SPECTRA, points=_spectra)),
+        *("singular", ("singular_values",), SPECTRA),
         "Singular values of {} over the largest, by layer. A steeper line: fewer directions carry the variance.",
     ),
     replace(

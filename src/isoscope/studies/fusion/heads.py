@@ -84,18 +84,19 @@ CURVES = View(
     caption="Where does attention go during training? A line per layer, dark (first) to light (last); mean over heads "
     "and seeds, band ± 1 sd. " + EVERY,
 )
+RANKED = Matrix(
+    points=ranked,
+    x="rank",
+    y="layer",
+    columns="arm",
+    labels=("Head, by rank in its layer", "Layer"),
+    bar=LABELS["entropy"],
+    digits=2,
+)
 HEADS = View(
     name="heads",
     needs=("attention",),
-    form=Matrix(
-        points=ranked,
-        x="rank",
-        y="layer",
-        columns="arm",
-        labels=("Head, by rank in its layer", "Layer"),
-        bar=LABELS["entropy"],
-        digits=2,
-    ),
+    form=RANKED,
     caption="Entropy of each head's attention at the chosen epoch: 0 on a single token, 1 if uniform. Heads of a layer "
     "are sorted by entropy.",
 )

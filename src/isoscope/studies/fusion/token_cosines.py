@@ -20,7 +20,6 @@ PAIRS = {
     "same word": "same word,\nother position",
     "neither": "neither, not\nneighbours",
 }
-COSINE = "Cosine of two tokens (mean: off the diagonal)"
 
 
 def pairs(maps: pd.DataFrame) -> pd.DataFrame:
@@ -40,20 +39,21 @@ def with_means(table: pd.DataFrame, by: str) -> pd.DataFrame:
     return table.assign(note=[texts.get(name, "no number") for name in table[by]])
 
 
+PAIRED = Matrix(
+    points=pairs,
+    x="one",
+    y="other",
+    columns="arm",
+    value="cosine",
+    labels=("Token", "Token"),
+    limits=(-1.0, 1.0),
+    bar="Cosine of two tokens (mean: off the diagonal)",
+)
 COSINE_MAPS = View(
     name="cosines",
     needs=("cosine_maps",),
     by="moment",
-    form=Matrix(
-        points=pairs,
-        x="one",
-        y="other",
-        columns="arm",
-        value="cosine",
-        labels=("Token", "Token"),
-        limits=(-1.0, 1.0),
-        bar=COSINE,
-    ),
+    form=PAIRED,
     caption="Cosines between the same tokens in each arm after the embedding block ({}), colours from −1 to 1.",
     called=MOMENTS,
     remakes="Li 2025 (fusion), Figure 7",
