@@ -55,7 +55,7 @@ def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
 
 @pytest.mark.parametrize("name", STAGES)
 def test_a_stage_depends_on_every_source_that_can_change_its_numbers(name: str) -> None:
-    closure = {file.relative_to(ROOT).as_posix() for file in code_closure.stage_closure(name)}
+    closure = {file.relative_to(ROOT).as_posix() for file in code_closure.closure(name)}
     sources = [dependency for dependency in STAGES[name]["deps"] if dependency.startswith("src/")]
     uncovered = {file for file in closure if not any(file == one or file.startswith(f"{one}/") for one in sources)}
     assert not uncovered
@@ -71,10 +71,10 @@ def test_no_figure_or_caption_is_part_of_a_measurements_digest(stage: str) -> No
 
 
 def test_the_inert_sources_are_the_named_ones_and_exist() -> None:
-    base = "atomic_files built_in code_closure environment errors paths processes symlinks"
+    base = "atomic_files built_in code_closure entry environment errors paths processes registry symlinks"
     platform = "cli config executor mirror runs"
     named = {*(f"base/{name}.py" for name in base.split()), *(f"platform/{name}" for name in platform.split())}
-    assert {*code_closure.INERT} == {"__init__.py", "plugins.py", "renamed.py", *named}
+    assert {*code_closure.INERT} == {"__init__.py", "plugins.py", *named}
     for name in code_closure.INERT:
         assert (code_closure.PACKAGE / name).exists()
 
@@ -82,6 +82,8 @@ def test_the_inert_sources_are_the_named_ones_and_exist() -> None:
 def test_a_comment_changes_no_code_version_and_a_number_does(tmp_path: Path) -> None:
     plain = 'def f(x):\n    """Doc."""\n    return x + 1\n'
     assert code_closure.stripped(plain) == code_closure.stripped("# why\ndef f(x):\n    return x + 1  # because\n")
+    bounded = plain.replace("(x)", "(x: Annotated[int, Ge(0), 'a number'])")
+    assert code_closure.stripped(plain) == code_closure.stripped(bounded), "bounds and descriptions of options"
     assert code_closure.stripped(plain) != code_closure.stripped(plain.replace("1", "2"))
 
 
@@ -91,8 +93,8 @@ def test_what_stages_write_stands_in_paths() -> None:
         name: [next(iter(out)) if isinstance(out, dict) else out for out in STAGES[name]["outs"]] for name in STAGES
     }
     assert outs["prepare"] == [paths.processed("T").as_posix().replace("T", "${item}")]
-    for stage, place in (("train", paths.trained), ("extract", paths.extracted), ("measure", paths.measured)):
-        assert filled(outs[stage]) == [place("fusion", "A", 7).parents[1].as_posix()]
+    for stage, places in (("train", [paths.trained]), ("states", [paths.extracted, paths.measured])):
+        assert filled(outs[stage]) == [place("fusion", "A", 7).parents[1].as_posix() for place in places]
     assert all(Path(out).parent == paths.analysed("fusion") for out in filled(outs["analyse"]))
     assert filled(outs["explore"]) == [(paths.analysed("fusion") / paths.INSIDE).as_posix()]
     assert filled(outs["compare"]) == [(paths.analysed("fusion") / paths.COMPARED).as_posix()]

@@ -1,6 +1,5 @@
 """Values of each measure: closed forms, planted classes and words, other libraries, noise at its floor."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats
 from isoscope.states.cloud import Cell, OfAll
 from isoscope.states.measures import BUILT_IN, Cells, measure
+from isoscope.states.shown_metrics import SHOWN
 from probe_material import write_run
 
 N, D = 80, 10
@@ -190,17 +190,23 @@ def test_single_precision_and_the_order_of_calls_change_no_figure(name: str) -> 
     assert np.isfinite([float(np.ravel(value)[0]) for value in once.values()]).all()
 
 
+def test_every_metric_that_figures_show_is_one_of_its_measure() -> None:
+    sentences = cell(noise(), attributes={"length": LENGTH, "first_token": LENGTH})
+    sampled = words(noise(), ["a", "b"] * (N // 2), np.arange(N) // 2)
+    assert SHOWN.keys() == BUILT_IN.keys()
+    for name, shown in SHOWN.items():
+        asked = {*shown.profile, *shown.curves, *shown.compared, *(metric for metric, _ in shown.maps)}
+        assert asked <= measure(name)(sentences).keys() | measure(name)(sampled).keys()
+
+
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[None]:
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Register a plugin's measure for one test."""
-    before = dict(plugins.MEASURES)
+    monkeypatch.setattr(plugins.MEASURES, "own", {})
     path = tmp_path / "own.py"
     function = "@measure('twice_n')\ndef twice(cell):\n    return {'n': 2 * cell.n}\n"
     path.write_text(f"from isoscope.plugins import measure\n\n\n{function}")
     plugins.load(path)
-    yield
-    plugins.MEASURES.clear()
-    plugins.MEASURES.update(before)
 
 
 @pytest.mark.usefixtures("own")

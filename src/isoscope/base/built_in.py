@@ -10,26 +10,35 @@ from types import ModuleType
 STAGES = {
     "prepare": "isoscope.platform.stages.prepare",
     "train": "isoscope.training.job",
-    "extract": "isoscope.platform.stages.extract",
-    "measure": "isoscope.platform.stages.measure",
+    "extract": "isoscope.states.extract",
+    "measure": "isoscope.states.measure",
+    "states": "isoscope.states.extract",
     "analyse": "isoscope.platform.stages.analyse",
     "explore": "isoscope.platform.stages.explore",
     "chart": "isoscope.platform.stages.chart",
     "compare": "isoscope.platform.stages.compare",
     "search": "isoscope.platform.stages.search",
     "report": "isoscope.platform.stages.report",
-    "geometry": "isoscope.platform.stages.geometry",
-    "spaces": "isoscope.platform.stages.spaces",
-    "space_states": "isoscope.platform.stages.space_states",
+    "geometry": "isoscope.states.checkpoint_tables",
+    "spaces": "isoscope.states.compared_checkpoints",
+    "checkpoint_states": "isoscope.states.checkpoint_states",
 }
-"""Stage → module of the function that makes its numbers. The code version of the stage starts there."""
+"""Stage → module of the function that makes its numbers. The code version of the stage starts there.
+
+`states` consists of two runs, `extract` and `measure`.
+"""
+FUSIONS = {
+    "additive": "isoscope.fusions.additive",
+    "scaled": "isoscope.fusions.scaled",
+    "conv2d": "isoscope.fusions.conv2d",
+    "linear": "isoscope.fusions.linear",
+    "fft": "isoscope.fusions.fft",
+}
 OBJECTIVES = {
     "classification": "isoscope.objectives.classification",
     "masked": "isoscope.objectives.masked",
     "causal": "isoscope.objectives.causal",
     "translation": "isoscope.objectives.translation",
-    "denoising": "isoscope.objectives.denoising",
-    "prefix": "isoscope.objectives.prefix",
     "alignment": "isoscope.objectives.alignment",
 }
 PENALTIES = {
@@ -39,7 +48,7 @@ PENALTIES = {
     "isoscore": "isoscope.penalties.isoscore",
 }
 OBSERVERS = {
-    "hold": "isoscope.training.observers.hold",  # first, so that the others see the gradients that it leaves
+    "freeze": "isoscope.training.observers.freeze",  # first, so that the others see the gradients that it leaves
     "watch": "isoscope.training.observers.watch",
     "allocation": "isoscope.training.observers.lca",
     "slices": "isoscope.training.observers.slices",
@@ -47,20 +56,18 @@ OBSERVERS = {
 """Observers by their section of `training`, in the order of their calls and of their metrics."""
 STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.training.starts")
 """Kinds of `model.encoder` that start from other runs."""
-KINDS = (*OBJECTIVES.values(), *PENALTIES.values(), *OBSERVERS.values(), STARTS["run"])
-TRAINS = {"train": KINDS, "search": (STAGES["train"], *KINDS)}
-"""Stages whose runs may use every built-in kind → the modules that they load by name."""
+LOADS = {"search": (STAGES["train"],), "states": (STAGES["measure"],)}
+"""Stages that run another stage's function → the modules that they load by name."""
 
 
 def load(registry: Mapping[str, str], kind: str) -> ModuleType:
-    """Import and return the module of a built-in kind or a stage."""
+    """Import and return the module of a stage's function."""
     return import_module(registry[kind])
 
 
-def modules(
-    *, objective: str, penalty: str, observers: Iterable[str] = (), encoder: str = "scratch"
-) -> tuple[str, ...]:
+def modules(*, fusion: str, objective: str, penalty: str, observers: Iterable[str], encoder: str) -> tuple[str, ...]:
     """Return the dotted names of the built-in modules that these choices use; a plugin's code has its own hash."""
+    fusions = FUSIONS if encoder == "hybrid" else (fusion,)  # the parts of a hybrid keep theirs
     asked = [(OBJECTIVES, objective), (PENALTIES, penalty), (STARTS, encoder)]
-    asked += [(OBSERVERS, name) for name in observers]
+    asked += [(FUSIONS, kind) for kind in fusions] + [(OBSERVERS, name) for name in observers]
     return tuple(sorted(registry[kind] for registry, kind in asked if kind in registry))

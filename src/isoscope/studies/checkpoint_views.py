@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from isoscope.states.shown_metrics import added, profiles
 from isoscope.studies.fusion.by_layer import profile
 from isoscope.studies.fusion.decision_rank import SPECTRA
 from isoscope.studies.fusion.embedding_space import DIMENSIONS, EVIDENCE
@@ -24,19 +25,6 @@ from isoscope.studies.fusion.token_cosines import COSINES, PAIRED, with_means
 from isoscope.studies.spaces import maps_between, similarity_maps
 from isoscope.studies.view import Table, View
 
-GROUPS = {
-    "Isotropy": (
-        *("a_1", "a_1_centred", "a_1_within", "between_share", "isoscore_unbiased", "effective_rank"),
-        *("participation_ratio_unbiased", "log_partition_isotropy", "a_1_at_n"),
-    ),
-    "Similarity": ("avg_sim", "self_sim", "intra_sim_left_out"),
-    "Dimension and topology": ("two_nn_at_n", "mle_at_n", "h0_entropy_share"),
-    "Classes": ("linear_separability", "silhouette", "fisher_ratio"),
-    "Shape": (
-        *("clusters_silhouette", "clusters_ami_label", "clusters_ami_first_token", "clusters_ami_length"),
-        "arch_score",
-    ),
-}
 KINDS = {
     "first": "the first token ([CLS] of an encoder)",
     "last": "the last token ([SEP] of an encoder)",
@@ -95,13 +83,14 @@ def _beside_twin(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(weights=table["checkpoint"].where(table["step"].notna(), TWIN))
 
 
-def _group(name: str, figures: Sequence[str]) -> View:
+def _group(name: str, metrics: Sequence[str] = ()) -> View:
+    """Return the view of these metrics by layer; of none: of all metrics of plugins' measures."""
     return View(
         name=name.split()[0].lower(),
         needs=("geometry",),
-        rows=lambda table: _with_numbers(table[table["figure"].isin(figures)]),
+        rows=lambda table: _with_numbers(table[table["figure"].isin(metrics) if metrics else added(table)]),
         by="vectors",
-        form=profile(figures),
+        form=profile(metrics),
         caption=lambda table: (
             f"{name} of {_called(table)}, by layer. Compare each solid line with the checkpoint's random twin (dotted) "
             f"and with isotropic noise (dashed). n = {sizes(table, 'n')}, d = {sizes(table, 'd')}.{_depths(table)}"
@@ -207,7 +196,10 @@ def _leaving(*tables: pd.DataFrame) -> Table:
 
 _by_kind = partial(View, by="vectors", called=KINDS)
 """A view with a figure per kind of sentence vector."""
-MEASURED = tuple(_group(name, figures) for name, figures in GROUPS.items())
+MEASURED = (
+    *(_group(name, metrics) for name, metrics in profiles().items()),
+    _group("Measures of plugins"),
+)
 _NEEDED = ("planes", "frames", "classes")
 PLANES = View(name="planes", needs=_NEEDED, rows=_abreast, by="number", form=PLANE(points=_planes), caption=_of_planes)
 PROBING = View(

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from isoscope.studies.dynamics import what_decides
 from isoscope.studies.hybrids import hybrid_tables
 from isoscope.studies.spaces import of_studies
 
@@ -24,7 +23,6 @@ class ComparedTables(NamedTuple):
 
 
 COMPARED_TABLES = {
-    "objective_or_data": ComparedTables(what_decides.tables, what_decides.FILES),
     "spaces": ComparedTables(of_studies.tables, of_studies.FILES),
     "hybrids": ComparedTables(hybrid_tables.tables, hybrid_tables.FILES),
 }

@@ -7,7 +7,6 @@ stays as it is.
 from typing import NamedTuple
 
 from isoscope.studies import hybrids, spaces
-from isoscope.studies.dynamics import what_decides
 from isoscope.studies.view import View
 
 
@@ -21,7 +20,6 @@ class ComparisonKind(NamedTuple):
 
 
 COMPARISONS = {
-    "objective_or_data": ComparisonKind(what_decides.QUESTION, what_decides.VIEWS),
     "spaces": ComparisonKind(spaces.QUESTION, spaces.VIEWS),
     "hybrids": ComparisonKind(hybrids.QUESTION, hybrids.VIEWS),
 }

@@ -176,8 +176,12 @@ def test_the_fault_of_a_replaced_node_names_what_replaced_it(project: Path) -> N
 
 def test_what_is_expected_is_said_without_names_of_python(project: Path) -> None:
     for setting, expected in (
-        ("training.hold={after: 4, groups: []}", "training.hold.groups: expected at least 1 item, got []"),
-        ("training.hold=3", "training.hold: expected a mapping"),
+        (
+            "training.freeze={after: 4, until: null, groups: []}",
+            "training.freeze.groups: expected at least 1 item, got []",
+        ),
+        ("training.freeze=3", "training.freeze: expected a mapping"),
+        ("training.freeze={after: 4, until: 4, groups: [enc]}", "training.freeze: until 4 is not after update 4"),
         ("studies.fusion.seeds=3", "studies.fusion.seeds: expected a list, got 3"),
     ):
         with pytest.raises(InputError) as caught:

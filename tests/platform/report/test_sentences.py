@@ -11,7 +11,6 @@ from isoscope.platform.report.sentences import MOST, confirmed, sentence
 from isoscope.platform.statistics.paired import Interval, Verdict
 from isoscope.studies.dynamics.bars import BARS
 from isoscope.studies.dynamics.summaries import LEARNED
-from isoscope.studies.dynamics.what_decides import VIEWS as DECIDES
 from isoscope.studies.findings import Difference, Untested
 from isoscope.studies.fusion.probing_scores import PROBING
 from isoscope.studies.fusion.spectra import SPECTRUM
@@ -199,18 +198,6 @@ def test_anisotropy_and_its_cost(low: float) -> None:
         "Share of the first direction (a₁), validation, at the end of training: none 0.600 ± 0.014, "
         f"all {low:.3f} ± 0.014 (2 seeds; not tested).",
         "Accuracy, validation, at the end of training: none 0.800 ± 0.014, all 0.700 ± 0.014 (2 seeds; not tested).",
-    ]
-
-
-def test_sources_of_variance() -> None:
-    rows = [
-        {"objectives": "all", "distance": distance, "source": source, "share": share, "runs": 24}
-        for distance, shares in (("hellinger", (0.7, 0.1)), ("cosine", (0.1, 0.7)))
-        for source, share in zip(("objective", "data"), shares, strict=True)
-    ]
-    found = said(DECIDES[:1], shares=pd.DataFrame(rows), left_out=pd.DataFrame())
-    assert [one["text"] for one in found] == [
-        "Share of the variance of the profiles, all objectives: objective 0.700, data 0.100 (24 runs; not tested)."
     ]
 
 

@@ -28,7 +28,7 @@ from isoscope.platform.runs import provenance
 from isoscope.platform.runs.prepared import SETTINGS, check_prepared, check_trained_on, content_md5, overridden
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.stages.prepare import prepare
-from isoscope.platform.stages.study_cells import Setup, look
+from isoscope.platform.stages.study_cells import Setup, states
 from pipeline_project import TASK, sentences
 from struck import KINDS
 
@@ -48,6 +48,14 @@ ON_TINY: dict[str, Any] = {
     },
     "comparisons": {},
 }
+
+SPACES = """\
+comparisons:
+  spaces:
+    {kind: spaces, models: {one: {study: fusion, arm: additive}, other: {study: fusion, arm: conv2d}}, seed: 0,
+     text: {task: tiny, split: validation, column: sentence}, probe: words, occurrences: 100, per_sentence: 2,
+     pooling: mean, permutations: 2, items: 20, neighbours: 5, components: null, draws: 20, histogram: 1000,
+     over_training: null}"""
 
 
 @pytest.fixture(scope="module")
@@ -136,11 +144,10 @@ def test_another_source_is_named_by_its_kind(project: Project) -> None:
 
 
 READERS = {
-    "training_job": ["train fusion additive --seed 0", "accept", "search run", "search worker", "search confirm"],
+    "training_job": ["train fusion additive --seed 0", "accept", "search run", "search status", "search confirm"],
     "analyse": ["analyse fusion"],
-    "compare": ["compare decides"],
-    "extract": ["extract fusion additive"],
-    "measure": ["measure fusion additive"],
+    "compare": ["compare spaces"],
+    "states": ["states fusion additive"],
     "explore": ["explore fusion"],
     "report": ["report"],
 }
@@ -149,8 +156,7 @@ READERS = {
 @pytest.mark.parametrize("command", [command for commands in READERS.values() for command in commands])
 def test_every_command_that_reads_data_refuses(project: Project, command: str) -> None:
     before = content_md5(project.folder / "data/processed/tiny")
-    section = "comparisons: {decides: {kind: objective_or_data, studies: [fusion], permutations: 99}}"
-    edit(project.folder / "params.yaml", "comparisons: {}", section)
+    edit(project.folder / "params.yaml", "comparisons: {}", SPACES)
     edit(project.folder / TINY, "seed: 0", "seed: 1")
     assert "prepared with data.source.seed 0" in refused(command.split())
     edit(project.folder / TINY, "seed: 1", "seed: 0")
@@ -197,7 +203,7 @@ def test_an_overlay_that_is_edited_is_prepared_and_read(project: Project) -> Non
     assert content_md5(project.folder / "data/processed/tiny") != before
 
 
-@pytest.mark.parametrize("command", ["analyse fusion", "extract fusion additive"])
+@pytest.mark.parametrize("command", ["analyse fusion", "states fusion additive"])
 def test_a_run_of_other_data_is_not_looked_at(project: Project, command: str) -> None:
     for arm in ("additive", "conv2d"):
         write_run(project.folder / "models", arm, 0, task="tiny")
@@ -254,14 +260,14 @@ def test_damaged_settings_are_named(project: Project) -> None:
 def test_a_data_set_of_ones_own_whose_code_has_changed_is_refused(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugins, "DATASETS", {})
+    monkeypatch.setattr(plugins.DATASETS, "own", {})
     own = project.folder / "parity.py"
     shutil.copy(ROOT / "docs/examples/parity.py", own)
     (project.folder / TINY).write_text("data: {source: {kind: parity, size: 400, letters: 12, seed: 0}}\n", "utf-8")
     app(["prepare", "tiny", "--plugin", str(own)], standalone_mode=False)
 
     def again() -> None:
-        plugins.DATASETS.clear()
+        plugins.DATASETS.own.clear()
         check_prepared(project, Configuration(project.folder, (), [own]), "tiny")
 
     again()
@@ -336,8 +342,7 @@ OF_ANY = [*(one for commands in READERS.values() for one in commands), "chart fu
 
 @pytest.mark.parametrize("command, damage", [*zip(OF_ANY, cycle(DAMAGE)), *(("report", damage) for damage in DAMAGE)])
 def test_no_command_reads_damaged_data(project: Project, command: str, damage: str) -> None:
-    section = "comparisons: {decides: {kind: objective_or_data, studies: [fusion], permutations: 99}}"
-    edit(project.folder / "params.yaml", "comparisons: {}", section)
+    edit(project.folder / "params.yaml", "comparisons: {}", SPACES)
     edit(project.folder / "params.yaml", "    - inside\n", "    - inside\n    - chart\n")
     DAMAGE[damage](project.folder / DATA)
     line = refused(command.split())
@@ -346,17 +351,13 @@ def test_no_command_reads_damaged_data(project: Project, command: str, damage: s
     assert not project.records.exists()
 
 
-@pytest.mark.parametrize("stage", ["extract", "measure"])
-def test_stages_called_without_the_command_line_check_the_data(project: Project, stage: str) -> None:
+def test_a_stage_called_without_the_command_line_checks_the_data(project: Project) -> None:
     write_run(project.folder / "models", "additive", 0, task="tiny")
-    states = project.folder / paths.extracted("fusion", "additive", 0)
-    states.mkdir(parents=True)
-    (states / "config.yaml").write_text(f"digest: {'a' * 64}\n")
     invert_labels(project.folder / DATA)
     configuration = Configuration(project.folder)
-    setup = Setup(configuration, project, stage)
+    setup = Setup(configuration, project, "states")
     with StopSignal() as stop, pytest.raises(InputError, match=r"test.parquet has changed since it was prepared"):
-        look(setup, ("fusion", "additive", 0), stop=stop)
+        states(setup, ("fusion", "additive", 0), stop=stop)
 
 
 def test_data_without_hashes_are_prepared_again_to_the_same_digest(project: Project) -> None:

@@ -55,6 +55,13 @@ def test_one_point_is_never_a_value_and_unmeasured_metrics_have_no_panel() -> No
     assert to_svg(figure) == to_svg(form(made))
 
 
+def test_without_names_every_metric_of_the_table_has_a_panel_with_its_title() -> None:
+    made = table().replace({"figure": {"avg_sim": "mean_norm"}})
+    figure = profile(())(made)
+    titles = [axes.get_title(loc="left").replace("\n", " ") for axes in figure.axes]
+    assert titles == ["Mean norm", "Intrinsic dimension (two neighbours), at equal n"]
+
+
 def test_checkpoints_of_different_depth_share_an_axis_of_relative_depth() -> None:
     made = table()
     shallow = made[(made["checkpoint"] == "encoder") | (made["layer"] < 3)]  # 0 to 3, and 0 to 2

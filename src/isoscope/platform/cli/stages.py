@@ -11,6 +11,7 @@ import typer
 
 from isoscope.base import paths, processes
 from isoscope.base.errors import InputError
+from isoscope.platform.cli.once import RUN
 from isoscope.platform.cli.options import (
     PREPARED,
     TRAINED,
@@ -35,7 +36,7 @@ from isoscope.platform.cli.options import (
 )
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def prepare(
     task: Annotated[str, typer.Argument(help="A task of params.yaml.")],
     overrides: Set = [],  # noqa: B006 - typer copies it
@@ -65,7 +66,7 @@ def prepare(
     say({"folder": str(folder)}, as_json, f"prepared {task}: {folder.relative_to(project.folder)}")
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def train(
     study: Study,
     arm: Arm = None,
@@ -150,7 +151,7 @@ def _train_one(job: Any, output: Path | None, project: Any, as_json: bool) -> No
         say({"folder": str(folder), "epoch": epoch, "metrics": metrics}, as_json, text)
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def analyse(
     study: Study,
     overrides: Set = [],  # noqa: B006
@@ -163,7 +164,7 @@ def analyse(
     _over_study("analyse", "analysed", study, configure(overrides), as_json, "analysis")
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def chart(
     study: Study,
     overrides: Set = [],  # noqa: B006
@@ -176,7 +177,7 @@ def chart(
     _over_study("chart", "charted", study, configure(overrides), as_json, "analysis", "reproduction")
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def explore(
     study: Study,
     overrides: Set = [],  # noqa: B006
@@ -209,7 +210,7 @@ def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], a
     say({"folder": str(folder)}, as_json, f"{done} {study}: {folder.relative_to(project.folder)}")
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def compare(
     name: Annotated[str, typer.Argument(help="A comparison of params.yaml.")],
     overrides: Set = [],  # noqa: B006
@@ -217,7 +218,7 @@ def compare(
 ) -> None:
     """Compare the runs of several studies: tables and figures.
 
-    Example: isoscope compare what_decides
+    Example: isoscope compare spaces
     """
     as_stage()
     project, configuration = configure(overrides)
@@ -233,7 +234,7 @@ def compare(
     say({"folder": str(folder)}, as_json, f"compared {name}: {folder.relative_to(project.folder)}")
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def report(
     overrides: Set = [],  # noqa: B006
     as_json: AsJson = False,
@@ -263,7 +264,7 @@ def report(
     say({"page": str(page), "findings": found}, as_json, "\n".join(lines))
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(rich_help_panel=RUN, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def repro(
     context: typer.Context,
     cluster: OnCluster = None,
@@ -274,7 +275,7 @@ def repro(
     """Run the pipeline with `dvc repro` and mirror it to MLflow. Further arguments go to DVC.
 
     With -S it runs as a DVC experiment (`dvc exp run -S …`), which can be compared and undone. --cluster applies to
-    the stages train, extract, measure and search.
+    the stages train, states and search.
 
     Example: isoscope repro train@fusion
     """

@@ -35,7 +35,7 @@ class Identity(NamedTuple):
 
     - `inputs`: role → hash; part of the digest. `input_paths`: path → hash, for readers.
     - `plugins`: file name → sha256 of its code.
-    - `used`: modules that the parameters require, in addition to the stage's own.
+    - `used`: modules of the built-in kinds that the parameters name; None: of all that the stage can load.
     """
 
     stage: str
@@ -48,7 +48,7 @@ class Identity(NamedTuple):
     inputs: dict[str, str]
     input_paths: dict[str, str]
     plugins: dict[str, str]
-    used: tuple[str, ...] = ()
+    used: tuple[str, ...] | None = None
 
     @property
     def code(self) -> str:

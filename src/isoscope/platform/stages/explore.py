@@ -26,7 +26,7 @@ from isoscope.platform.runs.prepared import read_manifest
 from isoscope.platform.runs.restored import METRICS
 from isoscope.platform.runs.stored import check_published
 from isoscope.platform.stages.study_run import check_present, finish, md5s_of, study_run
-from isoscope.platform.statistics.differences import chosen_figures, differences
+from isoscope.platform.statistics.differences import differences
 from isoscope.states.attention_tables import arm_heads
 from isoscope.states.phases import NEEDED, named, phases
 from isoscope.states.side_by_side import (
@@ -40,6 +40,7 @@ from isoscope.states.side_by_side import (
 )
 from isoscope.states.trajectory import Trajectory
 from isoscope.studies import fusion
+from isoscope.studies.compared_metrics import chosen_figures
 from isoscope.studies.fusion.feature_dynamics import AXES
 from isoscope.studies.view import Picture, pictures, with_added
 

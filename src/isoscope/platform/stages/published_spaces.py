@@ -14,7 +14,7 @@ from isoscope.data.corpus import PAIR
 from isoscope.data.plain import read_texts
 from isoscope.data.word_table import Located
 from isoscope.models.encoder import load_encoder, positions
-from isoscope.platform.stages.geometry import find
+from isoscope.states.given_checkpoints import find
 from isoscope.states.word_states import word_states
 from isoscope.studies.published import Reproduced
 from isoscope.studies.spaces.published_curve import BERT, Published, repeated, reproduced

@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope.base import built_in, code_closure, paths
+from isoscope.base import code_closure, paths
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.load import Configuration
@@ -42,7 +42,7 @@ class Setup:
             "params": self.configuration.raw,  # current content of params.yaml
             "given": self.configuration.given,
             "plugins": [path.resolve() for path in self.configuration.extra_plugins],
-            "code": code_closure.code_version(self.stage, built_in.KINDS),
+            "code": code_closure.code_version(self.stage),
         }
 
     @cached_property
@@ -53,7 +53,7 @@ class Setup:
             raise InputError(
                 f"{here}: no project at {folder}; all nodes need it at the same path, as on a shared file system"
             )
-        if state["code"] != code_closure.code_version(self.stage, built_in.KINDS):
+        if state["code"] != code_closure.code_version(self.stage):
             raise InputError(f"{here}: its isoscope has other code; install the same version on all nodes")
         try:
             return Configuration(folder, state["given"], state["plugins"], raw=state["params"])
@@ -115,13 +115,17 @@ def carry_out_all(
             workers = workers or room(threads, device=device)
             done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), nodes=nodes)
             folders |= {name: Path(folder) for name, folder in done.items()}
-        deadline = time.monotonic() + _PATIENCE  # until a shared file system shows what other nodes wrote
-        while unseen := [folder for folder in folders.values() if not folder.is_dir()]:
-            if time.monotonic() > deadline:
-                where = "not visible on this machine; all nodes must share the project's file system"
-                raise RunError(f"{unseen[0]}: {where}")
-            time.sleep(_WAIT)
-        return [folders[cell.name] for cell in cells]
+        return [visible(folders[cell.name]) for cell in cells]
+
+
+def visible(folder: Path) -> Path:
+    """Return a folder that another node wrote, once a shared file system shows it. Raises `RunError` if it does not."""
+    deadline = time.monotonic() + _PATIENCE
+    while not folder.is_dir():
+        if time.monotonic() > deadline:
+            raise RunError(f"{folder}: not visible on this machine; all nodes must share the project's file system")
+        time.sleep(_WAIT)
+    return folder
 
 
 def when_free(do: Callable[..., Any], *given: Any, patience: float = inf) -> Any:
@@ -134,10 +138,6 @@ def when_free(do: Callable[..., Any], *given: Any, patience: float = inf) -> Any
             if time.monotonic() > deadline:
                 raise
             time.sleep(_WAIT)
-
-
-INSIDE = {"extract": ("extraction", paths.extracted), "measure": ("measures", paths.measured)}
-"""Stages that analyse hidden states: their section, and where the pipeline expects a cell."""
 
 
 def training_job(setup: Setup, study: str, arm: str, seed: int) -> CellJob:
@@ -204,36 +204,33 @@ def stage(name: str) -> Callable[..., Any]:
     return found
 
 
-def inside_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
-    """Return the cells of `extract` or `measure`."""
-    more = {"processes": 1} if setup.stage == "measure" else {}
+def states_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
+    """Return the cells of `states`."""
     return [
         CellWork(
-            f"{cell[1]} seed {cell[2]}",
-            find=partial(look, setup, cell, find=True, **more),
-            do=partial(_look, setup, cell, more),
+            f"{cell[1]} seed {cell[2]}", find=partial(states, setup, cell, find=True), do=partial(_states, setup, cell)
         )
         for cell in cells
     ]
 
 
-def look(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
-    """Carry out a cell of `extract` or `measure`, with `options` of the stage; return its folder."""
-    study, arm, seed = cell
-    configuration, (section, where) = setup.configuration, INSIDE[setup.stage]
-    done: Path | None = stage(setup.stage)(
-        getattr(configuration.root, section),
+def states(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
+    """Carry out a cell of `states`, with `options` of the stage; return the folder of its tables."""
+    (study, arm, seed), configuration = cell, setup.configuration
+    done: Path | None = stage("states")(
+        configuration.root.extraction,
+        configuration.root.measures,
         configuration.study(study),
         name=study,
         arm=arm,
         seed=seed,
         project=setup.project,
-        output=place(setup, where, study, arm, seed),
+        publish=place(setup, paths.measured, *cell) is not None,
         **options,
     )
     return done
 
 
-def _look(setup: Setup, cell: tuple[str, str, int], more: dict[str, Any], shown: Progress) -> str:
+def _states(setup: Setup, cell: tuple[str, str, int], shown: Progress) -> str:
     with StopSignal() as stop:
-        return str(look(setup, cell, stop=stop, **more))
+        return str(states(setup, cell, stop=stop, processes=1))

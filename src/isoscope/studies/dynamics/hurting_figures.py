@@ -186,6 +186,7 @@ def _published_spoken(compared: pd.DataFrame) -> str:
 
 _REMAKES = "Vázquez et al. 2022, summary of parameters that hurt the training process"
 _OPTIONS: dict[str, Any] = {"needs": ("hurting", "closed", "learned"), "by": "counted"}
+# A table, laid out as the published table that it remakes: a cell holds counts of cases and of noise, and a share.
 HURTING = View(
     name="hurting",
     form=hurting_table,
@@ -211,6 +212,7 @@ MAPS = View(
     caption=_map_caption,
     **_OPTIONS,
 )
+# A table: rank correlations, p values, and updates with their phase, beside the published texts.
 COMPARED = View(
     name="hurting_published",
     needs=("hurting_published",),

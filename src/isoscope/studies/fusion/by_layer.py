@@ -19,8 +19,12 @@ TRAINED, TWIN = "checkpoint", "random twin"
 def by_depth(geometry: pd.DataFrame, *_: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """Return these metrics by layer, as far as they were measured; of checkpoints of different depth, by depth.
 
-    Depth: layer / number of layers. Layer −1 is the word table alone.
+    Without `metrics`, all metrics of the table, by their titles. Depth: layer / number of layers. Layer −1 is the word
+    table alone.
     """
+    if not metrics:
+        geometry = geometry.assign(figure=geometry["figure"].map(title))
+        metrics = list(geometry["figure"].unique())
     table = geometry[geometry["figure"].isin(metrics)].drop(columns="note", errors="ignore")
     depth = table.groupby("checkpoint")["layer"].transform("max")
     relative = depth.nunique() > 1

@@ -18,6 +18,7 @@ from isoscope.platform.figures.snapshots import (
     trained_seeds_of,
 )
 from isoscope.platform.figures.titles import title
+from isoscope.states.shown_metrics import MAPS, OVER_TRAINING, added
 from isoscope.studies.view import Table, View
 
 SHARED = "vectors shared: no geometry"
@@ -27,18 +28,7 @@ WHY = "at layer 0, [CLS] holds its own token and position, and with conv2d those
 MOST = 5
 """Maximum number of layers drawn as lines."""
 NOISE = "isotropic noise, same n and d"
-FIGURES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_rank")
-MAPS = {
-    f"{figure}-{vectors}": f"{title(figure)}, of {called},"
-    for figure, vectors, called in (
-        ("a_1_centred", "first", "[CLS]"),
-        ("avg_sim", "first", "[CLS]"),
-        ("avg_sim", "words", "sampled words"),
-        ("linear_separability", "first", "[CLS]"),
-        ("self_sim", "words", "sampled words"),
-        ("silhouette", "first", "[CLS]"),
-    )
-}
+CALLED = {"first": "[CLS]", "last": "the last token", "mean": "the mean over tokens", "words": "sampled words"}
 
 
 def with_gaps(geometry: pd.DataFrame) -> pd.DataFrame:
@@ -96,18 +86,20 @@ def why_hatched(table: pd.DataFrame, mark: str = "Hatched") -> str:
 def _mapped(geometry: pd.DataFrame) -> Table:
     """Return the rows of each map, with the map's name: metric and kind of representation."""
     named = geometry.assign(map=geometry["figure"] + "-" + geometry["vectors"])
-    return (pd.concat([named[named["map"] == one] for one in MAPS]),)
+    asked = dict.fromkeys([*map("-".join, MAPS), *named.loc[added(named), "map"]])
+    return (pd.concat([named[named["map"] == one] for one in asked]),)
 
 
 def _map_caption(geometry: pd.DataFrame) -> str:
-    name = MAPS[geometry["map"].iloc[0]]
+    metric, vectors = (geometry[name].iloc[0] for name in ("figure", "vectors"))
     return (
-        f"{name} by layer and snapshot. Mean over seeds. {EVERY} All arms share a colour scale.{why_hatched(geometry)}"
+        f"{title(metric)}, of {CALLED[vectors]}, by layer and snapshot. Mean over seeds. {EVERY} All arms share a "
+        f"colour scale.{why_hatched(geometry)}"
     )
 
 
 def _of_cls(geometry: pd.DataFrame) -> Table:
-    return (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(FIGURES)],)
+    return (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(OVER_TRAINING)],)
 
 
 def curves(geometry: pd.DataFrame) -> pd.DataFrame:
@@ -145,7 +137,7 @@ CURVES = View(
         rows="figure",
         columns="layer",
         labels=("Update", ""),
-        names={title(figure): title(figure) for figure in FIGURES},
+        names={title(figure): title(figure) for figure in OVER_TRAINING},
         beside={"baseline": NOISE},
     ),
     caption=_curves_caption,

@@ -1,0 +1,221 @@
+"""Tables of `isoscope geometry`: encoders or decoders on any sentences, each beside its twin with random weights.
+
+Results are cached in sealed folders: hidden states by (weights, sentences, classes, code), values of each measure by
+(hidden states, code, settings). A second call computes only what is new or was altered.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from isoscope import plugins
+from isoscope.base.atomic_files import kept, write_text
+from isoscope.base.code_closure import code_version
+from isoscope.base.errors import InputError
+from isoscope.data.parquet import write_parquet
+from isoscope.data.plain import Texts
+from isoscope.states.catalogue import MAPPED, Asked, Tables, analysed, usual_vectors
+from isoscope.states.checkpoint_states import hidden_states
+from isoscope.states.choices import SPACES_COMPARED, Settings
+from isoscope.states.given_checkpoints import Checkpoint
+from isoscope.states.measures import measure, measured
+from isoscope.states.sentence_tables import aligned
+from isoscope.states.trajectory import Snapshot, Trajectory
+
+NOTE = "note.json"
+NEIGHBOURS, DIAGRAM = 5, 120
+"""Number of nearest tokens, and of points in a persistence diagram, as in params.yaml: a page has no params.yaml."""
+PARTS = {"probing": ("probing", "learning", "baselines")}
+"""Analyses that consist of several in `states.catalogue`."""
+LACKING = {
+    "attention": "the model returns none",
+    "embedding": "the model has no word embedding with a known name",
+    "spectrum": "the model has no word embedding with a known name",
+    "topology": "all its vectors are equal",
+}
+"""Reason why an analysis has no table."""
+
+
+def geometry(
+    checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings, cache: Path, *, grids: Tables | None = None
+) -> tuple[Tables, dict[str, Any]]:
+    """Run every analysis on every checkpoint and its random twin. Return the tables by name, and the page's facts.
+
+    Every table has a column `checkpoint`, except `grids`, those of `compared_checkpoints.grids` for the same page.
+    `geometry` is the table of measures, with columns as in `states.measures`. Raises `InputError` for a model that is
+    no text transformer, for NaN weights, too few sentences, and measures that apply to none of the representations.
+    """
+    for name in settings.measures:
+        measure(name)
+    runs = {one.name: hidden_states(one, texts, settings, cache, attended=False) for one in checkpoints}
+    found: dict[str, list[pd.DataFrame]] = {}
+    each = [name for name in settings.analyses if name not in ("planes", SPACES_COMPARED)]
+    notes = [note for name, run in runs.items() for note in _first_token(name, run, settings)]
+    with threadpool_limits(settings.threads):
+        for one, name in product(checkpoints, each):
+            if not sys.stderr.isatty():  # a log has no progress bar
+                print(f"{one.name}: {name}", file=sys.stderr, flush=True)
+            run = runs[one.name]
+            if name == "attention":
+                run = hidden_states(one, texts, settings, cache, attended=True)
+            tables, note = analysis(name, run, settings, cache, one.name)
+            for kind, table in tables.items():
+                found.setdefault(kind, []).append(table.assign(checkpoint=one.name))
+            notes += [{"checkpoint": one.name, "analysis": name, "note": note}] if note else []
+        whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+        whole |= planes(runs, settings, cache) if "planes" in settings.analyses else {}
+        whole |= grids or {}
+    looked_at = {"vectors": [*whole["geometry"]["vectors"].unique()]} if "geometry" in whole else {}
+    facts = {
+        "checkpoints": {one.name: one.digest for one in checkpoints},
+        "given": {one.name: one.given or one.name for one in checkpoints},
+        "causal": [name for name, run in runs.items() if run.facts["causal"]],
+        "pieces": {
+            name: [
+                run.facts["pieces"][str(token)] for token in run.tokens.loc[~run.tokens["end"], "token"].head(MAPPED)
+            ]
+            for name, run in runs.items()
+        },
+        "notes": notes,
+        "file": texts.sha256,
+        "origin": texts.origin,
+        "truncated": {name: run.facts["truncated"] for name, run in runs.items() if run.facts["truncated"]},
+        "left_out": texts.left_out,
+        "sentences": {"looked at": next(iter(runs.values())).facts["sentences"], "there": len(texts.table)},
+        "text": texts.digest,
+        "classes": list(texts.classes),
+        "settings": settings._asdict() | looked_at,
+        "measures": {name: code_of(name) for name in settings.measures},
+    }
+    return whole, facts
+
+
+def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dict[str, str]]:
+    """Yield notes if the requested first token is no [CLS]. Raises `InputError` if it carries no information."""
+    if "first" not in settings.vectors or (run.facts["cls"] and not run.facts["causal"]):
+        return
+    if not run.facts["causal"]:
+        why = "its tokenizer has none, so `first` is a sentence's first word"
+        yield {"checkpoint": name, "analysis": "[CLS]", "note": why}
+        return
+    why = "its first token attends to no other token, so it carries no information about the sentence"
+    if settings.vectors == ("first",):
+        raise InputError(f"checkpoint {name}: --vectors first: it is a decoder: {why}; use last or mean")
+    yield {"checkpoint": name, "analysis": "[CLS]", "note": f"it is a decoder: {why}"}
+
+
+def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
+    """Make the table `geometry` as in `states.measures`; the rows of each measure are cached separately."""
+    vectors = asked_vectors(run, settings)
+    sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
+    parts: list[pd.DataFrame] = []
+
+    def make(name: str) -> Tables:
+        return {"geometry": measured(run, [name], vectors, title=f"{title}: {name}", **sampled)}
+
+    for name in settings.measures:
+        about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **sampled}
+        parts += _kept(cache, about, partial(make, name))[0].values()
+    if not parts:
+        raise InputError(
+            f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
+            "the measure classes needs --labels; classes and shape need sentence vectors, not words"
+        )
+    return {"geometry": pd.concat(parts, ignore_index=True)}, None
+
+
+def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
+    """Make the tables of `measures` or of an analysis of `states.catalogue`; return them, and why there are none."""
+    if name == "measures":
+        return _measures(run, settings, cache, title)
+    given = (settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM)
+    asked = Asked(sentence_vectors(run, settings), *given, alignment="sign")
+    about = {"states": run.folder.name, "analysis": name, "code": code_version("geometry"), "settings": asked}
+    parts = PARTS.get(name, (name,))
+    tables, note = _kept(
+        cache, about, lambda: {k: one for part in parts for k, one in analysed(part, run, asked).items()}
+    )
+    return tables, None if tables else note or run.facts.get("lacking") or LACKING[name]
+
+
+def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> Tables:
+    """Make the tables of principal planes. Checkpoints of the same width and depth are aligned to the first of them.
+
+    `planes` and `frames` as in `states.sentence_tables.aligned`, with `vectors`, `checkpoint`, `group` (number from 0
+    of the checkpoints aligned together) and, for points, `label`.
+    """
+    groups: dict[Any, dict[str, Trajectory]] = {}
+    for name, run in runs.items():
+        for kind in sentence_vectors(run, settings):
+            groups.setdefault((kind, run.arrays(run.best).shape(kind)), {})[name] = run
+    found: dict[str, list[pd.DataFrame]] = {"planes": [], "frames": []}
+    for number, ((kind, _), group) in enumerate(groups.items()):
+        about = {
+            "planes": [[name, run.folder.name] for name, run in group.items()],
+            "code": code_version("geometry"),
+            "settings": [settings.alignment, kind],
+        }
+        for name, table in _kept(cache, about, partial(_planes, group, kind, settings.alignment))[0].items():
+            found[name].append(table.assign(vectors=kind, group=number))
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+
+
+def _planes(runs: Mapping[str, Trajectory], kind: str, alignment: Any) -> Tables:
+    frames = {Snapshot(name, None, None, False, ""): run.arrays(run.best) for name, run in runs.items()}
+    labels = next(iter(runs.values())).probe["label"].to_numpy()
+    points, shown = aligned(frames, alignment, reference=next(iter(frames)), vectors=kind)
+    found = {"planes": points.assign(label=labels[points["sentence"]]), "frames": shown}
+    return {name: table.rename(columns={"snapshot": "checkpoint"}) for name, table in found.items()}
+
+
+def asked_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
+    """Return the kinds of representation to analyse: the requested kinds, or the default kinds.
+
+    A causal model never has `first`.
+    """
+    asked = tuple(kind for kind in settings.vectors if kind != "first" or not run.facts["causal"])
+    return asked or usual_vectors(causal=run.facts["causal"], cls=run.facts["cls"])
+
+
+def sentence_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
+    """Return the requested kinds of sentence vector; the default kinds if only words are requested."""
+    asked, usual = (
+        tuple(kind for kind in asked_vectors(run, one) if kind != "words")
+        for one in (settings, settings._replace(vectors=()))
+    )
+    return asked or usual
+
+
+def code_of(name: str) -> str:
+    """Return the version of the code that a measure's values depend on; for a plugin also the digest of its file."""
+    one = plugins.MEASURES.get(name)
+    return code_version("geometry") + (plugins.digest(one.file) if one else "")
+
+
+def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> tuple[Tables, str | None]:
+    """Return the tables of `make`, cached by what they depend on, and a note: the text of an `InputError`, or None."""
+
+    def fill(folder: Path) -> None:
+        tables, note = {}, None
+        try:
+            tables = make()
+        except InputError as error:
+            note = str(error)
+        write_text(folder / NOTE, json.dumps(note), "table")
+        for name, table in tables.items():
+            write_parquet(table, folder / f"{name}.parquet")
+
+    folder = kept(cache / "tables", about, fill, "table")
+    stored = {path.stem: pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))}
+    whole = ("step", "epoch")  # parquet does not distinguish whole numbers with gaps from floats
+    found = {
+        name: table.astype({column: "Int64" for column in whole if column in table}) for name, table in stored.items()
+    }
+    return found, json.loads((folder / NOTE).read_text())

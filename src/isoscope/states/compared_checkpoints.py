@@ -1,0 +1,150 @@
+"""Tables of `isoscope spaces`: the spaces of any checkpoints, compared on the same words."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from isoscope.base.atomic_files import kept
+from isoscope.base.code_closure import code_version
+from isoscope.base.errors import InputError
+from isoscope.base.workers import with_bar, workers
+from isoscope.data.parquet import write_parquet
+from isoscope.data.plain import Texts
+from isoscope.data.word_table import WordTable, word_table
+from isoscope.states.checkpoint_states import TWIN, word_space
+from isoscope.states.choices import SPACES, Settings, SpaceSettings
+from isoscope.states.compared_items import compared_items
+from isoscope.states.given_checkpoints import Checkpoint
+from isoscope.states.similarity_tables import Sampling
+from isoscope.states.space_tables import Named, of_pairs
+from isoscope.states.space_tables import tables as tables_of
+from isoscope.states.translated_words import Linked, Translation
+
+SHARED = ("max_length", "confidence", "seed", "batch_size", "device", "precision", "threads")
+"""Options that `isoscope geometry` has, too, with the same meaning."""
+
+
+def spaces(
+    checkpoints: Sequence[Checkpoint],
+    texts: Texts,
+    settings: SpaceSettings,
+    cache: Path,
+    *,
+    translated: Translation | None = None,
+) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
+    """Compare two or more checkpoints, and their twins with random weights. Return the tables, and the page's facts.
+
+    Every pair of checkpoints is compared layer by layer, and the pair of their twins. `translated`: the second of two
+    reads this instead; its states are those of the words that are linked to the text's. Raises `InputError` for fewer
+    than two checkpoints, more than two with a translation, a model that is no text transformer, NaN weights, and too
+    few sentences or links.
+    """
+    table, found, couples, there = prepared(checkpoints, texts, settings, cache, translated)
+    # Small matrices gain more from processes than from threads.
+    with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
+        tables = tables_of(
+            found,
+            couples,
+            table,
+            probe=settings.probe,
+            draws=settings.draws,
+            histogram=settings.histogram,
+            sampling=_sampling(settings),
+            over=with_bar(spread, lambda: None, "spaces"),
+        )
+    facts = {
+        "checkpoints": {one.name: one.digest for one in checkpoints},
+        "given": {one.name: one.given or one.name for one in checkpoints},
+        "layers": {name: one.space.layers for name, one in found.items()},
+        "text": texts.digest,
+        "origin": texts.origin + (f"; {checkpoints[1].name} reads {translated.origin}" if translated else ""),
+        "translation": there and {"text": there.digest, "links": there.links},
+        "left_out": texts.left_out,
+        "sentences": {"looked at": len(table.texts), "there": len(texts.table)},
+        "notes": [],
+        "truncated": {},
+        "settings": settings._asdict(),
+    }
+    return tables, facts
+
+
+class Prepared(NamedTuple):
+    """What checkpoints are compared on: the words, the spaces by name, the pairs of names, and linked words if any."""
+
+    table: WordTable
+    spaces: dict[str, Named]
+    pairs: list[tuple[str, str]]
+    linked: Linked | None
+
+
+def prepared(
+    checkpoints: Sequence[Checkpoint],
+    texts: Texts,
+    settings: SpaceSettings,
+    cache: Path,
+    translated: Translation | None = None,
+) -> Prepared:
+    """Return the spaces of checkpoints and of their twins, from the cache or extracted. Raises as `spaces`."""
+    if translated and len(checkpoints) != 2:
+        raise InputError(f"--other-column: the second of two checkpoints reads it, but {len(checkpoints)} are given")
+    if len(checkpoints) < 2:
+        raise InputError("spaces: one checkpoint; give two or more")
+    table = word_table(
+        texts.table["sentence"].to_pylist(),
+        occurrences=settings.occurrences,
+        per_sentence=settings.per_sentence,
+        seed=settings.seed,
+        tagged=texts.tagged,
+        origin=texts.origin,
+    )
+    compared_items(table, np.ones(len(table.rows), bool), probe=settings.probe, seed=settings.seed)  # is it enough?
+    there = translated.linked(texts.table["sentence"].to_pylist(), table) if translated else None
+    found: dict[str, Named] = {}
+    for number, one in enumerate(checkpoints):
+        # Twins of one architecture and seed would be the same model.
+        for seed in (None, settings.seed + number):
+            if there is None or number == 0:
+                space = word_space(one, seed, texts.digest, table, settings, cache)
+            else:
+                of_translation = word_space(one, seed, there.digest, there.table, settings, cache)
+                space = of_translation.linked(table, there.rows)
+            name, linked = one.name + TWIN * (seed is not None), there is not None and number == 1
+            found[name] = Named(space, one.name, None, twin=seed is not None, linked=linked)
+    names = [one.name for one in checkpoints]
+    couples = [(one, other) for number, one in enumerate(names) for other in names[number + 1 :]]
+    return Prepared(table, found, couples + [(one + TWIN, other + TWIN) for one, other in couples], there)
+
+
+def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cache: Path) -> dict[str, pd.DataFrame]:
+    """Return the tables of pairs of `spaces` for the page of `isoscope geometry`, from its cache.
+
+    The options that both commands have are those `asked`, the others the defaults of `isoscope spaces`. Raises as
+    `spaces`.
+    """
+    settings = SPACES._replace(**{name: getattr(asked, name) for name in SHARED})
+    chosen = {name: value for name, value in settings._asdict().items() if name not in ("threads", "batch_size")}
+    about = {
+        "checkpoints": [[one.name, one.digest] for one in checkpoints],
+        "texts": texts.digest,
+        "code": code_version("spaces"),
+        "settings": chosen,
+    }
+
+    def fill(folder: Path) -> None:
+        table, found, couples, _ = prepared(checkpoints, texts, settings, cache)
+        with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
+            over = with_bar(spread, lambda: None, "spaces")
+            tables = of_pairs(found, couples, table, probe=settings.probe, sampling=_sampling(settings), over=over)
+        for name, rows in tables.items():
+            write_parquet(rows, folder / f"{name}.parquet")
+
+    folder = kept(cache / "grids", about, fill, "table")
+    return {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
+
+
+def _sampling(settings: SpaceSettings) -> Sampling:
+    return Sampling(*(getattr(settings, name) for name in Sampling._fields))
