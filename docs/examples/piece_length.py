@@ -7,7 +7,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from matplotlib.figure import Figure
 from pydantic import PositiveInt
 from torch import Tensor
 
@@ -16,7 +15,7 @@ from isoscope.models import build
 from isoscope.models.bert import FusionBertForTokenClassification
 from isoscope.objectives import Forward, Metric, Scored, Task, points_at
 from isoscope.objectives.classification import Classification, read
-from isoscope.platform.figures.style import style
+from isoscope.platform.figures.line_form import Curves
 from isoscope.plugins import objective, observer, view
 from isoscope.studies.view import View
 from isoscope.training.observers import Context, Observer
@@ -120,25 +119,15 @@ def norms(every: PositiveInt) -> Norms:
     return Norms(every)
 
 
-def error_by_epoch(bands: pd.DataFrame) -> Figure:
-    """Draw the validation error by epoch, a line per arm."""
-    with style():
-        figure = Figure(figsize=(5.0, 3.0), layout="constrained")
-        axes = figure.subplots()
-        for arm, rows in bands[bands["metric"] == "validation/rmse"].groupby("arm", sort=False):
-            axes.errorbar(rows["epoch"], rows["mean"], rows["sd"].fillna(0.0), label=arm)
-        axes.set(xlabel="Epoch", ylabel="Error (characters)")
-        axes.legend()
-    return figure
+def of_lengths(bands: pd.DataFrame) -> tuple[pd.DataFrame]:
+    """Select the rows with this metric, with their interval; without rows nothing is drawn."""
+    own = bands[bands["metric"] == "validation/rmse"]
+    return (own.assign(low=own["mean"] - own["sd"], high=own["mean"] + own["sd"]),)
 
 
 @view("length_error")
 def length_error() -> View:
-    """Return a figure of the report, drawn for every study with the table `bands`."""
+    """Return a figure of the report, drawn for every study with the table `bands`: a line per arm."""
+    form = Curves(x="epoch", y="mean", labels=("Epoch", "Error (characters)"), scales=("linear", "linear"))
     caption = "Root mean squared error of a token's length, validation split: mean ± sd over seeds."
-    return View(name="length_error", needs=("bands",), draw=error_by_epoch, caption=caption, rows=of_lengths)
-
-
-def of_lengths(bands: pd.DataFrame) -> tuple[pd.DataFrame]:
-    """Select the rows with this metric; without rows nothing is drawn."""
-    return (bands[bands["metric"] == "validation/rmse"],)
+    return View(name="length_error", needs=("bands",), rows=of_lengths, form=form, caption=caption)

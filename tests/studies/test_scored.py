@@ -4,23 +4,24 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import PolyCollection, QuadMesh
-from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 
+from drawn import sticking_out
 from finished_runs import write_run
 from isoscope.base.metric import Metric
-from isoscope.platform.figures.style import ARM_COLOURS, to_svg
+from isoscope.platform.figures.style import to_svg
 from isoscope.platform.outputs import read_output
 from isoscope.studies import results, scored
-from isoscope.studies.curves import bands, curves, seeds
-from isoscope.studies.scored import confusion_matrices, training_curves
+from isoscope.studies.curves import SEEDS, bands, curves, seeds
+from isoscope.studies.scored import CONFUSION, MOST, TRAINING, fewer
 from isoscope.studies.view import pictures
 
+NO_SEEDS = pd.DataFrame(columns=SEEDS)
+NO_METRICS = pd.DataFrame(columns=["objective", *Metric("loss").recorded])
 ARMS = ("additive", "conv2d", "fft")
 
 
@@ -28,101 +29,74 @@ def made(root: Path, arms: tuple[str, ...] = ARMS, seeds: int = 3, **options: in
     return bands(curves([write_run(root, arm, seed, **options) for arm in arms for seed in range(seeds)]))
 
 
-def legend(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.legends[0].get_texts()]
+def curves_of(
+    table: pd.DataFrame, by_seed: pd.DataFrame = NO_SEEDS, metrics: pd.DataFrame = NO_METRICS
+) -> pd.DataFrame:
+    form: Any = TRAINING.form
+    found: pd.DataFrame = form.drawn(table, by_seed, metrics)
+    return found
 
 
 def test_lines_are_the_means_and_bands_the_sd(tmp_path: Path) -> None:
     table = made(tmp_path)
-    figure = training_curves(table)
-    for axes, quantity in zip(figure.axes, ("accuracy", "loss"), strict=True):
-        expected = [(arm, split) for arm in ARMS for split in ("train", "validation")]
-        areas = [area for area in axes.collections if isinstance(area, PolyCollection)]
-        for line, area, (arm, split) in zip(axes.lines, areas, expected, strict=True):
-            rows = table[(table["arm"] == arm) & (table["metric"] == f"{split}/{quantity}")]
-            np.testing.assert_array_equal(line.get_xdata(), rows["epoch"])
-            np.testing.assert_array_equal(line.get_ydata(), rows["mean"])
-            heights = area.get_paths()[0].vertices[:, 1]
-            assert heights.max() == pytest.approx((rows["mean"] + rows["sd"]).max())
-            assert heights.min() == pytest.approx((rows["mean"] - rows["sd"]).min())
-            assert line.is_dashed() == (split == "train")
-            assert to_hex(line.get_color()) == ARM_COLOURS[ARMS.index(arm)]
+    found = curves_of(table).set_index(["quantity", "arm", "split", "epoch"]).sort_index()
+    names = [f"{split}/{metric}" for split in ("train", "validation") for metric in ("accuracy", "loss")]
+    shown = table[table["metric"].isin(names)]
+    assert len(found) == len(shown)
+    for row in shown.itertuples():
+        split, quantity = row.metric.split("/")
+        one = found.loc[({"accuracy": "Accuracy", "loss": "Loss (nats)"}[quantity], row.arm, split, row.epoch)]
+        assert one["value"] == row.mean
+        assert one["seeds"] == row.n == 3
+        top = row.mean + row.sd
+        assert one["high"] == pytest.approx(min(top, 1.0) if quantity == "accuracy" else top)
 
 
 def test_each_seed_has_a_thin_line(tmp_path: Path) -> None:
     points = curves([write_run(tmp_path, arm, seed, accuracy=0.7 + seed / 10) for arm in ARMS for seed in range(3)])
     table = seeds(points)
-    figure = training_curves(bands(points), table)
-    for axes, quantity in zip(figure.axes, ("accuracy", "loss"), strict=True):
-        thin = {line.get_gid(): line for line in axes.lines if "seed" in line.get_gid()}
-        assert set(thin) == {f"arm:{arm}/seed:{seed}" for arm in ARMS for seed in range(3)}
-        drawn = table[table["metric"] == f"validation/{quantity}"]
-        for (arm, seed), rows in drawn.groupby(["arm", "seed"]):
-            np.testing.assert_array_equal(thin[f"arm:{arm}/seed:{seed}"].get_ydata(), rows["value"])
-    alone = training_curves(bands(points), table[table["seed"] == 0])
-    assert not [line for line in alone.axes[0].lines if "seed" in line.get_gid()]
+    found = curves_of(bands(points), table).dropna(subset="seed")
+    own = table[table["metric"].isin(["validation/accuracy", "validation/loss"])]
+    assert sorted(found["value"]) == sorted(own["value"])
+    assert not curves_of(bands(points), table[table["seed"] == 0])["seed"].notna().any()
+    names = {line.get_gid() for line in TRAINING.form(bands(points), table, NO_METRICS).axes[0].lines}
+    assert names == {f"arm:{arm}{end}" for arm in ARMS for end in ("", "/seed:0", "/seed:1", "/seed:2")}
 
 
-def test_the_legend_says_n(tmp_path: Path) -> None:
-    assert legend(training_curves(made(tmp_path)))[:3] == ["additive, n = 3", "conv2d, n = 3", "fft, n = 3"]
-
-
-def test_the_legend_says_where_seeds_are_missing(tmp_path: Path) -> None:
+def test_the_caption_says_where_seeds_are_missing(tmp_path: Path) -> None:
     folders = [write_run(tmp_path, "fft", seed, epochs=epochs) for seed, epochs in enumerate((6, 4, 2))]
-    assert legend(training_curves(bands(curves(folders))))[0] == "fft, n = 3, from epoch 3: 2, from epoch 5: 1"
+    assert fewer(bands(curves(folders))) == " Seeds left: fft 2 from epoch 3, fft 1 from epoch 5."
+    assert fewer(made(tmp_path / "all")) == ""
 
 
-def test_one_seed_has_no_band(tmp_path: Path) -> None:
-    figure = training_curves(made(tmp_path, seeds=1))
-    for line, area in zip(figure.axes[0].lines, figure.axes[0].collections, strict=True):
-        heights = np.unique(area.get_paths()[0].vertices[:, 1])
-        np.testing.assert_array_equal(heights, np.unique(np.asarray(line.get_ydata())))
-    assert legend(figure)[0] == "additive, n = 1"
-
-
-def test_markers_and_colours_differ_between_arms(tmp_path: Path) -> None:
-    figure = training_curves(made(tmp_path, arms=tuple("abcdefgh"), seeds=1))
-    looks = {(to_hex(line.get_color()), line.get_marker()) for line in figure.axes[0].lines if not line.is_dashed()}
-    assert len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == 8
-
-
-def test_equal_tables_give_equal_bytes_in_any_process(tmp_path: Path) -> None:
+def test_equal_tables_give_equal_bytes_in_any_process_and_for_any_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = made(tmp_path)
     table.to_csv(tmp_path / "bands.csv", index=False)
+    NO_SEEDS.to_csv(tmp_path / "seeds.csv", index=False)
+    NO_METRICS.to_csv(tmp_path / "metrics.csv", index=False)
     code = (
         "import sys, pandas as pd\n"
         "from isoscope.platform.figures.style import to_svg\n"
-        "from isoscope.studies.scored import training_curves\n"
-        "sys.stdout.write(to_svg(training_curves(pd.read_csv(sys.argv[1]))))"
+        "from isoscope.studies.scored import TRAINING\n"
+        "sys.stdout.write(to_svg(TRAINING.form(*map(pd.read_csv, sys.argv[1:]))))"
     )
-    command = [sys.executable, "-c", code, str(tmp_path / "bands.csv")]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        str(tmp_path / "bands.csv"),
+        str(tmp_path / "seeds.csv"),
+        str(tmp_path / "metrics.csv"),
+    ]
     other = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    here = to_svg(training_curves(table))
-    assert here == to_svg(training_curves(table)) == other
+    here = to_svg(TRAINING.form(table, NO_SEEDS, NO_METRICS))
+    assert here == other
     assert "dc:date" not in here
-    changed = table.assign(mean=table["mean"] + 1e-3)
-    assert to_svg(training_curves(changed)) != here
-
-
-def test_a_users_settings_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = made(tmp_path, seeds=1)
-    plain = to_svg(training_curves(table))
     monkeypatch.setitem(__import__("matplotlib").rcParams, "font.size", 25.0)
     monkeypatch.setitem(__import__("matplotlib").rcParams, "axes.grid", True)
-    assert to_svg(training_curves(table)) == plain
-
-
-@pytest.mark.parametrize("arm", ["$\\frac{", "_hidden", "<script>alert(1)</script>", "否定"])
-def test_any_name_is_drawn_as_text(tmp_path: Path, arm: str) -> None:
-    table = made(tmp_path, arms=("additive",), seeds=1).assign(arm=arm)
-    figure = training_curves(table)
-    assert legend(figure)[0] == f"{arm}, n = 1"
-    assert "<script" not in to_svg(figure)
-
-
-def test_no_rows_give_empty_panels() -> None:
-    figure = training_curves(bands(curves([])))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Score", "Loss"]
+    assert to_svg(TRAINING.form(table, NO_SEEDS, NO_METRICS)) == here
 
 
 @pytest.mark.parametrize(
@@ -140,8 +114,8 @@ def test_titles_and_units_follow_the_objective(objective: str, names: tuple[str,
     metrics = pd.DataFrame([{"objective": objective, **Metric(name).recorded} for name in names])
     columns = {"arm": "one", "epoch": 1, "mean": 0.5, "sd": 0.1, "n": 2}
     table = pd.DataFrame([columns | {"metric": f"validation/{name}"} for name in names])
-    drawn = [axes.get_title(loc="left").replace("\n", " ") for axes in training_curves(table, None, metrics).axes]
-    assert [title.removesuffix(", per dimension") for title in drawn] == titles
+    found = curves_of(table, metrics=metrics)["quantity"].unique()
+    assert [title.removesuffix(", per dimension") for title in found] == titles
 
 
 CLASSES = ("negative", "neutral", "positive")
@@ -151,53 +125,66 @@ def confusion(folders: Sequence[Path]) -> pd.DataFrame:
     return results.confusion([read_output(folder) for folder in folders])
 
 
-def meshes(figure: Figure, arms: int) -> list[QuadMesh]:
-    return [axes.collections[0] for axes in figure.axes[:arms]]  # type: ignore[misc]
+def cells(table: pd.DataFrame) -> pd.DataFrame:
+    form: Any = CONFUSION.form
+    found: pd.DataFrame = form.drawn(table)
+    return found
 
 
 def test_shares_and_counts_are_those_of_the_table(tmp_path: Path) -> None:
     arms = ("additive", "fft")
     folders = [write_run(tmp_path, arm, seed, labels=CLASSES, items=90) for arm in arms for seed in (0, 1)]
     table = confusion(folders)
-    figure = confusion_matrices(table)
-    for arm, mesh, axes in zip(arms, meshes(figure, 2), figure.axes, strict=False):
+    figure, found = CONFUSION.form(table), cells(table)
+    for arm, axes in zip(arms, figure.axes, strict=False):
         counts = table[table["arm"] == arm].groupby(["actual", "predicted"])["count"].sum().to_numpy().reshape(3, 3)
         share = counts / counts.sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(np.asarray(mesh.get_array()), share)
+        np.testing.assert_allclose(axes.images[0].get_array(), share)
+        assert axes.images[0].get_clim() == (0.0, 1.0)
         written = [text.get_text() for text in axes.texts]
         assert written == [f"{s:.2f}\n{c}" for s, c in zip(share.ravel(), counts.ravel(), strict=True)]
         assert axes.get_title(loc="left") == f"{arm}\nn = 2 seeds"
-
-
-def test_the_scale_is_pinned(tmp_path: Path) -> None:
-    table = confusion([write_run(tmp_path, "fft", 0, accuracy=0.5)])
-    assert [mesh.get_clim() for mesh in meshes(confusion_matrices(table), 1)] == [(0.0, 1.0)]
+    assert len(found) == 18
+    assert to_svg(figure) == to_svg(CONFUSION.form(table))
 
 
 def test_an_absent_class_has_share_zero() -> None:
     rows = [("fft", 0, actual, predicted, 5 * (actual == "a")) for actual in "ab" for predicted in "ab"]
     table = pd.DataFrame(rows, columns=["arm", "seed", "actual", "predicted", "count"])
-    (mesh,) = meshes(confusion_matrices(table), 1)
-    np.testing.assert_array_equal(np.asarray(mesh.get_array()), [[0.5, 0.5], [0.0, 0.0]])
+    assert cells(table)["share"].tolist() == [0.5, 0.5, 0.0, 0.0]
 
 
-def test_equal_counts_give_equal_bytes(tmp_path: Path) -> None:
-    table = confusion([write_run(tmp_path, arm, 0) for arm in ("a", "b", "c", "d", "e")])
-    assert to_svg(confusion_matrices(table)) == to_svg(confusion_matrices(table))
+def many(count: int) -> pd.DataFrame:
+    """Counts of classes: each right ten times; class 40 is taken for class 7, class 3 for class 41."""
+    counts = np.diag(np.full(count, 10))
+    counts[40, 7], counts[3, 41] = 9, 5
+    rows = [(f"class {one}", f"class {other}", int(counts[one, other])) for one, other in np.ndindex(counts.shape)]
+    return pd.DataFrame(rows, columns=["actual", "predicted", "count"]).assign(arm="fft", seed=0)
+
+
+def test_of_many_classes_the_most_confused_are_drawn_and_the_rest_as_one() -> None:
+    table = many(77)
+    found = cells(table)
+    names = found["actual"].unique().tolist()
+    assert len(names) == MOST
+    assert {"class 3", "class 7", "class 40", "class 41", "the other 68 classes"} <= set(names)
+    assert found["count"].sum() == table["count"].sum(), "nothing is lost"
+    one = found.set_index(["actual", "predicted"])
+    assert one.loc[("class 40", "class 7"), "text"] == "0.47\n9"
+    assert one.loc[("the other 68 classes",) * 2, "share"] == 1.0
+    assert "Of 77 classes, the 9 with most errors; the table has all." in CONFUSION.caption(table)  # type: ignore[operator]
+    figure = CONFUSION.form(table)
+    assert sticking_out(figure) == []
+    sizes = {text.get_fontsize() for text in figure.axes[0].get_yticklabels()}
+    assert min(sizes) >= 6
 
 
 @pytest.mark.parametrize("name", ["$\\frac{", "<img src=x onerror=alert(1)>", "否定", "x" * 400])
 def test_any_class_name_is_drawn_as_text(tmp_path: Path, name: str) -> None:
     table = confusion([write_run(tmp_path, "fft", 0, labels=(name, "other", "third"))])
-    figure = confusion_matrices(table)
+    figure = CONFUSION.form(table)
     assert "<img" not in to_svg(figure)
-    assert max(len(label.get_text()) for label in figure.axes[0].get_xticklabels()) <= 24
-
-
-def test_many_classes_keep_their_shares(tmp_path: Path) -> None:
-    names = tuple(f"class {index}" for index in range(12))
-    figure = confusion_matrices(confusion([write_run(tmp_path, "fft", 0, labels=names, items=120)]))
-    assert all("\n" not in text.get_text() for text in figure.axes[0].texts)
+    assert not name.isascii() or sticking_out(figure) == []
 
 
 @pytest.mark.parametrize("arms, published", [(("additive", "fft-none"), True), (("masked-additive",), False)])

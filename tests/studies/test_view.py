@@ -1,11 +1,17 @@
 """Views: a figure for each value of a column, in order, and only if there are rows."""
 
+from dataclasses import fields
 from multiprocessing.reduction import ForkingPickler
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.studies import fusion
+from isoscope.platform.figures.form import Form
+from isoscope.platform.figures.interval_form import Intervals
+from isoscope.platform.figures.line_form import Curves, Profile
+from isoscope.platform.figures.matrix_form import Matrix
+from isoscope.platform.figures.scatter_form import Scatter
+from isoscope.studies import checkpoint_views, fusion, hybrids, isotropy, registry, scored, spaces
 from isoscope.studies.view import Table, View, pictures
 
 TABLES = {
@@ -29,7 +35,7 @@ def high(scores: pd.DataFrame, *rest: pd.DataFrame) -> Table:
 
 
 def view(*needs: str, by: str | None = None, **changed: object) -> View:
-    return View(**{"name": "v", "needs": needs, "draw": draw, "caption": "{}!", "by": by, **changed})
+    return View(**{"name": "v", "needs": needs, "form": draw, "caption": "{}!", "by": by, **changed})
 
 
 def test_one_figure_of_all_rows() -> None:
@@ -66,3 +72,15 @@ def test_no_two_views_share_a_file() -> None:
 
 def test_processes_can_draw_the_views_of_a_study() -> None:
     assert ForkingPickler.dumps(fusion.VIEWS), "pickle finds a function by its name, and a lambda has none"
+
+
+def test_five_forms_draw_nearly_all_views() -> None:
+    sections = [view for views in checkpoint_views.SECTIONS.values() for view in views]
+    kinds = (fusion.VIEWS, isotropy.VIEWS, spaces.VIEWS, hybrids.VIEWS, registry.VIEWS, scored.VIEWS)
+    every = [view for views in (*kinds, checkpoint_views.MEASURED, sections) for view in views]
+    assert len(every) > 60
+    alone = {view.name for view in every if not isinstance(view.form, Form)}
+    assert alone == {"learned", "closure", "hurting", "hurting_published"}, "tables of texts"
+    forms = (Curves, Profile, Matrix, Intervals, Scatter)
+    assert {type(view.form) for view in every if view.name not in alone} == set(forms)
+    assert max(len(fields(form)) for form in forms) <= 12

@@ -5,24 +5,23 @@ A checkpoint is an arm with a single snapshot, so most views draw like those of 
 name the classes and the tokens of a map.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from isoscope.states.shown_metrics import added, profiles
-from isoscope.studies.fusion.by_layer import geometry_by_layer
-from isoscope.studies.fusion.decision_rank import singular_spectra
+from isoscope.studies.fusion.by_layer import profile
+from isoscope.studies.fusion.decision_rank import SPECTRA
 from isoscope.studies.fusion.embedding_space import DIMENSIONS, EVIDENCE
-from isoscope.studies.fusion.feature_dynamics import feature_dynamics
-from isoscope.studies.fusion.heads import LABELS, head_maps
-from isoscope.studies.fusion.persistence_diagrams import barcodes, persistence_diagrams
-from isoscope.studies.fusion.probing_scores import learning_curves
+from isoscope.studies.fusion.feature_dynamics import CORNERS, PLANE, placed
+from isoscope.studies.fusion.heads import LABELS, RANKED
+from isoscope.studies.fusion.persistence_diagrams import BARCODE, DIAGRAM, UNIT
+from isoscope.studies.fusion.probing_scores import SENTENCES
 from isoscope.studies.fusion.spectra import MAGNITUDES
-from isoscope.studies.fusion.token_cosines import COSINES, cosine_maps
+from isoscope.studies.fusion.token_cosines import COSINES, PAIRED, with_means
 from isoscope.studies.spaces import maps_between, similarity_maps
 from isoscope.studies.view import Table, View
 
@@ -44,6 +43,10 @@ TASKS = {
 }
 SUMMARIES = ("entropy", "distance", "first", "last", "itself", "between")
 TWIN = "its twin with random weights"
+BESIDE = {"random": TWIN, "chosen": "the checkpoint"}
+"""Names of the moments of a checkpoint: it has no training."""
+FEW = 40
+"""Up to this number of tokens, a map of cosines has their texts."""
 ABREAST = 4
 """How many checkpoints a figure of planes shows side by side."""
 PARTS = {"word": 0, "fused": 1, "normed": 2}
@@ -77,32 +80,24 @@ def _numbered(*tables: pd.DataFrame) -> Table:
     return (tables[0].assign(place=pd.factorize(tables[0]["checkpoint"])[0]), *tables[1:])
 
 
-def _beside_twin(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Return (title, rows) of a checkpoint and of its twin."""
-    untrained = table["step"].isna()
-    return [(str(table["checkpoint"].iloc[0]), table[~untrained]), (TWIN, table[untrained])]
+def _beside_twin(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a checkpoint and of its twin, with a title for each."""
+    return table.assign(weights=table["checkpoint"].where(table["step"].notna(), TWIN))
 
 
-def _group(name: str, metrics: Callable[[pd.DataFrame], Sequence[str]]) -> View:
+def _group(name: str, metrics: Sequence[str] = ()) -> View:
+    """Return the view of these metrics by layer; of none: of all metrics of plugins' measures."""
     return View(
         name=name.split()[0].lower(),
         needs=("geometry",),
-        rows=lambda table: _with_numbers(table[table["figure"].isin(metrics(table))]),
+        rows=lambda table: _with_numbers(table[table["figure"].isin(metrics) if metrics else added(table)]),
         by="vectors",
-        draw=lambda table: geometry_by_layer(table, metrics(table), vectors=table["vectors"].iloc[0]),
+        form=profile(metrics),
         caption=lambda table: (
             f"{name} of {_called(table)}, by layer. Compare each solid line with the checkpoint's random twin (dotted) "
             f"and with isotropic noise (dashed). n = {sizes(table, 'n')}, d = {sizes(table, 'd')}.{_depths(table)}"
         ),
     )
-
-
-def _among(metrics: Sequence[str], _: pd.DataFrame) -> Sequence[str]:
-    return metrics
-
-
-def _of_plugins(table: pd.DataFrame) -> Sequence[str]:
-    return [*dict.fromkeys(table.loc[added(table), "figure"])]
 
 
 def _abreast(planes: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -> Table:
@@ -115,24 +110,24 @@ def _abreast(planes: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) 
     return planes.merge(frames[[*keys, "number"]].drop_duplicates(), on=keys), frames, classes
 
 
-def _planes(points: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -> Figure:
-    names = frames["checkpoint"].unique()
-    points = points.assign(snapshot=points["checkpoint"], label=points["label"].clip(lower=0))
-    title = names[0] if len(names) == 1 else "Principal planes"
-    class_names = classes["name"].tolist() or ["sentences"]
-    return feature_dynamics(points, frames.assign(snapshot=frames["checkpoint"]), class_names, title=title)
+def _planes(points: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of checkpoints, with the name of their class."""
+    names = classes["name"].tolist() or ["sentences"]
+    called = [names[label] for label in points["label"].clip(lower=0)]
+    points = points.assign(snapshot=points["checkpoint"], **{"class": called})
+    return placed(points, frames.assign(snapshot=frames["checkpoint"]), points["checkpoint"])
 
 
-def _of_planes(_: pd.DataFrame, frames: pd.DataFrame, __: pd.DataFrame) -> str:
-    first = frames.iloc[0]
+def _of_planes(points: pd.DataFrame, frames: pd.DataFrame, __: pd.DataFrame) -> str:
+    first, n = frames.iloc[0], points["sentence"].nunique()
     names = ", ".join(dict.fromkeys(frames["checkpoint"]))
     last = frames[(frames["layer"] == frames["layer"].max()) & ~frames["degenerate"]]
     turned = last[last["checkpoint"] != last["reference"]]
     angles = [f"{name} {angle:.0f}°" for name, angle in zip(turned["checkpoint"], turned["angle_1"], strict=True)]
     aligned = f" Aligned ({first['alignment']}) to {first['reference']}." if first["together"] > 1 else ""
     said = f" Largest principal angle between planes at the last layer: {', '.join(angles)}." * bool(angles)
-    plane = f"{names}: first and second principal component of {_called(frames)} at each layer. A dot is a sentence."
-    return f"{plane}{aligned}{said}"
+    plane = f"{names}: first and second principal component of {_called(frames)} at each layer."
+    return f"{plane} A dot is a sentence (n = {n}).{CORNERS}{aligned}{said}"
 
 
 def as_measured(probing: pd.DataFrame) -> pd.DataFrame:
@@ -167,10 +162,14 @@ def _heads(summary: str) -> View:
         needs=("attention",),
         rows=_numbered,
         by="place",
-        draw=lambda table: head_maps(
-            [(name, one.pivot(index="layer", columns="head", values=summary)) for name, one in _beside_twin(table)],
-            summary,
-            high=1.0,
+        form=replace(
+            RANKED,
+            points=_beside_twin,
+            x="head",
+            columns="weights",
+            value=summary,
+            labels=("Head", "Layer"),
+            bar=LABELS[summary],
         ),
         caption=lambda table: (
             f"{table['checkpoint'].iloc[0]}, head by head: {said}. Left: the checkpoint; right: its random twin."
@@ -178,15 +177,14 @@ def _heads(summary: str) -> View:
     )
 
 
-def _maps(table: pd.DataFrame, pieces: pd.DataFrame) -> Figure:
-    tokens = pieces.loc[pieces["checkpoint"] == table["checkpoint"].iloc[0], "text"].tolist()
-    return cosine_maps(
-        [
-            (name, one.pivot(index="one", columns="other", values="cosine").to_numpy())
-            for name, one in _beside_twin(table)
-        ],
-        tokens=tokens,
-    )
+def _tokens(table: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
+    """Return cosines of tokens with their number and text."""
+    texts = pieces.loc[pieces["checkpoint"] == table["checkpoint"].iloc[0], "text"].tolist()
+    found = with_means(_beside_twin(table), "weights")
+    if not found["one"].max() < len(texts) <= FEW:
+        return found
+    called = {place: f"{place} {text}" for place, text in enumerate(texts)}
+    return found.assign(one=found["one"].map(called), other=found["other"].map(called))
 
 
 def _leaving(*tables: pd.DataFrame) -> Table:
@@ -198,37 +196,31 @@ def _leaving(*tables: pd.DataFrame) -> Table:
     return tuple(found)
 
 
-def _of_kind(draw: Callable[..., Figure]) -> Callable[[pd.DataFrame], Figure]:
-    return lambda table: draw(table.assign(arm=table["checkpoint"], seed=0), vectors=table["vectors"].iloc[0])
-
-
 _by_kind = partial(View, by="vectors", called=KINDS)
 """A view with a figure per kind of sentence vector."""
 MEASURED = (
-    *(_group(name, partial(_among, metrics)) for name, metrics in profiles().items()),
-    _group("Measures of plugins", _of_plugins),
+    *(_group(name, metrics) for name, metrics in profiles().items()),
+    _group("Measures of plugins"),
 )
 _NEEDED = ("planes", "frames", "classes")
-PLANES = View(name="planes", needs=_NEEDED, rows=_abreast, by="number", draw=_planes, caption=_of_planes)
+PLANES = View(name="planes", needs=_NEEDED, rows=_abreast, by="number", form=PLANE(points=_planes), caption=_of_planes)
 PROBING = View(
     name="probing",
     needs=("probing",),
     rows=lambda table: _with_numbers(as_measured(table)),
     by="vectors",
-    draw=lambda table: geometry_by_layer(
-        table, [*TASKS], vectors=table["vectors"].iloc[0], titles=TASKS, beside="its control task"
-    ),
+    form=profile([*TASKS], TASKS, "its control task"),
     caption=_of_probes,
 )
 LEARNING = _by_kind(
-    *("learning", ("learning",), _of_kind(learning_curves)),
+    *("learning", ("learning",), replace(SENTENCES, series="checkpoint")),
     "Learning curve of the label probe on {} at the last layer: accuracy by the number of training sentences.",
 )
 ATTENTION = View(
     name="attention",
     needs=("attention",),
     rows=_over_heads,
-    draw=partial(geometry_by_layer, figures=SUMMARIES, vectors="attention", titles=LABELS),
+    form=profile(SUMMARIES, LABELS),
     caption=lambda table: (
         "Attention by layer: mean over heads, band from minimum to maximum. Dotted: the random twin. "
         f"n = {sizes(table, 'n')} sentences.{_depths(table)}"
@@ -239,7 +231,7 @@ MAPS = View(
     needs=("token_cosines", "pieces"),
     rows=_numbered,
     by="place",
-    draw=_maps,
+    form=replace(PAIRED, points=_tokens, columns="weights"),
     caption=lambda table, _: (
         f"{table['checkpoint'].iloc[0]}: cosines between tokens after the embedding block, colours from −1 to 1. "
         "Left: the checkpoint; right: its random twin."
@@ -255,8 +247,8 @@ BLOCK = (
     replace(
         DIMENSIONS,
         remakes=None,
-        caption="Mean ± sd of each hidden dimension over tokens after the embedding block. Red circles: outlying "
-        "dimensions, with their number.",
+        caption="Mean ± sd of each hidden dimension over tokens after the embedding block. Rings: outlying "
+        "dimensions, the farthest with their number.",
     ),
     replace(
         EVIDENCE,
@@ -267,7 +259,7 @@ BLOCK = (
 )
 SPECTRUM = (
     _by_kind(
-        *("singular", ("singular_values",), _of_kind(singular_spectra)),
+        *("singular", ("singular_values",), SPECTRA),
         "Singular values of {} over the largest, by layer. A steeper line: fewer directions carry the variance.",
     ),
     replace(
@@ -279,10 +271,15 @@ SPECTRUM = (
 _CLOUDS = " of {} at the last layer, point clouds scaled to equal size"
 TOPOLOGY = (
     _by_kind(
-        *("diagrams", ("bars",), persistence_diagrams),
-        f"Persistence diagrams{_CLOUDS}. Points far above the diagonal persist long.",
+        *("diagrams", ("bars",), replace(DIAGRAM, names=BESIDE)),
+        f"Persistence diagrams{_CLOUDS}. Points far above the diagonal persist long. {UNIT}",
     ),
-    _by_kind("barcodes", ("bars",), barcodes, f"The longest bars{_CLOUDS}. A long bar is a feature that persists."),
+    _by_kind(
+        "barcodes",
+        ("bars",),
+        replace(BARCODE, names=BESIDE),
+        f"The longest bars{_CLOUDS}. A long bar is a feature that persists.",
+    ),
 )
 SECTIONS: dict[str, tuple[View, ...]] = {
     "planes": (PLANES,),

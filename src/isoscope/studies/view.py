@@ -49,11 +49,12 @@ class StoredTables(Mapping[str, pd.DataFrame]):
 
 @dataclass(frozen=True)
 class View:
-    """A view: `draw` takes the tables of `needs`, in order, after `rows` has selected what is shown."""
+    """A view: `form` draws the tables of `needs`, in order, after `rows` has selected what is shown."""
 
     name: str
     needs: tuple[str, ...]
-    draw: Callable[..., Figure]
+    form: Callable[..., Figure]
+    """One of the five forms in `isoscope.platform.figures`, or a function of the tables for a view that fits none."""
     caption: str | Callable[..., str]
     """Text below the figure; `{}` is the value of `by`. A function makes it from the rows that the figure shows."""
     rows: Callable[..., Table] | None = None
@@ -129,7 +130,7 @@ class Picture(NamedTuple):
         numbers = self.table[0].select_dtypes("float").drop(columns=[*COORDINATES], errors="ignore").to_numpy()
         if numbers.size and not np.isfinite(numbers).any():
             return notice(f"No figure {self.name}:\nits table has no numbers")
-        return self._made(lambda: self.view.draw(*self.table), lambda why: notice(f"No figure {self.name}:\n{why}"))
+        return self._made(lambda: self.view.form(*self.table), lambda why: notice(f"No figure {self.name}:\n{why}"))
 
     def _made(self, make: Callable[[], Made], instead: Callable[[str], Made]) -> Made:
         return made_from_rows(self.name, make, instead)

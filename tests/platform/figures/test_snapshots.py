@@ -8,18 +8,16 @@ from matplotlib.figure import Figure
 from isoscope.platform.config.declared import natural
 from isoscope.platform.figures.snapshots import (
     TWIN,
-    arms_of,
     at_chosen,
     band,
     chosen,
     common,
     ends,
+    log_steps,
     moments_of,
-    over_seeds,
     over_training,
     prepared,
     seeds_of,
-    step_axis,
     trained_seeds_of,
 )
 
@@ -37,7 +35,6 @@ def runs(**best: int) -> pd.DataFrame:
 def test_rows_have_a_column_arms_an_order_and_seeds_a_number() -> None:
     assert runs(fft0=4)["column"].tolist() == [16, TWIN, 0, 4], "the twin has its own column"
     table = runs(fft0=4, additive0=4, fft1=4)
-    assert arms_of(table) == ["fft", "additive"], "in the order of their first row"
     assert seeds_of(runs(fft0=4)) == "n = 1 seed"
     assert seeds_of(table) == "n = 2 seeds"
     with pytest.raises(ValueError, match="no rows"):
@@ -57,15 +54,6 @@ def test_a_mean_over_seeds_is_drawn_only_where_every_seed_of_the_arm_has_the_upd
     table = table[~((table["arm"] == "fft") & (table["seed"] == 1) & (table["column"] == 4))]
     assert set(common(table).groupby("arm")["column"].unique()["fft"]) == {TWIN, 0, 16}
     assert sorted(over_training(table)["column"]) == [0, 0, 0, 4, 16, 16, 16], "the other arm keeps it"
-
-
-def test_means_are_over_the_seeds_that_have_a_number() -> None:
-    table = pd.DataFrame({"arm": ["a"] * 3 + ["b"] * 2, "value": [1.0, 3.0, np.nan, 5.0, np.nan]})
-    found = over_seeds(table, ["arm"], "value").set_index("arm")
-    assert found["mean"].tolist() == [2.0, 5.0]
-    assert found["n"].tolist() == [2, 1]
-    assert found.loc["a", "sd"] == pytest.approx(np.sqrt(2))
-    assert np.isnan(found.loc["b", "sd"]), "one seed has no sd"
 
 
 def test_a_band_ends_where_the_metric_ends() -> None:
@@ -99,7 +87,7 @@ def test_the_ends_of_a_run_are_its_first_and_its_chosen_snapshot() -> None:
 @pytest.mark.parametrize("last, ticks", [(0, [0, 1]), (9, [0, 1]), (10, [0, 1, 10]), (948, [0, 1, 10, 100])])
 def test_the_axis_of_steps_has_nought_and_powers_of_ten(last: int, ticks: list[int]) -> None:
     axes = Figure().subplots()
-    step_axis(axes, pd.DataFrame({"column": [TWIN, 0, last]}))
+    log_steps(axes, last)
     assert axes.get_xticks().tolist() == ticks
     low, high = axes.get_xlim()
     assert low < 0 <= last < high

@@ -22,8 +22,8 @@ SHOWN: dict[str, dict[str, list[Any]]] = {
     "attention": {"arm": ["additive", "conv2d"]},
     "bars": {"arm": ["additive"]},
     "geometry": {
-        "measure": ["similarity", "similarity", "isoscore"],
         "vectors": ["first", "words", "first"],
+        "measure": ["similarity", "similarity", "isoscore"],
         "figure": ["avg_sim", "self_sim", "effective_rank"],
         "layer": [0, 0, 0],
         "degenerate": [True, False, True],

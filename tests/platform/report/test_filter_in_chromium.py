@@ -85,7 +85,7 @@ def test_no_heading_is_left_without_what_it_heads(file: Path) -> None:
 def test_the_reader_stays_and_returns(file: Path) -> None:
     with opened(file) as seen:
         here = "#study-fusion-training"
-        seen.page.locator(here).evaluate("e => scrollTo(0, e.getBoundingClientRect().top + scrollY - 100)")
+        seen.page.locator(here).evaluate("e => scrollTo(0, e.getBoundingClientRect().top + scrollY - 200)")
         before, at = seen.page.evaluate("scrollY"), top(seen.page, here)
         seen.page.locator("#filter").press_sequentially("epoch validation")
         assert seen.page.evaluate("scrollY") < before

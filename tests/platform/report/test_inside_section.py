@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from isoscope.base.errors import InputError
+from isoscope.platform.figures.style import ARM_COLOURS
 from isoscope.platform.report import study_section as module
 from isoscope.platform.report.study_section import read_inside
-from isoscope.studies.fusion.feature_dynamics import CLASS_COLOURS
 from report_material import Material
 
 Inside = Callable[..., Path]
@@ -171,4 +171,4 @@ def test_a_missing_file_is_refused_too(inside: Inside, name: str) -> None:
 def test_the_explorer_has_the_colours_of_the_figures() -> None:
     script = Path(module.__file__).with_name("explorer.js").read_text("utf-8")
     (colours,) = re.findall(r"COLOURS = (\[[^\]]+\])", script)
-    assert tuple(json.loads(colours)) == CLASS_COLOURS
+    assert tuple(json.loads(colours)) == ARM_COLOURS

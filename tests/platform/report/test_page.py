@@ -113,7 +113,7 @@ def test_the_table_holds_arms_and_baselines_with_n(outline: Outline, material: M
     for name in ("majority class", "TF-IDF, unigrams", "TF-IDF, uni- and bigrams"):
         assert name in outline.text
     assert outline.text.count("(120 rows)") == 9
-    assert "n = 3, from epoch 8: 2" in outline.text
+    assert "2 from epoch 8" in outline.text
 
 
 def test_verdicts_stand_beside_what_was_detectable(outline: Outline) -> None:

@@ -11,14 +11,15 @@ from matplotlib.figure import Figure
 from finished_runs import write_run
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.report.drawing import SENTENCE, _padded, inline
-from isoscope.studies.curves import bands, curves
-from isoscope.studies.scored import training_curves
+from isoscope.studies.curves import bands, curves, seeds
+from isoscope.studies.scored import TRAINING
 
 
 @pytest.fixture(scope="module")
 def drawing(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = write_run(tmp_path_factory.mktemp("runs"), "additive", 0)
-    return to_svg(training_curves(bands(curves([folder]))))
+    points = curves([folder])
+    return to_svg(TRAINING.form(bands(points), seeds(points)))
 
 
 def ids(svg: str) -> list[str]:

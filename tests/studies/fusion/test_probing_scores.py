@@ -1,16 +1,11 @@
 """The figure of probes shows the given scores, baselines and chance, and marks missing scores."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 
-from isoscope.platform.figures.style import ARM_COLOURS, to_svg
-from isoscope.studies.fusion.probing_scores import learning_curves, probing_curves
+from isoscope.platform.figures.style import to_svg
+from isoscope.studies.fusion.probing_scores import EQUAL, HOLLOW, LEARNING, PROFILE
 
 STEPS = (0, 1, 4, 16, 64, 256)
 
@@ -62,115 +57,69 @@ def floors(arms: tuple[str, ...] = ("additive", "conv2d")) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def drawn(axes: Any, gid: str) -> list[Any]:
-    return [line for line in axes.lines if line.get_gid() == gid]
-
-
-def legend(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.legends[0].get_texts()]
+def of(probing: pd.DataFrame, baselines: pd.DataFrame, task: str = "label") -> pd.DataFrame:
+    found = PROFILE.drawn(probing[probing["task"] == task], baselines)
+    assert to_svg(PROFILE(probing[probing["task"] == task], baselines))
+    return found
 
 
 def test_lines_are_means_over_seeds_by_phase() -> None:
     table = made()
-    figure = probing_curves(table)
+    found = of(table, floors()[:0])
     names = ["update 0", "update 1", "update 4", "update 16", "chosen epoch", "random twin"]
-    assert legend(figure)[:6] == names
+    assert sorted(found["line"].unique()) == sorted(names)
     label = table[table["task"] == "label"]
-    for axes, arm in zip(figure.axes, ("additive", "conv2d"), strict=True):
-        assert axes.get_title(loc="left") == f"{arm}, n = 3 seeds"
+    for arm in ("additive", "conv2d"):
         own = label[label["arm"] == arm]
         phases = [own[own["step"] == step] for step in (0, 1, 4, 16)] + [own[own["best"]], own[own["step"].isna()]]
-        areas = [area for area in axes.collections if isinstance(area, PolyCollection)]
-        for index, (line, area, phase) in enumerate(zip(drawn(axes, "phase"), areas, phases, strict=True)):
+        for name, phase in zip(names, phases, strict=True):
             scores = phase.groupby("layer")["score"]
-            np.testing.assert_allclose(line.get_xdata(), [0, 1, 2])
-            np.testing.assert_allclose(line.get_ydata(), scores.mean())
-            highest = min((scores.mean() + scores.std()).max(), 1.0)  # no accuracy is above 1
-            assert max(path.vertices[:, 1].max() for path in area.get_paths()) == pytest.approx(highest)
-            if index < 5:
-                assert to_hex(line.get_color()) == ARM_COLOURS[index]
+            rows = found[(found["arm"] == arm) & (found["line"] == name)]
+            np.testing.assert_allclose(rows["score"], scores.mean())
+            np.testing.assert_allclose(rows["high"], (scores.mean() + scores.std()).clip(upper=1.0))
+    assert found["chance"].to_numpy() == pytest.approx(0.55)
+    assert "permuted" not in found
 
 
-def test_chance_and_baselines_are_lines_with_letters() -> None:
-    figure = probing_curves(made(), floors())
-    assert legend(figure)[-3:] == ["a: majority class", "b: TF-IDF", "c: bag"]
-    for axes, more in zip(figure.axes, (0.0, 0.1), strict=True):
-        found = [line.get_ydata()[0] for line in drawn(axes, "baseline")]
-        np.testing.assert_allclose(found, np.array([0.555, 0.715, 0.725]) + more)
-        assert [line.get_ydata()[0] for line in drawn(axes, "chance")] == [0.55]
-        letters = {text.get_text(): text.get_position()[1] for text in axes.texts}
-        low, high = axes.get_ylim()
-        assert list(letters) == ["a", "b", "c"]
-        assert letters["c"] - letters["b"] >= 0.04 * (high - low)  # they would touch
-        assert letters["a"] == pytest.approx(found[0])
-        assert (letters["b"] + letters["c"]) / 2 == pytest.approx((found[1] + found[2]) / 2)
-
-
-def test_no_curve_leaves_the_axis_that_the_arms_share() -> None:
-    """The first panel ended the scaling, so a lower curve of the last arm was cut."""
-    table = made()
-    table.loc[table["arm"] == "conv2d", "score"] = 0.2
-    for axes in probing_curves(table, floors()).axes:
-        assert axes.get_ylim()[0] < 0.2
-
-
-def test_permuted_labels_are_a_line_where_they_were_probed() -> None:
-    assert not drawn(probing_curves(made()).axes[0], "permuted")
-    figure = probing_curves(made().assign(permuted=0.47))
-    assert [line.get_ydata()[0] for line in drawn(figure.axes[0], "permuted")] == [pytest.approx(0.47)]
-    assert "labels permuted within folds" in legend(figure)
+def test_each_baseline_is_a_line_of_its_own_across_the_layers() -> None:
+    found = of(made().assign(permuted=0.47), floors())
+    kept = found[found["kind"] == "baseline"]
+    means = floors().groupby(["arm", "baseline"])["score"].mean()
+    assert len(kept) == 2 * len(means)
+    for row in kept.itertuples():
+        assert row.score == pytest.approx(means[row.arm, row.line])
+    assert set(kept["layer"]) == {0, 2}
+    assert found.loc[found["kind"] == "probe", "permuted"].to_numpy() == pytest.approx(0.47)
 
 
 def test_layers_without_a_score_and_with_few_vectors_are_marked() -> None:
-    figure = probing_curves(made())
-    additive, conv2d = figure.axes
-    assert [list(line.get_xdata()) for line in drawn(additive, "degenerate")] == [[0]]
-    assert not drawn(conv2d, "degenerate")
-    assert np.isnan(drawn(additive, "phase")[0].get_ydata()[0])
-    hollow = [line for line in conv2d.lines if line.get_markerfacecolor() == "none" and len(line.get_xdata())]
-    assert [list(line.get_xdata()) for line in hollow[:5]] == [[0]] * 5
-    assert {"all vectors equal: no score", "few distinct vectors (less than 1 in 10)"} <= set(legend(figure))
+    found = of(made(), floors())
+    gaps, marks = (found[found[name].notna()][["arm", "layer"]].drop_duplicates() for name in ("gap", "mark"))
+    assert gaps.to_numpy().tolist() == [["additive", 0]]
+    assert marks.to_numpy().tolist() == [["conv2d", 0]]
+    assert found.loc[found["gap"].notna(), "score"].isna().all()
+    figure = PROFILE(made()[lambda rows: rows["task"] == "label"], floors())
+    told = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert {EQUAL, HOLLOW, "chance: the largest class"} <= set(told)
 
 
-def test_phases_can_be_named() -> None:
-    table = made()
-    phase = table["step"].map({0: "unstructured", 64: "separated"}, na_action="ignore")
-    assert legend(probing_curves(table.assign(phase=phase)))[:3] == [
-        "unstructured",
-        "separated",
-        "chance: the largest class",
-    ]
-    with pytest.raises(ValueError, match="no phase to draw"):
-        probing_curves(table.assign(phase=None))
-
-
-def test_a_run_with_many_snapshots_in_a_phase_counts_once() -> None:
+def test_phases_can_be_named_and_a_run_with_many_snapshots_in_a_phase_counts_once() -> None:
     table = made(arms=("conv2d",))
     table = table[~((table["seed"] > 0) & table["step"].isin((1, 4, 16)))]  # as where probes skip snapshots
     phase = table["step"].map(lambda step: "trained" if step > 0 else None, na_action="ignore")
-    (axes,) = probing_curves(table.assign(phase=phase)).axes
+    found = of(table.assign(phase=phase), floors())
     own = table[(table["task"] == "label") & (table["step"] > 0)]
     by_run = own.groupby(["layer", "seed"])["score"].mean().groupby("layer")
-    np.testing.assert_allclose(drawn(axes, "phase")[0].get_ydata(), by_run.mean())
-    assert axes.get_title(loc="left") == "conv2d, n = 3 seeds", "a probe left out is no run that stopped"
+    np.testing.assert_allclose(found.loc[found["line"] == "trained", "score"], by_run.mean())
+    with pytest.raises(ValueError, match="no phase to draw"):
+        of(table.assign(phase=None), floors())
 
 
-def test_values_have_another_axis_and_no_chance() -> None:
-    figure = probing_curves(made(), floors(), task="tree depth")
-    assert figure.axes[0].get_ylabel().startswith("R²")
-    assert not drawn(figure.axes[1], "chance")
-    assert not drawn(figure.axes[1], "baseline")
-
-
-def test_a_run_of_one_snapshot_is_drawn() -> None:
-    table = made(seeds=1)
-    alone = table[table["step"] == 64]
-    assert legend(probing_curves(alone))[0] == "chosen epoch"
-
-
-def test_equal_tables_give_equal_pictures() -> None:
-    assert to_svg(probing_curves(made(), floors())) == to_svg(probing_curves(made(), floors()))
-    assert to_svg(probing_curves(made())) != to_svg(probing_curves(made(seeds=2)))
+def test_values_have_no_chance_and_no_lower_end() -> None:
+    found = of(made(), floors(), task="tree depth")
+    assert found["chance"].isna().all()
+    assert set(found["kind"]) == {"probe"}
+    assert set(of(made(seeds=1)[lambda rows: rows["step"] == 64], floors()[:0])["line"]) == {"chosen epoch"}
 
 
 def test_a_learning_curve_is_the_mean_over_seeds_by_sentences() -> None:
@@ -182,10 +131,7 @@ def test_a_learning_curve_is_the_mean_over_seeds_by_sentences() -> None:
             for trained in (50, 100, 200)
         ]
     ).assign(chance=0.5, n=250, d=64)
-    (axes,) = learning_curves(table).axes
-    drawn = [one.lines[0] for one in axes.containers]
-    assert len(drawn) == 2
-    for line in drawn:
-        assert line.get_xdata().tolist() == [50, 100, 200]
-        assert line.get_ydata() == pytest.approx(np.array([50, 100, 200]) / 400 + 0.01)
-    assert "n = 250" in axes.get_title(loc="left")
+    found = LEARNING.form.drawn(table)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(found["score"], found["trained"] / 400 + 0.01)
+    assert found["seeds"].tolist() == [3] * 6
+    assert to_svg(LEARNING.form(table)) == to_svg(LEARNING.form(table))

@@ -165,12 +165,21 @@ def test_the_tables_survive_their_files_and_are_drawn(tmp_path: Path) -> None:
     for name in ("remedies", "remedy_effects"):
         pd.testing.assert_frame_equal(again.by_name[name], whole.by_name[name], check_dtype=False)
     drawn = list(pictures(VIEWS, again.by_name))
-    assert [one.name for one in drawn] == ["remedies-accuracy", "remedies-f1", "remedies-matthews"]
-    for one in drawn:
-        text = to_svg(one.figure())
-        for row in one.table[1].itertuples():
+    metrics = ("accuracy", "f1", "matthews")
+    assert [one.name for one in drawn] == [f"{view.name}-{metric}" for view in VIEWS for metric in metrics]
+    for means, effects in zip(drawn[:3], drawn[3:], strict=True):
+        texts = [text.get_text() for text in means.figure().axes[0].texts]
+        assert sorted(texts) == sorted(
+            f"{row.mean:.3f} ± {row.sd:.3f}\nn = {row.n}" for row in means.table[0].itertuples()
+        )
+        text = to_svg(effects.figure())
+        for row in effects.table[0].itertuples():
             assert row.verdict in text
-            assert f"{row.effect} {row.mean:+.3f}: {row.verdict}" in one.spoken
+            assert f"{row.effect} {row.mean:+.3f}: {row.verdict}" in effects.spoken
+        rows = effects.view.form.drawn(*effects.table)
+        assert rows[["low", "high", "outer_low", "outer_high"]].to_numpy().tolist() == (
+            effects.table[0][["low", "high", "two_way_low", "two_way_high"]].to_numpy().tolist()
+        )
     assert not list(pictures(VIEWS, {name: again.by_name[name] for name in ("bands", "confusion")}))
 
 

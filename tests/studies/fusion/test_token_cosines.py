@@ -1,13 +1,15 @@
 """Cosines of tokens: the given matrices and means, on a scale from −1 to 1."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+import pytest
 from numpy.typing import NDArray
 
 from isoscope.platform.figures.style import to_svg
-from isoscope.studies.fusion.token_cosines import PAIRS, PARTS, cosine_maps, cosine_summary
+from isoscope.studies.fusion.token_cosines import COSINE_MAPS, COSINES, PAIRS, PARTS
+from isoscope.studies.view import View
 
 
 def cosines(n: int, seed: int) -> NDArray[np.float64]:
@@ -39,69 +41,36 @@ def table(arms: tuple[str, ...] = ("additive", "fft"), seeds: int = 3) -> pd.Dat
     return pd.DataFrame(rows).astype({"step": "Int64"})
 
 
-def points(axes: Axes) -> list[tuple[float, float, bool]]:
-    """(mean, half of the bar, filled) of each point, from the top down."""
-    found = []
-    for one in axes.containers:
-        line, _, bars = one.lines
-        reach = float(np.ptp(bars[0].get_segments()[0][:, 0])) / 2 if bars else 0.0
-        found.append((float(line.get_xdata()[0]), reach, line.get_markerfacecolor() != "none"))
+def of(view: View, *tables: pd.DataFrame) -> pd.DataFrame:
+    form: Any = view.form
+    found: pd.DataFrame = form.drawn(*tables)
     return found
 
 
-def maps(figure: Figure) -> list[Axes]:
-    return [axes for axes in figure.axes if axes.images]
-
-
 def test_maps_show_the_matrices_on_one_scale() -> None:
-    panels = [(arm, cosines(6, seed)) for seed, arm in enumerate(("additive", "conv2d", "fft"))]
-    for axes, (title, matrix) in zip(maps(cosine_maps(panels)), panels, strict=True):
-        np.testing.assert_array_equal(axes.images[0].get_array(), matrix)
+    matrices = {arm: cosines(6, seed) for seed, arm in enumerate(("additive", "fft"))}
+    matrices["fft"][2] = matrices["fft"][:, 2] = np.nan
+    made = pd.concat([pd.DataFrame({"arm": arm, "cosines": list(matrix)}) for arm, matrix in matrices.items()])
+    figure = COSINE_MAPS.form(made)
+    for axes, (arm, matrix) in zip(figure.axes, matrices.items(), strict=False):
+        np.testing.assert_array_equal(np.ma.filled(axes.images[0].get_array(), np.nan), matrix)
         assert axes.images[0].get_clim() == (-1.0, 1.0)
-        mean = matrix[~np.eye(6, dtype=bool)].mean()
-        assert axes.get_title(loc="left") == f"{title}\nmean {mean:.2f}".replace("-", "−")
+        mean = np.nanmean(matrix[~np.eye(6, dtype=bool)])
+        assert axes.get_title(loc="left") == f"{arm}\nmean {mean:.2f}".replace("-", "−")
+    nothing = made[made["arm"] == "fft"].assign(cosines=[np.full(6, np.nan)] * 6)
+    assert set(of(COSINE_MAPS, nothing)["note"]) == {"no number"}
+    assert to_svg(figure) == to_svg(COSINE_MAPS.form(made))
 
 
-def test_what_is_no_number_stays_empty() -> None:
-    matrix = cosines(4, 0)
-    matrix[2] = matrix[:, 2] = np.nan
-    (axes,) = maps(cosine_maps([("fft", matrix)]))
-    np.testing.assert_array_equal(np.ma.getmaskarray(axes.images[0].get_array()), np.isnan(matrix))
-    (axes,) = maps(cosine_maps([("fft", np.full((3, 3), np.nan))]))
-    assert axes.get_title(loc="left") == "fft\nno number"
-
-
-def test_tokens_are_written_where_there_is_room() -> None:
-    words = ["$\\frac{", "not", "bad", "<b>"]
-    figure = cosine_maps([("fft", cosines(4, 0))], tokens=words)
-    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == words
-    assert "<b>" not in to_svg(figure)
-    figure = cosine_maps([("fft", cosines(50, 0))], tokens=["x"] * 50)
-    assert figure.axes[0].get_xlabel() == "Token"
-
-
-def test_means_are_the_tables_first_hollow_chosen_filled() -> None:
+def test_means_are_the_tables_first_and_chosen() -> None:
     made = table()
-    for axes, part in zip(cosine_summary(made).axes, PARTS, strict=True):
-        expected = []
-        for kind in PAIRS:
-            for arm in ("additive", "fft"):
-                for step in (0, 8):
-                    own = made[(made["arm"] == arm) & (made["part"] == part) & (made["pairs"] == kind)]
-                    value = own.loc[own["step"] == step, "cosine"]
-                    expected.append((value.mean(), value.std(), step == 8))
-        np.testing.assert_allclose(np.array(points(axes), float), np.array(expected, float))
-
-
-def test_one_seed_has_no_bar() -> None:
-    assert {reach for _, reach, _ in points(cosine_summary(table(seeds=1)).axes[0])} == {0.0}
-
-
-def test_the_legend_says_n_and_when() -> None:
-    found = [text.get_text() for text in cosine_summary(table(seeds=1)).legends[0].get_texts()]
-    assert found == ["additive, n = 1 seed", "fft, n = 1 seed", "first snapshot (update 0)", "chosen epoch (update 8)"]
-
-
-def test_equal_data_give_equal_bytes() -> None:
-    assert to_svg(cosine_summary(table())) == to_svg(cosine_summary(table()))
-    assert to_svg(cosine_maps([("a", cosines(9, 0))])) == to_svg(cosine_maps([("a", cosines(9, 0))]))
+    found = of(COSINES, made).set_index(["part", "arm", "pairs", "end"]).sort_index()
+    steps = made[made["step"].isin([0, 8])]
+    for (part, arm, pairs, step), own in steps.groupby(["part", "arm", "pairs", "step"]):
+        row = found.loc[(part, arm, pairs, "chosen" if step else "first")]
+        assert row["cosine"] == pytest.approx(own["cosine"].mean())
+        assert row["high"] - row["cosine"] == pytest.approx(own["cosine"].std())
+        assert row["moment"] == ("chosen epoch (update 8)" if step else "first snapshot (update 0)")
+    assert len(found) == 2 * 2 * len(PARTS) * len(PAIRS)
+    alone = of(COSINES, table(seeds=1))
+    np.testing.assert_array_equal(alone["low"], alone["high"], err_msg="a single seed has no sd")

@@ -1,28 +1,18 @@
 """Shared parts of figures over training: arms, their legend, snapshots as columns, chosen epochs, means over seeds."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullFormatter
-
-from isoscope.platform.figures.style import WIDTH, look, multiples, named
 
 Floats = npt.NDArray[np.float64]
 TWIN = -1
 """Column of the twin with random weights, which has no step."""
-COLUMNS = 6
-"""Up to this number of arms, each has a column of panels; more have a row each."""
 EVERY = "Shown: updates that all seeds of an arm have."
 """For captions of means over training: see `common`."""
-Range = tuple[float | None, float | None]
-SHARE: Range = (0.0, 1.0)
+Range = tuple[float | pd.Series | None, float | pd.Series | None]
+"""The ends of what a metric can be; None: no end. Of several metrics, an end per row."""
 MOMENTS = {"first": "first snapshot", "chosen": "chosen epoch"}
 """Snapshots at which arms are compared side by side."""
 
@@ -40,11 +30,6 @@ def prepared(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(column=table["step"].astype("Float64").fillna(TWIN).astype(int))
 
 
-def arms_of(table: pd.DataFrame) -> list[str]:
-    """Return the arms in the order of their first row."""
-    return list(dict.fromkeys(table["arm"]))
-
-
 def common(table: pd.DataFrame, along: str = "column") -> pd.DataFrame:
     """Return the rows at updates that every seed of their arm has: only there is a mean over seeds drawn.
 
@@ -60,6 +45,11 @@ def over_training(table: pd.DataFrame) -> pd.DataFrame:
     return common(table[table["column"] != TWIN])
 
 
+def trained(table: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
+    """Return what figures over training draw of a table of snapshots: see `over_training`."""
+    return over_training(prepared(table))
+
+
 def seeds_of(table: pd.DataFrame) -> str:
     """Return `n = 3 seeds`; empty for checkpoints, which have no seeds."""
     if "checkpoint" in table:
@@ -72,42 +62,6 @@ def trained_seeds_of(table: pd.DataFrame) -> str:
     """Return `n = 3 seeds`, or `n = 3 seeds, to update 948` if other seeds were trained longer; see `common`."""
     last = table[table["column"] != TWIN].groupby("seed")["column"].max()
     return seeds_of(table) + f", to update {last.min()}" * bool((last > last.min()).any())
-
-
-def keys(
-    table: pd.DataFrame, inches: float, facts: Callable[[pd.DataFrame], str] = seeds_of, **line: Any
-) -> list[Artist]:
-    """Return a legend entry per arm: its look, its name, and `facts` from its rows; `line`: changes of the look."""
-    return [
-        Line2D([], [], label=named(arm, facts(table[table["arm"] == arm]), inches, size=7.5), **look(index) | line)
-        for index, arm in enumerate(arms_of(table))
-    ]
-
-
-def beside(
-    rows: Mapping[str, str], table: pd.DataFrame, height: float, **options: Any
-) -> tuple[Figure, dict[tuple[Any, Any], Axes]]:
-    """Return a figure with a column of panels per arm, and its panels; `rows`, `options`: as for `multiples`.
-
-    More than `COLUMNS` arms are rows, and `rows` are columns.
-    """
-    arms = arms_of(table)
-    facts = {arm: trained_seeds_of(table[table["arm"] == arm]) for arm in arms}
-    if len(arms) > COLUMNS:
-        if options.get("sharey") == "row":
-            options["sharey"] = "col"
-        labels = {arm: named(arm, facts[arm], 1.15, size=7.5) for arm in arms}
-        figure, panels = multiples(labels, rows, (WIDTH, 1.2 * len(arms) + 0.9), **options)
-        return figure, {(row, arm): axes for (arm, row), axes in panels.items()}
-    width = max(3.4, min(WIDTH, 2.4 * len(arms) + 0.7))
-    inches = (width - 1.0) / len(arms)
-    titles = {arm: named(arm, facts[arm], inches, size=8.5) for arm in arms}
-    return multiples(rows, titles, (width, height), **options)
-
-
-def over_seeds(table: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
-    """Return mean, sd (NaN for a single seed) and n of `value` over seeds with a number, a row per group of `by`."""
-    return table.groupby(list(by), sort=False)[value].agg(mean="mean", sd="std", n="count").reset_index()
 
 
 def chosen(table: pd.DataFrame) -> dict[tuple[str, int], int]:
@@ -140,6 +94,12 @@ def ends(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([first.assign(moment="first"), at_chosen(table).assign(moment="chosen")], ignore_index=True)
 
 
+def at_ends(table: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
+    """Return the first and the chosen snapshot of each run: `end`, and `moment` as people read it."""
+    found = ends(prepared(table))
+    return found.assign(end=found["moment"], moment=found["moment"].map(moments_of(found)))
+
+
 def moments_of(table: pd.DataFrame) -> dict[str, str]:
     """Return names for the moments of `ends(table)`, with their steps if there are fewer than four."""
     if "checkpoint" in table:
@@ -168,34 +128,9 @@ def line_and_band(table: pd.DataFrame) -> str:
     return "Line: mean over seeds; band: ± 1 sd" if several else "Line: the only seed of an arm"
 
 
-def banded(
-    axes: Axes,
-    rows: pd.DataFrame,
-    along: str,
-    value: str,
-    *,
-    marks: int,
-    alpha: float = 0.16,
-    start: int = 0,
-    within: Range = (None, None),
-    **line: Any,
-) -> None:
-    """Draw a line through the means of `value` over seeds by the column `along`, with a band of ± 1 sd.
-
-    `within`: the range that the value can take, where the band ends (`band`). About `marks` markers are drawn, from
-    point `start` on. `line`: options of `Axes.plot`, including `color`; both are named by its `gid`.
-    """
-    means = over_seeds(rows, [along], value).sort_values(along).astype(float)
-    at, mean = means[along], means["mean"]
-    marked: dict[str, Any] = {"markersize": 3, "markevery": (start, max(1, len(at) // marks))}
-    axes.plot(at, mean, **marked | line)
-    low, high = band(mean, means["sd"], within)
-    axes.fill_between(at, low, high, color=line["color"], alpha=alpha, linewidth=0, gid=line.get("gid"))
-
-
-def step_axis(axes: Axes, table: pd.DataFrame) -> None:
+def log_steps(axes: Axes, last: float) -> None:
     """Set the x-axis to steps: logarithmic from 1, with 0 at the left end; minor ticks at multiples of powers of 10."""
-    last = max(int(table["column"].max()), 1)
+    last = max(last, 1.0)
     powers = [10**power for power in range(int(np.log10(last)) + 1)]
     between = [times * power for power in powers for times in range(2, 10) if times * power <= last]
     axes.set_xscale("symlog", linthresh=1, linscale=0.5)

@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import product
-from typing import Any, Literal
+from typing import Any
 from unicodedata import east_asian_width
 
 import matplotlib as mpl
@@ -94,11 +93,6 @@ def layer_tick(layer: float, _: float = 0.0) -> str:
     return "w" if layer < 0 else f"{layer:g}"
 
 
-def arm_name(arm: str, seed: int | None = None) -> str:
-    """Return the name (`gid`) of what is drawn of an arm, or of one of its seeds: the report can hide it."""
-    return f"arm:{arm}" if seed is None else f"arm:{arm}/seed:{seed}"
-
-
 def look(index: int) -> dict[str, Any]:
     """Return `color` and `marker` of the arm number `index`; pairs repeat only after all are used."""
     again, colour = divmod(index, len(ARM_COLOURS))
@@ -109,70 +103,6 @@ def shade(place: int, count: int) -> dict[str, Any]:
     """Return `color` and `marker` of line `place` of `count`, from dark to light: contrast 3 : 1 on white, or more."""
     colour = colormaps[SEQUENTIAL](0.58 * place / max(count - 1, 1))
     return {"color": colour, "marker": ARM_MARKERS[place % len(ARM_MARKERS)]}
-
-
-def multiples(
-    rows: Mapping[Any, str],
-    columns: Mapping[Any, str],
-    size: tuple[float, float],
-    *,
-    across: str = "",
-    fonts: tuple[float, float] = (8.5, 8.0),
-    grid: Literal["x", "y"] | None = "y",
-    **shared: Any,
-) -> tuple[Figure, dict[tuple[Any, Any], Axes]]:
-    """Return a figure of `size` in inches, and its panels by (row, column).
-
-    `rows` and `columns`: name → label left of the row, title above the column, in the sizes of `fonts` (titles,
-    labels). `across`: label below each column. `shared`: options of `Figure.subplots`.
-    """
-    figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(len(rows), len(columns), squeeze=False, **shared)
-    for axes in panels.flat:
-        axes.tick_params(labelsize=7)
-        if grid:
-            axes.grid(visible=True, axis=grid)
-    for axes, title in zip(panels[0], columns.values(), strict=True):
-        axes.set_title(title, fontsize=fonts[0])
-    for axes in panels[-1]:
-        axes.set_xlabel(across, fontsize=8)
-    for axes, label in zip(panels[:, 0], rows.values(), strict=True):
-        axes.set_ylabel(label, fontsize=fonts[1])
-    return figure, dict(zip(product(rows, columns), panels.flat, strict=True))
-
-
-def tiles(
-    count: int,
-    per_row: int,
-    size: tuple[float, ...],
-    *,
-    across: str = "",
-    up: str = "",
-    ticks: float = 7,
-    grid: Literal["x", "y"] | None = "y",
-    **shared: Any,
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure with `count` panels in rows of at most `per_row`, and its panels; the rest of the grid is off.
-
-    `size`: width, height of a row, and heights of the rest, in inches. `across`: label below the lowest panel of each
-    column; `up`: label left of each row; `ticks`: size of tick labels. `shared`: options of `Figure.subplots`.
-    """
-    columns = max(1, min(per_row, count))
-    rows, (width, height, *rest) = max(1, -(-count // columns)), size
-    figure = Figure(figsize=(width, sum(rest, height * rows)), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False, **shared).ravel().tolist()
-    for axes in panels[count:]:
-        axes.set_axis_off()
-    for axes in panels[:count]:
-        axes.tick_params(labelsize=ticks)
-        if grid:
-            axes.grid(visible=True, axis=grid)
-    for axes in panels[:count][-columns:]:  # the lowest panel of each column
-        axes.tick_params(labelbottom=True)
-        axes.set_xlabel(across, fontsize=8)
-    for axes in panels[:count:columns]:
-        axes.set_ylabel(up, fontsize=8)
-    return figure, panels[:count]
 
 
 def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> str:
@@ -193,7 +123,7 @@ def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> s
 
 def _em(text: str) -> float:
     """Return the mean width of a letter over the font size: that of prose, or the measured width if it is larger."""
-    mean = sum(map(_advance, text)) / max(len(text), 1)
+    mean = sum(map(_advance, text.replace("\n", " "))) / max(len(text), 1)
     return PROSE if mean <= 1.05 * PROSE else BOLD * mean
 
 

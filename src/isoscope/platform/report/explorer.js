@@ -5,7 +5,7 @@ for (const root of document.querySelectorAll(".explorer")) {
   const slider = (name) => root.querySelector(`input[name='${name}']`);
   const arms = [...new Set(data.runs.map((run) => run.arm))];
   const seeds = [...new Set(data.runs.map((run) => run.seed))];
-  const COLOURS = ["#d55e00", "#0080c0", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a"];
+  const COLOURS = ["#0080c0", "#d55e00", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a"];
   const NONE = "#8a8f96";
   const colour = (label) => (data.classes[label] === undefined ? NONE : COLOURS[label % COLOURS.length]);
   const called = (label) => data.classes[label] ?? "no class";

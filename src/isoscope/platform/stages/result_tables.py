@@ -41,7 +41,7 @@ def commit_of(records: Path, digest: str) -> str:
 def of_runs(outputs: Iterable[Output], records: Path) -> pd.DataFrame:
     """Return the metrics of runs, in `COLUMNS`."""
     found = [row for output in outputs for row in rows(output, commit_of(records, output.run.digest))]
-    return pd.DataFrame(found, columns=COLUMNS, dtype=str)
+    return pd.DataFrame(found, columns=COLUMNS, dtype=str).astype({"value": float})
 
 
 def correct_items(outputs: Iterable[Output]) -> pd.DataFrame:

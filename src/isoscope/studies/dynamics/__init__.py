@@ -22,7 +22,7 @@ __all__ = ["FILES", "VIEWS", "tables"]
 VIEWS = (
     *under("Did the models learn?", summaries.LEARNED),
     *under("Which parts lower the loss?", bars.BARS, head_maps.HEADS),
-    *under("When do they lower it?", curves_over_time.OVER_TIME, curves_over_time.SYNCHRONY),
+    *under("When do they lower it?", *curves_over_time.OVER_TIME, curves_over_time.SYNCHRONY),
     *under(
         "When do parts hurt?",
         hurting_figures.HURTING,

@@ -1,13 +1,10 @@
-"""Draw the allocation to attention heads: a map of layer × head per arm and stack, raw and normalised."""
+"""View of the allocation to attention heads: a map of layer × head per arm and stack, raw and normalised."""
 
-import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
-from isoscope.platform.figures.maps import pictures
-from isoscope.platform.figures.style import BOXED, DIVERGING, SEQUENTIAL
+from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.studies.dynamics import notes
-from isoscope.studies.dynamics.allocated_runs import STACKS, floats, ordered
+from isoscope.studies.dynamics.allocated_runs import floats
 from isoscope.studies.dynamics.bars import STACK_NAMES
 from isoscope.studies.view import View
 
@@ -17,40 +14,22 @@ LABELS = {
     "max-abs": "Allocation over the largest magnitude",
     "min-max": "0: helps most, 1: helps least or hurts most",
 }
-WRITTEN = 4
-"""Up to this number of heads per layer, a cell has room for its value."""
 
 
-def head_maps(heads: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Figure:
-    """Draw a map per arm and stack: layer (1 at the bottom) by rank of the head; one colour scale for all."""
-    kind = heads["normalisation"].iloc[0]
-    values = floats(heads["value"])
-    largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
-    low, high = {"min-max": (0.0, 1.0), "max-abs": (-1.0, 1.0)}.get(kind, (-largest, largest))
-    panels = []
-    for arm, own in heads.assign(value=values).groupby("arm", sort=False):
-        for stack in ordered(own["stack"], STACKS):
-            matrix = own[own["stack"] == stack].pivot(index="layer", columns="rank", values="value")
-            panels.append((f"{arm}\n{STACK_NAMES.get(stack, stack)}", matrix))
-    figure, grid = pictures(
-        [(title, matrix.to_numpy(dtype=float)) for title, matrix in panels],
-        label=LABELS[kind],
-        low=low,
-        high=high,
-        colours=SEQUENTIAL if kind == "min-max" else DIVERGING,
-        origin="lower",
-        aspect="auto",
-    )
-    for axes, (_, matrix) in zip(grid, panels, strict=True):
-        axes.set_xticks(range(matrix.shape[1]), [str(rank) for rank in matrix.columns])
-        axes.set_yticks(range(matrix.shape[0]), [str(layer + 1) for layer in matrix.index])
-        axes.set_xlabel("Head, by rank in its layer", fontsize=7)
-        axes.set_ylabel("Layer", fontsize=7)
-        if matrix.shape[1] <= WRITTEN:
-            for (row, column), value in np.ndenumerate(matrix.to_numpy(dtype=float)):
-                text = f"{value:.2g}".replace("0.", ".").replace("-", "−") * bool(np.isfinite(value))
-                axes.text(column, row, text, ha="center", va="center", fontsize=5.5, **BOXED)
-    return figure
+def heads_by_rank(heads: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
+    """Return the heads with their layer from 1, and the name of their arm and stack."""
+    panel = heads["arm"] + "\n" + heads["stack"].map(STACK_NAMES).fillna(heads["stack"])
+    return heads.assign(value=floats(heads["value"]), panel=panel, depth=heads["layer"] + 1)
+
+
+def _limits(table: pd.DataFrame) -> tuple[float | None, float | None]:
+    """Return the ends of the colours: those of the normalisation, or symmetrical about 0."""
+    ends = {"min-max": (0.0, 1.0), "max-abs": (-1.0, 1.0)}
+    return ends.get(table["normalisation"].iloc[0], (None, None))
+
+
+def _label(table: pd.DataFrame) -> str:
+    return LABELS[table["normalisation"].iloc[0]]
 
 
 def _caption(heads: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
@@ -87,7 +66,16 @@ def _spoken(heads: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) ->
 HEADS = View(
     name="head_allocation",
     needs=("heads", "closed", "learned"),
-    draw=head_maps,
+    form=Matrix(
+        points=heads_by_rank,
+        x="rank",
+        y="depth",
+        columns="panel",
+        labels=("Head, by rank in its layer", "Layer"),
+        limits=_limits,
+        bar=_label,
+        digits=2,
+    ),
     by="normalisation",
     caption=_caption,
     spoken=_spoken,

@@ -4,23 +4,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.platform.figures.maps import pictures
-from isoscope.platform.figures.style import BOXED, SEQUENTIAL
+from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.text_table import text_table
 from isoscope.studies.dynamics import notes
-from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, STACKS, ordered
+from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, ordered
 from isoscope.studies.dynamics.bars import STACK_NAMES
 from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED, WARMUP
 from isoscope.studies.dynamics.learning import NOT
 from isoscope.studies.dynamics.summaries import BLANK, number, parts_of
 from isoscope.studies.view import Table, View
-
-WRITTEN = 60
-"""Up to this number of cells of a map, each has room for its count."""
 
 
 def _unit(unit: str, *tables: pd.DataFrame) -> Table:
@@ -112,32 +107,18 @@ def _hurting_spoken(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.Data
     return f"Counts of positive allocations. {'; '.join(parts)}."
 
 
-def hurting_maps(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Figure:
-    """Draw the share of cases in which a component of a layer hurts: a map per arm and stack (colours: `_top`)."""
-    panels = []
-    for arm, own in counts[counts["layer"] != OUTSIDE].groupby("arm", sort=False):
-        for stack in ordered(own["stack"], STACKS):
-            of_stack = own[own["stack"] == stack]
-            names = ordered(of_stack["component"], COMPONENTS)
-            wide = of_stack.pivot(index="layer", columns="component", values=["share", "hurts"])
-            panels.append((f"{arm}\n{STACK_NAMES.get(stack, stack)}", wide["share"][names], wide["hurts"][names]))
-    figure, grid = pictures(
-        [(title, share.to_numpy(dtype=float)) for title, share, _ in panels],
-        label="Share of cases that hurt",
-        low=0.0,
-        high=_top(counts),
-        colours=SEQUENTIAL,
-        origin="lower",
-        aspect="auto",
-    )
-    for axes, (_, share, hurts) in zip(grid, panels, strict=True):
-        axes.set_xticks(range(share.shape[1]), share.columns, rotation=50, ha="right", rotation_mode="anchor")
-        axes.set_yticks(range(share.shape[0]), [str(layer + 1) for layer in share.index])
-        axes.set_ylabel("Layer", fontsize=7)
-        if share.size <= WRITTEN:
-            for (row, column), value in np.ndenumerate(hurts.to_numpy(dtype=float)):
-                axes.text(column, row, f"{value:.0f}", ha="center", va="center", fontsize=6, **BOXED)
-    return figure
+def hurting_layers(counts: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of cases in which a component of a layer hurts; in a cell: the count."""
+    inside = counts[counts["layer"] != OUTSIDE]
+    texts = [f"{hurts:.0f}" for hurts in inside["hurts"]]
+    panel = inside["arm"] + "\n" + inside["stack"].map(STACK_NAMES).fillna(inside["stack"])
+    order = inside["component"].map(COMPONENTS.index)
+    inside = inside.assign(text=texts, panel=panel, depth=inside["layer"] + 1, order=order)
+    return inside.sort_values("order", kind="stable").drop(columns="n")
+
+
+def _limits(counts: pd.DataFrame) -> tuple[float, float]:
+    return 0.0, _top(counts)
 
 
 def _top(counts: pd.DataFrame) -> float:
@@ -205,20 +186,37 @@ def _published_spoken(compared: pd.DataFrame) -> str:
 
 _REMAKES = "Vázquez et al. 2022, summary of parameters that hurt the training process"
 _OPTIONS: dict[str, Any] = {"needs": ("hurting", "closed", "learned"), "by": "counted"}
+# A table, laid out as the published table that it remakes: a cell holds counts of cases and of noise, and a share.
 HURTING = View(
     name="hurting",
-    draw=hurting_table,
+    form=hurting_table,
     rows=by_component,
     caption=_hurting_caption,
     spoken=_hurting_spoken,
     remakes=_REMAKES,
     **_OPTIONS,
 )
-MAPS = View(name="hurting_layers", draw=hurting_maps, rows=by_block, caption=_map_caption, **_OPTIONS)
+MAPS = View(
+    name="hurting_layers",
+    form=Matrix(
+        points=hurting_layers,
+        x="component",
+        y="depth",
+        columns="panel",
+        value="share",
+        labels=("", "Layer"),
+        limits=_limits,
+        bar="Share of cases that hurt",
+    ),
+    rows=by_block,
+    caption=_map_caption,
+    **_OPTIONS,
+)
+# A table: rank correlations, p values, and updates with their phase, beside the published texts.
 COMPARED = View(
     name="hurting_published",
     needs=("hurting_published",),
-    draw=published_table,
+    form=published_table,
     caption=_published_caption,
     spoken=_published_spoken,
     remakes=_REMAKES,

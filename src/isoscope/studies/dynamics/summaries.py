@@ -100,6 +100,7 @@ def _learning_findings(learned: pd.DataFrame) -> Iterator[Untested]:
     yield Untested.of_seeds(what, learned, "loss", control="best n-gram model", controls=by_arm(counting, "loss"))
 
 
+# A table: a run's loss, its models that count, and a verdict differ in unit, and a person reads them in a row.
 LEARNED = View(
     "learned",
     ("learned",),
@@ -108,4 +109,5 @@ LEARNED = View(
     spoken=_learning_spoken,
     findings=_learning_findings,
 )
+# A table: "closed or not" is a word about each run and set, beside numbers that differ a thousandfold.
 CLOSED = View("closure", ("closed",), closure_table, _closure_caption, spoken=_closure_spoken)

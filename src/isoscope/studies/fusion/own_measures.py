@@ -1,11 +1,10 @@
-"""Draw the measures of plugins over training. `layers.LAYERS` maps them by layer, beside random weights."""
+"""The measures of plugins over training. `layers.LAYERS` maps them by layer, beside random weights."""
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from isoscope.platform.figures.snapshots import EVERY, line_and_band
 from isoscope.states.shown_metrics import added
-from isoscope.studies.fusion.layers import CALLED, geometry_curves, why_hatched
+from isoscope.studies.fusion.layers import CALLED, CURVES, why_hatched
 from isoscope.studies.view import Table, View
 
 
@@ -13,10 +12,6 @@ def _of_plugins(geometry: pd.DataFrame) -> Table:
     """Return the rows of plugins' measures, with the figure's name: measure and kind of representation."""
     own = geometry[added(geometry)]
     return (own.assign(own=own["measure"] + "-" + own["vectors"]),)
-
-
-def _drawn_own(geometry: pd.DataFrame) -> Figure:
-    return geometry_curves(geometry, [*dict.fromkeys(geometry["figure"])], vectors=geometry["vectors"].iloc[0])
 
 
 def _own_caption(geometry: pd.DataFrame) -> str:
@@ -32,6 +27,6 @@ OWN = View(
     needs=("geometry",),
     rows=_of_plugins,
     by="own",
-    draw=_drawn_own,
+    form=CURVES.form,
     caption=_own_caption,
 )

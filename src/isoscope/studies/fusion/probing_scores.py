@@ -1,88 +1,54 @@
-"""Draw probe scores by layer, in phases of training, compared with baselines; and by number of training sentences."""
+"""Views of probe scores by layer, in phases of training, compared with baselines; and by number of sentences."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
-from scipy.optimize import isotonic_regression
 
-from isoscope.platform.config.declared import natural, title
-from isoscope.platform.figures.snapshots import (
-    TWIN,
-    arms_of,
-    at_chosen,
-    banded,
-    chosen,
-    keys,
-    over_seeds,
-    prepared,
-    seeds_of,
-)
-from isoscope.platform.figures.style import INK, WIDTH, legend_below, look, multiples, named, style, tiles
+from isoscope.platform.figures.form import averaged, where
+from isoscope.platform.figures.line_form import Curves, Profile
+from isoscope.platform.figures.snapshots import TWIN, at_chosen, chosen, prepared
 from isoscope.studies.findings import Untested, by_arm
 from isoscope.studies.view import Table, View
 
-PER_ROW = 3
 BETWEEN = 3
 """Number of snapshots between the first and the chosen, evenly spaced among those that all runs have."""
 FEW = 10
-"""A cell with less than 1 distinct vector per this number of points is drawn hollow."""
-TWIN_LINE: Any = (0, (1, 1.2))
-BASELINE: Any = (0, (5, 2))
-CHANCE: Any = (0, (6, 1.5, 1, 1.5))
-PERMUTED: Any = (0, (1, 3))
+"""A cell with less than 1 distinct vector per this number of points is marked."""
 CHOSEN, NEVER = "chosen epoch", "random twin"
+EQUAL, HOLLOW = "all vectors equal: no score", f"few distinct vectors (less than 1 in {FEW})"
+TASKS = {
+    "label": "first",
+    "bigram shift": "first",
+    "part of speech": "treebank",
+    "word order": "words",
+    "word position": "words",
+}
+"""Task → the vectors that its probe reads."""
+ON_FIRST_SCREEN = ("label", "word position")
+"""What a model is trained for, and what fusion could lose."""
 
 
-@style()
-def probing_curves(
-    table: pd.DataFrame,
-    baselines: pd.DataFrame | None = None,
-    *,
-    task: str = "label",
-    vectors: str = "first",
-) -> Figure:
-    """Draw score by layer: a panel per arm, a line per phase, mean over seeds with a band of ± 1 sd, baselines dashed.
+def scores(probing: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
+    """Return score by layer, arm and phase, and each baseline as a line of its own.
 
-    - Phases: the table's column `phase`, if it has it; a run's snapshots within a phase are averaged. Else: the first
-      snapshot, a few between, the chosen epoch and the twin.
-    - A cross marks a layer whose vectors are all equal, without a score.
-    - A hollow mark has less than 1 distinct vector per `FEW` points.
-
-    `table` and `baselines`: probing tables of a single study with columns arm and seed. Raises `ValueError` if there is
-    nothing to draw.
+    Phases: the column `phase`, if there is one; else the first snapshot, a few between, the chosen epoch and the twin.
+    A run's snapshots within a phase are averaged.
     """
-    found = prepared(table[(table["task"] == task) & (table["vectors"] == vectors)])
-    lines = _phases(found)
-    floor = pd.DataFrame({"baseline": [], "score": []}) if baselines is None else baselines[baselines["task"] == task]
-    arms, phases, names = arms_of(found), list(dict.fromkeys(lines["line"])), list(dict.fromkeys(floor["baseline"]))
-    size = (WIDTH, 2.4, 0.5, 0.17 * (len(phases) + len(names) + 4) / 2)
-    figure, panels = tiles(len(arms), PER_ROW, size, up=_axis(found), sharey=True)
-    for axes, arm in zip(panels, arms, strict=True):
-        _panel(axes, lines[lines["arm"] == arm], phases)
-        axes.set_title(
-            named(arm, seeds_of(found[found["arm"] == arm]), WIDTH / min(PER_ROW, len(arms)) - 0.4), fontsize=9
-        )
-        axes.set_xlabel("Layer", fontsize=8)
-    axes.set_ylim(top=1.02)  # for all panels, after the last curve: it ends the scaling of the shared axis
-    for axes, arm in zip(panels, arms, strict=True):
-        own = floor[floor["arm"] == arm] if "arm" in floor else floor
-        _floors(axes, own.groupby("baseline")["score"].mean().reindex(names))
-    legend_below(figure, _legend(lines, phases, names), columns=2)
-    return figure
+    if "phase" in probing:
+        probing = probing[(probing["task"] == "label") & (probing["vectors"] == "first")]
+    found = phases(prepared(probing))
+    flat, few = found["degenerate"].astype(bool), found["distinct"] * FEW < found["n"]
+    found = found.assign(gap=where(flat, EQUAL), mark=where(few & ~flat, HOLLOW), kind="probe")
+    found = averaged(found, ("arm", "seed", "line", "layer"), "score").drop(columns=["low", "high"])
+    found = found.assign(least=found["metric"].map(lambda one: natural(one)[0]).astype(float), most=1.0)
+    floors = baselines[(baselines["task"] == probing["task"].iloc[0]) & baselines["score"].notna()]
+    ends = pd.DataFrame({"layer": [found["layer"].min(), found["layer"].max()]})
+    floors = floors.rename(columns={"baseline": "line"}).drop(columns=["seed", "n", "layer"], errors="ignore")
+    return pd.concat([found, floors.merge(ends, how="cross").assign(kind="baseline")], ignore_index=True)
 
 
-def _axis(table: pd.DataFrame) -> str:
-    """Return what the scores of a probe are."""
-    return f"{title(table['metric'].iloc[0])}, held-out sentences"
-
-
-def _phases(table: pd.DataFrame) -> pd.DataFrame:
+def phases(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the phases, in order, with the phase's name as `line`."""
     if "phase" in table:
         rows = table[table["phase"].notna()].sort_values("column", kind="stable")
@@ -98,101 +64,6 @@ def _phases(table: pd.DataFrame) -> pd.DataFrame:
     if lines.empty:
         raise ValueError("no phase to draw: none of the snapshots is in the table")
     return lines.assign(line=lines["line"].where(lines["column"] != TWIN, NEVER))
-
-
-def _panel(axes: Axes, lines: pd.DataFrame, phases: Sequence[str]) -> None:
-    for index, phase in enumerate(phases):
-        own = lines[lines["line"] == phase]
-        per_run = own.groupby(["arm", "seed", "layer"], sort=False)["score"].mean().reset_index()
-        few = own.assign(few=own["distinct"] * FEW < own["n"]).groupby("layer")["few"].any()
-        looks, full = _look(phase, index), np.flatnonzero(~few)
-        drawn: dict[str, Any] = {"marks": 1, "alpha": 0.14, "gid": "phase", "markevery": full}
-        drawn |= {"within": natural(lines["metric"].iloc[0])}
-        banded(axes, per_run, "layer", "score", **drawn, **looks)
-        hollow = per_run.groupby("layer")["score"].mean()[few]
-        axes.plot(hollow.index, hollow, **looks | {"linestyle": "", "markerfacecolor": "none"})
-    for name, dashes in (("chance", CHANCE), ("permuted", PERMUTED)):
-        if name in lines and np.isfinite(level := float(lines[name].mean())):
-            axes.axhline(level, color=INK, linestyle=dashes, linewidth=0.9, gid=name)
-    if empty := sorted(lines.loc[lines["degenerate"], "layer"].unique()):
-        at = [float(lines["chance"].mean())] * len(empty)
-        axes.plot(empty, at, color=INK, marker="x", linestyle="", markersize=6, gid="degenerate")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _look(phase: str, index: int) -> dict[str, Any]:
-    if phase == NEVER:
-        return {"color": INK, "marker": "", "linestyle": TWIN_LINE, "linewidth": 1.2}
-    return {"linestyle": "solid", "linewidth": 1.4, "markersize": 4, **look(index)}
-
-
-def _floors(axes: Axes, scores: pd.Series) -> None:
-    """Draw a dashed line per baseline, with its letter at the right end; letters move only as far as they must."""
-    known = sorted((score, chr(97 + place)) for place, score in enumerate(scores) if np.isfinite(score))
-    if not known:
-        return
-    low, high = axes.get_ylim()
-    axes.set_ylim(min(low, known[0][0] - 0.02), high)
-    steps = 0.045 * (high - low) * np.arange(len(known))
-    places = isotonic_regression([score for score, _ in known] - steps).x + steps
-    beside = axes.get_yaxis_transform()
-    for (score, letter), place in zip(known, places, strict=True):
-        line: dict[str, Any] = {"color": INK, "linewidth": 0.7, "alpha": 0.7}
-        axes.axhline(score, linestyle=BASELINE, gid="baseline", **line)
-        axes.plot([1.0, 1.025], [score, place], transform=beside, clip_on=False, **line)
-        axes.text(1.035, place, letter, transform=beside, fontsize=7, va="center")
-
-
-def _legend(lines: pd.DataFrame, phases: Sequence[str], names: Sequence[str]) -> list[Line2D]:
-    drawn = [Line2D([], [], label=phase, **_look(phase, index)) for index, phase in enumerate(phases)]
-    permuted = "permuted" in lines and lines["permuted"].notna().any()
-    few = (lines["distinct"] * FEW < lines["n"])[~lines["degenerate"]].any()
-    mark: dict[str, Any] = {"linestyle": "", "label": "all vectors equal: no score", "marker": "x"}
-    hollow = {"label": f"few distinct vectors (less than 1 in {FEW})", "marker": "o", "markersize": 4}
-    rest: list[tuple[bool, dict[str, Any]]] = [
-        (True, {"linestyle": CHANCE, "linewidth": 0.9, "label": "chance: the largest class"}),
-        (permuted, {"linestyle": PERMUTED, "linewidth": 0.9, "label": "labels permuted within folds"}),
-        (lines["degenerate"].any(), mark),
-        (few, mark | hollow | {"markerfacecolor": "none"}),
-        *(
-            (True, {"linestyle": BASELINE, "linewidth": 0.7, "label": f"{chr(97 + place)}: {name}"})
-            for place, name in enumerate(names)
-        ),
-    ]
-    return drawn + [Line2D([], [], color=INK, **line) for there, line in rest if there]
-
-
-@style()
-def learning_curves(learning: pd.DataFrame, *, vectors: str = "first") -> Figure:
-    """Draw held-out accuracy of the label probe against the number of its training sentences: a line per arm.
-
-    Mean over seeds ± 1 sd; a dotted line at chance; n and d in the title.
-    """
-    table = learning[learning["vectors"] == vectors]
-    title = f"n = {table['n'].max()} sentences, d = {table['d'].max()}"
-    figure, panels = multiples(
-        {"": "Accuracy, held-out sentences"}, {"": title}, (4.6, 3.2), across="Training sentences of the probe"
-    )
-    (axes,) = panels.values()
-    for index, (key, arm) in enumerate(zip(keys(table, 2.0), arms_of(table), strict=True)):
-        means = over_seeds(table[table["arm"] == arm], ["trained"], "score").sort_values("trained")
-        line: dict[str, Any] = {"elinewidth": 0.9, "label": key.get_label(), **look(index)}
-        axes.errorbar(means["trained"], means["mean"], yerr=np.nan_to_num(means["sd"]), **line)
-    axes.axhline(float(table["chance"].mean()), color=INK, linestyle=(0, (1, 1.5)), linewidth=1.0, label="chance")
-    legend_below(figure, axes.get_legend_handles_labels()[0], columns=2)
-    return figure
-
-
-TASKS = {
-    "label": "first",
-    "bigram shift": "first",
-    "part of speech": "treebank",
-    "word order": "words",
-    "word position": "words",
-}
-"""Task → the vectors that its probe reads."""
-ON_FIRST_SCREEN = ("label", "word position")
-"""What a model is trained for, and what fusion could lose."""
 
 
 def _named(probing: pd.DataFrame, baselines: pd.DataFrame) -> Table:
@@ -220,36 +91,54 @@ def _probed(probing: pd.DataFrame, baselines: pd.DataFrame) -> Iterator[Untested
     floors = baselines[baselines["task"] == task].groupby("baseline")["score"].mean().dropna()
     beside = {"chance": float(own["chance"].mean())}
     beside |= {f"best baseline ({floors.idxmax()})": float(floors.max())} if len(floors) else {}
-    what = f"{_axis(own)}, of a linear probe of the last layer: {task}"
+    what = f"{title(own['metric'].iloc[0])}, held-out sentences, of a linear probe of the last layer: {task}"
     yield Untested.of_seeds(what, own, "score", beside=beside, control="random weights", controls=twins)
 
 
-def _drawn(probing: pd.DataFrame, baselines: pd.DataFrame) -> Figure:
-    return probing_curves(probing, baselines, task=probing["task"].iloc[0], vectors=probing["vectors"].iloc[0])
+def _of_cls(learning: pd.DataFrame) -> Table:
+    return (learning[learning["vectors"] == "first"],)
 
 
+PROFILE = Profile(
+    points=scores,
+    y="score",
+    series="line",
+    dash="kind",
+    columns="arm",
+    labels=("Layer", "Score, held-out sentences"),
+    names={"probe": "probe", "baseline": "baseline"},
+    beside={"chance": "chance: the largest class", "permuted": "labels permuted within folds"},
+)
 PHASES = View(
     name="probing-phases",
     needs=("probing", "phases", "baselines"),
     rows=_of_phases,
-    draw=probing_curves,
+    form=PROFILE,
     caption="In which phase of training does the label become linearly decodable? Score of a linear probe by layer, a "
-    "line per phase; dashed: baselines.",
+    "line per phase; dotted: baselines.",
 )
 PROBING = View(
     name="probing",
     needs=("probing", "baselines"),
     rows=_named,
     by="task",
-    draw=_drawn,
-    caption="What a linear probe reads by layer: {}. Line: mean over seeds; band: ± 1 sd; dashed: baselines.",
+    form=PROFILE,
+    caption="What a linear probe reads by layer: {}. Line: mean over seeds; band: ± 1 sd; dotted: baselines.",
     findings=_probed,
     remakes="Li 2025 (fusion), Figure 6",
+)
+SENTENCES = Curves(
+    x="trained",
+    y="score",
+    labels=("Training sentences of the probe", "Accuracy, held-out sentences"),
+    scales=("linear", "linear"),
+    beside={"chance": "chance"},
 )
 LEARNING = View(
     name="learning",
     needs=("learning",),
-    draw=learning_curves,
+    form=SENTENCES,
+    rows=_of_cls,
     caption="How many sentences does the label probe need? Held-out accuracy at the last layer of the chosen epoch, by "
-    "number of training sentences. Mean over seeds ± 1 sd; dotted: chance.",
+    "number of training sentences. Mean over seeds ± 1 sd; dashed: chance.",
 )

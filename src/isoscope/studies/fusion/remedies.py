@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from isoscope.fusions.fft import EARLIER
-from isoscope.platform.figures.style import INK, style
+from isoscope.platform.figures.interval_form import Intervals
+from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.statistics.factorial import Levels, effects
 from isoscope.studies.arms import Arms, above_constant, metrics_of
 from isoscope.studies.view import View
@@ -161,67 +160,71 @@ def remedies(arms: Arms, *, confidence: float, power: float, margin: float, **_:
     return {"remedies": pd.DataFrame(means), "remedy_effects": pd.DataFrame(found)}
 
 
-@style()
-def remedy_table(means: pd.DataFrame, tested: pd.DataFrame) -> Figure:
-    """Draw the four means on a colour scale from 0 to 1, and each effect with its intervals and verdict."""
-    figure = Figure(figsize=(8.0, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-    _means(left, means)
-    _effects(right, tested)
-    return figure
+def means_table(means: pd.DataFrame) -> pd.DataFrame:
+    """Return the four means, with what stands in their cells."""
+    spread = [f"{row['mean']:.3f}" + ("" if pd.isna(row["sd"]) else f" ± {row['sd']:.3f}") for row in _records(means)]
+    words = {name: means[name].map({False: "no", True: "yes"}) for name in ("kept", "readable")}
+    texts = [f"{text}\nn = {n}" for text, n in zip(spread, means["n"], strict=True)]
+    return means.assign(**words, text=texts, panel=f"Test {means['metric'].iloc[0]}")
 
 
-def _means(axes: Axes, means: pd.DataFrame) -> None:
-    grid = means.pivot_table(index="kept", columns="readable", values="mean").to_numpy()
-    axes.pcolormesh(grid, cmap="Blues", vmin=0.0, vmax=1.0, edgecolors="#ffffff")
-    for row in means.to_dict("records"):
-        spread = "" if pd.isna(row["sd"]) else f" ± {row['sd']:.3f}"
-        colour = "#ffffff" if row["mean"] > 0.6 else INK
-        at = row["readable"] + 0.5, row["kept"] + 0.5
-        axes.text(*at, f"{row['mean']:.3f}{spread}\nn = {row['n']}", ha="center", va="center", color=colour, fontsize=8)
-    axes.set_xticks([0.5, 1.5], ["no", "yes"])
-    axes.set_yticks([0.5, 1.5], ["no", "yes"])
-    axes.set(xlabel="Identity readable", ylabel="Magnitudes kept", title=f"Test {means['metric'].iloc[0]}")
-    axes.tick_params(length=0)
+def effects_table(tested: pd.DataFrame) -> pd.DataFrame:
+    """Return the effects, each with its verdict, and its interval over seeds and test items as the outer interval."""
+    names = tested["effect"] + ": " + tested["verdict"]
+    outer = {"outer_low": tested["two_way_low"], "outer_high": tested["two_way_high"]}
+    return tested.assign(name=names, zero=0.0, **outer)
 
 
-def _effects(axes: Axes, tested: pd.DataFrame) -> None:
-    rows = tested.to_dict("records")
-    for place, row in enumerate(rows):
-        axes.plot(row["mean"], place, marker="o", color=INK)
-        for low, high, width in (("two_way_low", "two_way_high", 1.0), ("low", "high", 2.6)):
-            if not pd.isna(row[low]):
-                axes.plot([row[low], row[high]], [place, place], color=INK, linewidth=width)
-        axes.annotate(row["verdict"], (row["mean"], place), (0, 7), textcoords="offset points", ha="center", fontsize=8)
-    axes.axvline(0.0, color=INK, linewidth=0.8, linestyle=(0, (3, 3)))
-    axes.set_yticks(range(len(rows)), [str(row["effect"]) for row in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set(xlabel=f"Effect on test {tested['metric'].iloc[0]}", title="Effects over seeds")
-    axes.margins(x=0.12)
+def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
+    return table.to_dict("records")
 
 
-def _spoken(means: pd.DataFrame, tested: pd.DataFrame) -> str:
+def _spoken_means(means: pd.DataFrame) -> str:
     cells = [
         f"magnitudes kept {'yes' if row['kept'] else 'no'}, identity readable {'yes' if row['readable'] else 'no'} "
         f"({row['arms']}): {row['mean']:.3f}"
-        for row in means.to_dict("records")
+        for row in _records(means)
     ]
-    found = [f"{row['effect']} {row['mean']:+.3f}: {row['verdict']}" for row in tested.to_dict("records")]
-    return f"Means: {'; '.join(cells)}. Effects: {'; '.join(found)}."
+    return f"Means: {'; '.join(cells)}."
 
 
-REMEDIES = View(
+def _spoken_effects(tested: pd.DataFrame) -> str:
+    found = [f"{row['effect']} {row['mean']:+.3f}: {row['verdict']}" for row in _records(tested)]
+    return f"Effects: {'; '.join(found)}."
+
+
+MEANS = View(
     name="remedies",
-    needs=("remedies", "remedy_effects"),
-    draw=remedy_table,
+    needs=("remedies",),
+    form=Matrix(
+        points=means_table,
+        x="readable",
+        y="kept",
+        columns="panel",
+        value="mean",
+        labels=("Identity readable", "Magnitudes kept"),
+        bar="Mean over seeds",
+        names={"no": "no", "yes": "yes"},
+    ),
     by="metric",
     caption=(
-        "Remedies of circular convolution by what they cure, test {}. Left: mean over seeds ± sd; bindings of one "
-        "combination are averaged within a seed. Right: main effects (with − without, averaged over the other factor) "
-        "and interaction, with intervals over seeds (thick) and over seeds and test items (thin), and the verdict. "
-        "Cancellation of magnitudes is the cause only if the effect of kept magnitudes holds and is positive. "
-        "Magnitudes kept: unit positions against the plain product; fractional positions and phases are not in it."
+        "Remedies of circular convolution by what they cure, test {}. Mean over seeds ± sd; bindings of one "
+        "combination are averaged within a seed. Magnitudes kept: unit positions against the plain product; fractional "
+        "positions and phases are not in it."
     ),
-    spoken=_spoken,
+    spoken=_spoken_means,
 )
-VIEWS = (REMEDIES,)
+EFFECTS = View(
+    name="remedy_effects",
+    needs=("remedy_effects",),
+    form=Intervals(points=effects_table, x="mean", y="name", labels=("Effect", ""), beside={"zero": "no effect"}),
+    by="metric",
+    caption=(
+        "Effects of what remedies of circular convolution cure, test {}. Main effects (with − without, averaged over "
+        "the other factor) and interaction, with intervals over seeds (thick) and over seeds and test items (thin), "
+        "and the verdict. Cancellation of magnitudes is the cause only if the effect of kept magnitudes holds and is "
+        "positive."
+    ),
+    spoken=_spoken_effects,
+)
+VIEWS = (MEANS, EFFECTS)

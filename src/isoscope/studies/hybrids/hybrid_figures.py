@@ -2,125 +2,59 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from isoscope.platform.figures.border import MARKED, mark_below
-from isoscope.platform.figures.style import ARM_COLOURS, INK, WIDTH, legend_below, look, style, tiles
+from isoscope.platform.figures.border import MARKED
+from isoscope.platform.figures.interval_form import Intervals
+from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.studies.findings import Untested
 from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED
 from isoscope.studies.view import View
 
 CALLED = {NOT_TUNED: "as aligned", TUNED: "after updates on pairs"}
-FILLED: dict[str, Any] = {NOT_TUNED: "none", TUNED: "full"}
-WHEN: dict[str, Any] = {"before": "none", "after": "full"}
-ROW = 0.3  # inches per start
-LOWEST = dict.fromkeys(MEASURES, -0.25) | {"r2": -1.05}
-"""Left end of each measure's axis."""
+WHEN = {"before": "before: without the map", "after": "after the alignment"}
+LOWEST = -1.05
+"""Left end of the axes of nearness."""
 
 
-def _trainings(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the fill of each training that there is."""
-    return {training: fill for training, fill in FILLED.items() if (rows["training"] == training).any()}
+def scores(table: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
+    """Return each score by start and training, a row per seed, with the interval of their mean."""
+    keys = ["start", "training", "score"]
+    return translated.merge(table[[*keys, "low", "high"]], on=keys)
 
 
-def _row_labels(axes: Axes, labels: list[str]) -> None:
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
-
-
-@style()
-def scores(table: pd.DataFrame, translated: pd.DataFrame) -> Figure:
-    """Draw each score by start: a dot per seed, the mean over seeds and its interval; open: as aligned."""
-    starts, shown = list(dict.fromkeys(table["start"])), _trainings(table)
-    figure, panels = tiles(2, 2, (WIDTH, 0.9 + ROW * len(starts)), grid="x", ticks=8, sharey=True)
-    for (score, title), axes in zip(SCORES.items(), panels, strict=True):
-        for place, (training, fill) in enumerate(shown.items()):
-            shift, colour = 0.36 * (place - (len(shown) - 1) / 2), ARM_COLOURS[place]
-            for rows, own, marker in ((translated, "value", "."), (table, "mean", "D")):
-                kept = rows[(rows["score"] == score) & (rows["training"] == training)]
-                at = [starts.index(start) + shift for start in kept["start"]]
-                axes.plot(kept[own], at, linestyle="", marker=marker, color=colour, fillstyle=fill, markersize=5)
-            axes.hlines(at, kept["low"], kept["high"], color=colour, linewidth=1.5)
-        axes.set_title(title, fontsize=8.5)
-        axes.set_xlim(left=0)
-        _row_labels(axes, starts)
-    handles = [
-        Line2D([], [], linestyle="", marker="D", color=ARM_COLOURS[place], fillstyle=fill, label=CALLED[training])
-        for place, (training, fill) in enumerate(shown.items())
-    ]
-    legend_below(figure, handles, columns=2)
-    return figure
-
-
-@style()
-def nearness(table: pd.DataFrame) -> Figure:
-    """Draw each measure by start, before (open) and after the alignment, a dot per seed."""
-    starts = list(dict.fromkeys(table["start"]))
-    figure, panels = tiles(len(MEASURES), 4, (WIDTH, 0.7 + ROW * len(starts)), grid="x", ticks=7, sharey=True)
-    for (measure, title), axes in zip(MEASURES.items(), panels, strict=True):
-        for place, (when, fill) in enumerate(WHEN.items()):
-            kept = table[(table["measure"] == measure) & (table["when"] == when)]
-            at = [starts.index(start) for start in kept["start"]]
-            mark = {"marker": "o", "color": ARM_COLOURS[place], "fillstyle": fill}
-            axes.plot(kept["value"], at, linestyle="", markersize=4, **mark)
-            mark_below(axes, LOWEST[measure], kept["value"], at, colour=ARM_COLOURS[place])
-        axes.set_title(title, fontsize=8)
-        axes.set_xlim(LOWEST[measure], 1.05)
-        _row_labels(axes, starts)
-    handles = [
-        Line2D([], [], linestyle="", marker="o", color=ARM_COLOURS[place], fillstyle=fill, label=label)
-        for place, (label, fill) in enumerate(
-            zip(("before: without the map", "after the alignment"), WHEN.values(), strict=True)
-        )
-    ]
-    legend_below(figure, handles, columns=2)
-    return figure
-
-
-@style()
-def predictors(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame) -> Figure:
-    """Draw BLEU against each measure of the aligned start: a point per start and training, the mean over seeds."""
-    starts = list(dict.fromkeys(near["start"]))
-    figure, panels = tiles(len(MEASURES), 4, (WIDTH, 2.0), up="BLEU", sharey=True)
-    values = near[near["when"] == "after"].groupby(["measure", "start"], sort=False)["value"].mean()
+def predictors(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
+    """Return BLEU against each measure of the aligned start, means over seeds; in the title: the rank correlation."""
+    values = near[near["when"] == "after"].groupby(["measure", "start"], sort=False)["value"].mean().reset_index()
     bleu = translated[translated["score"] == "bleu"].groupby(["training", "start"], sort=False)["value"].mean()
-    for (measure, title), axes in zip(MEASURES.items(), panels, strict=True):
-        for (training, start), score in bleu.items():
-            mark = look(starts.index(start)) | {"fillstyle": FILLED[training], "linestyle": ""}
-            axes.plot([values[measure, start]], [score], **mark, markersize=5)
-        own = table[table["measure"] == measure].set_index("training")["rho"]
-        several = len(_trainings(translated)) > 1
-        text = "\n".join(f"{CALLED[one]}: ".lower() * several + f"ρ {rho:+.2f}" for one, rho in own.items())
-        text = text.replace("-", "−")
-        axes.set_title(f"{title}\n{text}" if text else title, fontsize=7)
-    handles = [Line2D([], [], linestyle="", label=start, **look(place)) for place, start in enumerate(starts)]
-    fills = _trainings(translated)
-    if len(fills) > 1:
-        hollow: dict[str, Any] = {"linestyle": "", "marker": "o", "color": INK}
-        handles += [Line2D([], [], **hollow, fillstyle=fill, label=CALLED[one]) for one, fill in fills.items()]
-    legend_below(figure, handles, columns=5)
-    return figure
+    found = values.merge(bleu.rename("bleu").reset_index(), on="start")
+    rho = table.set_index(["measure", "training"])["rho"].to_dict()
+    several = found["training"].nunique() > 1
+    places = zip(found["measure"], found["training"], strict=True)
+    titles = [
+        f"{MEASURES[one]}\n" + f"{CALLED[when]}: " * several + f"ρ {rho.get((one, when), float('nan')):+.2f}"
+        for one, when in places
+    ]
+    order = found["measure"].map([*MEASURES].index)
+    found = found.assign(title=[text.replace("ρ +nan", "").replace("-", "−") for text in titles], order=order)
+    return found.sort_values("order", kind="stable")
 
 
 def _scores_caption(table: pd.DataFrame, translated: pd.DataFrame) -> str:
-    n, (first, *more) = int(table["n"].max()), _trainings(table)
+    n, (first, *more) = int(table["n"].max()), [one for one in CALLED if one in set(table["training"])]
     seeds = f"n = {n} seeds; lines: t intervals over seeds." if n > 2 else f"n = {n}, so no interval."
     alone = f"Each start is scored {'as it is' if first == NOT_TUNED else 'after updates on pairs'}"
     shown = "Open: the start as it is; filled: after updates on pairs" if more else alone
     itself = " itself: the decoder's own encoder." if (table["start"] == "itself").any() else ""
     return (
         f"Corpus BLEU and chrF of translations of the test split, by what the decoder reads. {shown}. "
-        f"Dots: seeds; diamonds: their mean. {seeds}{itself}"
+        f"Dots: seeds; large marks: their mean. {seeds}{itself}"
     )
 
 
 def _nearness_caption(table: pd.DataFrame) -> str:
-    cut = f" {MARKED}" * bool((table["value"] < [LOWEST[measure] for measure in table["measure"]]).any())
+    cut = f" {MARKED}" * bool((table["value"] < LOWEST).any())
     return (
         "How near the states of each encoder are to those of the decoder's own encoder, before (without the map that "
         "the decoder reads through) and after the alignment, for "
@@ -163,11 +97,37 @@ VIEWS = (
     View(
         "hybrid_scores",
         ("scores", "translated"),
-        scores,
+        Intervals(
+            points=scores,
+            x="value",
+            y="start",
+            fill="training",
+            columns="score",
+            names=SCORES | CALLED,
+            limits=(0.0, None),
+        ),
         _scores_caption,
         findings=_bleu,
         remakes="Vázquez et al. 2021, BLEU before and after alignment",
     ),
-    View("hybrid_nearness", ("nearness",), nearness, _nearness_caption),
-    View("hybrid_predictors", ("predictors", "nearness", "translated"), predictors, _predictors_caption),
+    View(
+        "hybrid_nearness",
+        ("nearness",),
+        Intervals(
+            x="value",
+            y="start",
+            fill="when",
+            columns="measure",
+            labels=("Nearness", ""),
+            names=MEASURES | WHEN,
+            limits=(LOWEST, 1.05),
+        ),
+        _nearness_caption,
+    ),
+    View(
+        "hybrid_predictors",
+        ("predictors", "nearness", "translated"),
+        Scatter(points=predictors, x="value", y="bleu", series="start", columns="title", labels=("Nearness", "BLEU")),
+        _predictors_caption,
+    ),
 )

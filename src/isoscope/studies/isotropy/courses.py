@@ -2,20 +2,19 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from isoscope.platform.config.declared import metrics_of, natural, title
-from isoscope.platform.figures.snapshots import EVERY, arms_of, banded, common, keys, line_and_band
-from isoscope.platform.figures.style import WIDTH, arm_name, legend_below, legend_inches, look, style, tiles, wrapped
+from isoscope.platform.figures.line_form import Curves
+from isoscope.platform.figures.scatter_form import Scatter
+from isoscope.platform.figures.snapshots import EVERY, common, line_and_band
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 
-PANELS = 3
-"""Panels per row."""
+ACCURACY = "validation/accuracy"
+CLASSES = 8
+"""Up to this number of classes, each has its panels; of more, those with most bars kept have."""
 
 
 def titled(*metrics: str) -> dict[str, str]:
@@ -51,89 +50,37 @@ FORCE = "step/penalty_gradient_norm"
 PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, class {}", "kept": "Kept bars, class {}"}
 
 
-@style()
-def course(curves: pd.DataFrame, figures: Mapping[str, str], *, across: str = "Update") -> Figure:
-    """Draw a panel per metric in `figures` (name → label): a line per arm, mean over seeds by `step`, band ± 1 sd.
+def course(curves: pd.DataFrame, metrics: Callable[[pd.DataFrame], Mapping[str, str]]) -> pd.DataFrame:
+    """Return the rows of these metrics at updates that every seed of their arm has, with the metric's range.
 
-    `curves`: columns arm, seed, step, metric, value, as `studies.curves.thinned` returns them. Raises
-    `ValueError` if none of the metrics was measured.
+    Every arm has a row, so that it has the same colour in all figures.
     """
-    shown = {metric: label for metric, label in figures.items() if (curves["metric"] == metric).any()}
-    if not shown:
-        raise ValueError(f"none of these was measured: {', '.join(figures)}")
-    arms = arms_of(curves)
-    handles = keys(curves, 2.8)
-    drawing, panels = tiles(len(shown), PANELS, (WIDTH, 2.0, 0.3, legend_inches(handles, 2)))
-    for axes in drawing.axes[len(shown) :]:
-        axes.set_visible(False)
-    for axes, (metric, label) in zip(panels, shown.items(), strict=True):
-        for index, arm in enumerate(arms):
-            own = curves[(curves["metric"] == metric) & (curves["arm"] == arm)]
-            line: dict[str, Any] = {
-                "marks": 6,
-                "linewidth": 1.2,
-                "zorder": 3,
-                "gid": arm_name(arm),
-                "within": natural(metric),
-            }
-            banded(axes, common(own, "step"), "step", "value", **line, **look(index))
-        axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-        axes.yaxis.set_major_locator(MaxNLocator(4))
-        axes.set_title(wrapped(label, WIDTH / PANELS - 0.4, size=8, lines=3), fontsize=8)
-        axes.set_xlabel(across, fontsize=8)
-    for arm, handle in zip(arms, handles, strict=True):
-        handle.set_gid(arm_name(arm))
-    legend_below(drawing, handles, columns=2)
-    return drawing
+    shown = metrics(curves)
+    own = curves[curves["metric"].isin(shown)]
+    every = curves.drop_duplicates("arm").assign(metric=own["metric"].iloc[0], value=float("nan"), seed=float("nan"))
+    table = pd.concat([every, *(common(rows, "step") for _, rows in own.groupby("metric", sort=False))])
+    order, ends = table["metric"].map([*shown].index), [natural(name) for name in table["metric"]]
+    least, most = (pd.Series([end[at] for end in ends], dtype=float) for at in (0, 1))
+    table = table.assign(title=table["metric"].map(shown), order=order, least=[*least], most=[*most])
+    return table.sort_values("order", kind="stable", ignore_index=True)
 
 
-@style()
-def trade(
-    averages: pd.DataFrame, *, across: str, up: str, labels: tuple[str, str], weights: Mapping[str, tuple[str, float]]
-) -> Figure:
-    """Plot two averaged metrics against each other: small marks for runs, large marks (± 1 sd) for arm means.
-
-    `averages`: columns arm, seed, figure, value. `across` (x) and `up` (y) are names of metrics; `labels` are those of
-    the axes. `weights`: arm → family and weight. Arms of a family share a colour; a line connects their means, and
-    each mean is labelled with its weight. Raises `ValueError` if one of the metrics was not measured.
-    """
-    wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
-    if missing := [figure for figure in (across, up) if figure not in wide]:
-        raise ValueError(f"none of these was measured: {', '.join(missing)}")
-    runs = wide[[across, up]].dropna().reset_index()
-    families: dict[str, list[str]] = {}
-    for arm in arms_of(averages):
-        families.setdefault(weights[arm][0], []).append(arm)
-    handles = keys(averages.assign(arm=[weights[arm][0] for arm in averages["arm"]]), 2.8)
-    drawing = Figure(figsize=(WIDTH * 0.7, 3.2 + legend_inches(handles, 2)), layout="constrained")
-    axes = drawing.subplots()
-    for index, arms in enumerate(families.values()):
-        colour, marker = look(index).values()
-        several = sorted(arms, key=lambda arm: weights[arm][1])
-        means = runs.groupby("arm")[[across, up]].mean().reindex(several)
-        if len(several) > 1:
-            axes.plot(means[across], means[up], color=colour, linewidth=0.8, alpha=0.6)
-        for arm in several:
-            rows = runs[runs["arm"] == arm]
-            axes.plot(rows[across], rows[up], linestyle="", marker=marker, markersize=3, color=colour, alpha=0.5)
-            bars = dict(zip(("xerr", "yerr"), rows[[across, up]].std(), strict=True)) if len(rows) > 1 else {}
-            at = (rows[across].mean(), rows[up].mean())
-            axes.errorbar(*at, marker=marker, markersize=7, color=colour, elinewidth=1, **bars)
-            if len(several) > 1:
-                beside: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 6.5}
-                axes.annotate(f"{weights[arm][1]:g}", at, color=colour, **beside)
-    axes.set_xlabel(labels[0], fontsize=8)
-    axes.set_ylabel(labels[1], fontsize=8)
-    axes.tick_params(labelsize=7)
-    axes.grid(visible=True)
-    legend_below(drawing, handles, columns=2)
-    return drawing
+def _form(metrics: Callable[[pd.DataFrame], Mapping[str, str]], across: str = "Update") -> Curves:
+    return Curves(
+        points=partial(course, metrics=metrics),
+        x="step",
+        y="value",
+        columns="title",
+        labels=(across, ""),
+        scales=("linear", "linear"),
+    )
 
 
 def _with_classes(courses: pd.DataFrame) -> Mapping[str, str]:
-    """Return the penalty's metrics and those of each class."""
-    classes = courses.loc[courses["metric"].str.startswith("step/kept/class_"), "metric"].drop_duplicates()
-    numbers = [metric.rpartition("_")[2] for metric in classes]
+    """Return the penalty's metrics and those of its classes, the `CLASSES` with most kept bars."""
+    kept = courses[courses["metric"].str.startswith("step/kept/class_")]
+    largest = set(kept.groupby("metric")["value"].mean().nlargest(CLASSES).index)
+    numbers = [metric.rpartition("_")[2] for metric in kept["metric"].drop_duplicates() if metric in largest]
     per_class = {f"step/{name}/class_{k}": label.format(k) for k in numbers for name, label in PER_CLASS.items()}
     return PENALTY_METRICS | per_class
 
@@ -144,7 +91,7 @@ def _of_courses(name: str, names: Callable[[pd.DataFrame], Mapping[str, str]], c
         name=name,
         needs=("courses",),
         rows=lambda courses: (courses if courses["metric"].isin(names(courses)).any() else courses[:0],),
-        draw=lambda courses: course(courses, names(courses)),
+        form=_form(names),
         caption=lambda courses: caption.format(line_and_band(courses)),
     )
 
@@ -155,10 +102,17 @@ def _traded(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
     return pd.concat([averages[:0].assign(across=""), *parts]), doses
 
 
-def _trade(averages: pd.DataFrame, doses: pd.DataFrame) -> Figure:
+def trade(averages: pd.DataFrame, doses: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per run: its accuracy and its anisotropy, with its family and weight."""
     across = f"validation/{averages['across'].iloc[0]}"
-    weights = {row.arm: (row.family, row.weight) for row in doses.itertuples()}
-    return trade(averages, across=across, up=UP, labels=(TRADED[across], TASK_METRICS[UP]), weights=weights)
+    wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
+    if missing := [figure for figure in (across, ACCURACY) if figure not in wide]:
+        raise ValueError(f"none of these was measured: {', '.join(missing)}")
+    runs = wide[[across, ACCURACY]].dropna().reset_index().merge(doses[["arm", "family", "weight"]], on="arm")
+    runs = runs.rename(columns={across: "across", ACCURACY: "accuracy"})
+    order = {family: place for place, family in enumerate(dict.fromkeys(runs["family"]))}
+    runs = runs.assign(order=runs["family"].map(order), text=[f"{weight:g}" for weight in runs["weight"]])
+    return runs.sort_values(["order", "weight"], kind="stable").assign(panel=TRADED[across])
 
 
 def _traded_values(averages: pd.DataFrame, doses: pd.DataFrame) -> Iterator[Untested]:
@@ -214,7 +168,16 @@ TRADE = View(
     needs=("averages", "doses"),
     rows=_traded,
     by="across",
-    draw=_trade,
+    form=Scatter(
+        points=trade,
+        x="across",
+        y="accuracy",
+        series="family",
+        means="arm",
+        beside="text",
+        columns="panel",
+        labels=("Validation anisotropy", "Validation accuracy"),
+    ),
     findings=_traded_values,
     caption="{}",
     called={
@@ -227,7 +190,7 @@ FRACTIONS = View(
     name="fractions",
     needs=("averages", "doses"),
     rows=_by_fraction,
-    draw=partial(course, figures=TASK_METRICS | TRADED, across="Share of the train split (%)"),
+    form=_form(lambda _: TASK_METRICS | TRADED, "Share of the train split (%)"),
     caption="How much training data does each arm need? Metrics at the end of training by share of the train split. "
     "Line: mean over seeds; band: ± 1 sd.",
 )

@@ -8,7 +8,7 @@ import pandas as pd
 
 from isoscope.platform.statistics.paired import paired_t
 from isoscope.platform.statistics.seed_jackknife import over_pairs
-from isoscope.studies.fusion.by_layer import geometry_by_layer
+from isoscope.studies.fusion.by_layer import profile
 from isoscope.studies.view import Table, View
 
 AVERAGE = {
@@ -81,7 +81,7 @@ def _view(name: str, titles: Mapping[str, str], lead: str, remakes: str) -> View
         name=name,
         needs=("contextuality",),
         rows=partial(_rows, titles=titles),
-        draw=partial(geometry_by_layer, figures=[*titles], vectors="words", titles=titles, beside="its baseline"),
+        form=profile([*titles], dict(titles), "its baseline"),
         caption=partial(_caption, lead, titles),
         remakes=remakes,
     )

@@ -1,11 +1,8 @@
 """View: how similar a model is to other models' chosen checkpoints, and to its own, over its training."""
 
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from isoscope.platform.figures.snapshots import step_axis
-from isoscope.platform.figures.style import WIDTH, layer_tick, legend_below, look, multiples, style
+from isoscope.platform.figures.line_form import Curves
 from isoscope.studies.spaces.contexts_by_layer import over_seeds
 from isoscope.studies.spaces.similarity_maps import CALLED
 from isoscope.studies.view import Table, View
@@ -14,24 +11,8 @@ LINE = ["model", "with", "of", "measure", "layer"]
 """Columns that name a line."""
 
 
-@style()
-def lines_over_training(table: pd.DataFrame) -> Figure:
-    """Draw a row per measure and a column per layer: similarity by update, a line per reference, with its interval."""
-    measures = {name: CALLED[name] for name in dict.fromkeys(table["measure"])}
-    layers = {layer: f"Layer {layer_tick(layer)}" for layer in sorted(set(table["layer"]))}
-    named = list(dict.fromkeys(table["with"]))
-    height = 1.5 * len(measures) + 0.6
-    figure, panels = multiples(measures, layers, (WIDTH, height), across="Update", sharex=True, sharey="row")
-    for (measure, layer), axes in panels.items():
-        shown = table[(table["measure"] == measure) & (table["layer"] == layer)].sort_values("column")
-        for place, name in enumerate(named):
-            own = shown[shown["with"] == name]
-            line = axes.plot(own["column"], own["value"], **look(place) | {"markersize": 3})[0]
-            axes.fill_between(own["column"], own["low"], own["high"], color=line.get_color(), alpha=0.16, linewidth=0)
-        step_axis(axes, table)
-    handles = [Line2D([], [], label=name, **look(place)) for place, name in enumerate(named)]
-    legend_below(figure, handles, columns=4)
-    return figure
+def _in_order(table: pd.DataFrame) -> pd.DataFrame:
+    return table.drop(columns="seeds")
 
 
 def _rows(table: pd.DataFrame) -> Table:
@@ -67,7 +48,16 @@ VIEWS = (
         needs=("over_training",),
         rows=_rows,
         by="model",
-        draw=lines_over_training,
+        form=Curves(
+            points=_in_order,
+            x="column",
+            y="value",
+            series="with",
+            rows="measure",
+            columns="layer",
+            labels=("Update", ""),
+            names=CALLED | {-1: "layer w"},
+        ),
         caption=_caption,
     ),
 )

@@ -1,41 +1,24 @@
 """View: how near linear maps bring one space to another."""
 
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from isoscope.platform.figures.border import MARKED, mark_below
-from isoscope.platform.figures.style import WIDTH, legend_below, look, style, tiles
+from isoscope.platform.figures.border import MARKED
+from isoscope.platform.figures.interval_form import Intervals
 from isoscope.studies.view import Table, View
 
 SHOWN = {"r2": "R²", "retrieval_forward": "CSLS retrieval", "cosine_forward": "Cosine retrieval"}
 MAPS = {"none": "no map", "procrustes": "rotation, scaling, shift", "ridge": "linear map"}
-ROW = 0.24
 LOWEST = -0.6
-"""Left end of R²'s axis."""
+"""Left end of the axes."""
 
 
-@style()
-def maps(table: pd.DataFrame) -> Figure:
-    """Draw a panel per measure: a row per direction, a dot per map and pair of spaces; of R² interval and null (|)."""
-    rows = list(dict.fromkeys(table["direction"]))
-    figure, panels = tiles(len(SHOWN), len(SHOWN), (WIDTH, 0.8 + ROW * len(rows)), grid="x", ticks=8, sharey=True)
-    for (measure, title), axes in zip(SHOWN.items(), panels, strict=True):
-        for place, name in enumerate(MAPS):
-            own = table[table["map"] == name]
-            at = [rows.index(direction) for direction in own["direction"]]
-            if measure == "r2":
-                axes.hlines(at, own["low"], own["high"], color=look(place)["color"], linewidth=1.2)
-                axes.plot(own["null"], at, linestyle="", marker="|", color=look(place)["color"], markersize=9)
-                mark_below(axes, LOWEST, own[measure], at, colour=look(place)["color"])
-            axes.plot(own[measure], at, **look(place) | {"linestyle": ""}, markersize=5, alpha=0.8)
-        axes.set_title(title, fontsize=8.5)
-        axes.set_xlim(LOWEST if measure == "r2" else -0.02, 1.02)
-        axes.set_yticks(range(len(rows)), rows)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
-    handles = [Line2D([], [], label=label, **look(n) | {"linestyle": ""}) for n, label in enumerate(MAPS.values())]
-    legend_below(figure, handles, columns=3)
-    return figure
+def maps(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per measure, direction, map and pair of spaces; R² alone has an interval and a null."""
+    table = table.drop(columns=["seed", "other_seed"], errors="ignore")
+    parts = [table.assign(value=table[name], shown=label) for name, label in SHOWN.items()]
+    for other in parts[1:]:
+        other[["low", "high", "null"]] = float("nan")
+    return pd.concat(parts, ignore_index=True)
 
 
 def _rows(table: pd.DataFrame) -> Table:
@@ -63,7 +46,17 @@ VIEWS = (
         needs=("maps",),
         rows=_rows,
         by="number",
-        draw=maps,
+        form=Intervals(
+            points=maps,
+            x="value",
+            y="direction",
+            series="map",
+            columns="shown",
+            labels=("Measure", ""),
+            names=MAPS,
+            beside={"null": "a map fitted with sentences exchanged"},
+            limits=(LOWEST, 1.02),
+        ),
         caption=_caption,
         remakes="Vázquez et al. 2021, alignment of the spaces",
     ),

@@ -5,10 +5,8 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from isoscope.platform.figures.style import WIDTH, layer_tick, legend_below, look, style, tiles
+from isoscope.platform.figures.line_form import Profile
 from isoscope.studies.spaces.contexts_by_layer import AT_TABLE
 from isoscope.studies.view import Table, View
 
@@ -18,25 +16,10 @@ FEWEST, OTHER = 10, "other tags"
 """Forms that a tag has at least; tags with fewer are one class."""
 
 
-@style()
-def by_class(table: pd.DataFrame) -> Figure:
-    """Draw a panel per model: SelfSim − AvgSim by layer, a line per class, with two standard errors."""
-    models, classes = (list(dict.fromkeys(table[name])) for name in ("model", "class"))
-    figure, panels = tiles(len(models), 3, (WIDTH, 1.7, 0.5), across="Layer", sharey=True)
-    for axes, model in zip(panels, models, strict=True):
-        axes.set_title(model, fontsize=8.5)
-        for place, name in enumerate(classes):
-            own = table[(table["model"] == model) & (table["class"] == name)].sort_values("layer")
-            line = axes.plot(own["layer"], own["mean"], markersize=3.5, **look(place))[0]
-            low, high = (own["mean"] + sign * 2 * own["error"] for sign in (-1, 1))
-            axes.fill_between(own["layer"], low, high, color=line.get_color(), alpha=0.16, linewidth=0)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.xaxis.set_major_formatter(layer_tick)
-    lines = panels[0].get_lines()
-    for line, name in zip(lines, classes, strict=True):
-        line.set_label(name)
-    legend_below(figure, lines, columns=max(2, -(-len(classes) // 3)))
-    return figure
+def by_class(table: pd.DataFrame) -> pd.DataFrame:
+    """Return SelfSim − AvgSim by layer and class, with two standard errors."""
+    low, high = (table["mean"] + sign * 2 * table["error"] for sign in (-1, 1))
+    return table.assign(low=low, high=high)
 
 
 def _rows(
@@ -77,12 +60,13 @@ def _parts_of_speech(items: pd.DataFrame) -> pd.Series:
     return items["tag"].where(items["tag"].isin(own), OTHER).astype(pd.CategoricalDtype([*own, OTHER]))
 
 
+BY_CLASS = Profile(points=by_class, y="mean", series="class", columns="model", labels=("Layer", "SelfSim − AvgSim"))
 VIEWS = (
     View(
         name="self_sim_by_frequency",
         needs=("words", "contextuality"),
         rows=partial(_rows, items=["form"], classes=_frequencies),
-        draw=by_class,
+        form=BY_CLASS,
         caption="SelfSim − AvgSim by layer and by how often a form occurs; bands: two standard errors over forms. "
         f"{AT_TABLE}",
     ),
@@ -90,7 +74,7 @@ VIEWS = (
         name="self_sim_by_part_of_speech",
         needs=("tagged_words", "contextuality"),
         rows=partial(_rows, items=["form", "tag"], classes=_parts_of_speech),
-        draw=by_class,
+        form=BY_CLASS,
         caption="SelfSim − AvgSim by layer and by part of speech. n: forms with a tag, each over its occurrences with "
         f"that tag; tags with fewer than {FEWEST} forms are “{OTHER}”. AvgSim: of all words. Bands: two standard "
         f"errors over forms. {AT_TABLE}",

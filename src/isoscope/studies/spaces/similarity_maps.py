@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
-from isoscope.platform.figures.maps import PER_ROW, pictures
-from isoscope.platform.figures.style import SEQUENTIAL, layer_tick, notice
+from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import Table, View
 
@@ -32,30 +30,17 @@ SHOWN = ("cka", "pwcca_one", "cca_held_out", "rsa", "rsa_partial", "neighbours")
 """Measures that are drawn; the table has all of them."""
 
 
-def similarity_maps(table: pd.DataFrame) -> Figure:
-    """Draw a picture per measure and panel: layers of the second model across, of the first up; mean over seeds."""
-    panels, layers = [], []
-    for measure in SHOWN:
-        for name, own in table[table["measure"] == measure].groupby("panel", sort=False):
-            shown = own.pivot_table(index="layer", columns="other_layer", values="adjusted", dropna=False)
-            if shown.notna().any(axis=None):  # else the caption says who refused it
-                panels.append((f"{CALLED[measure]}\n{name}", shown.to_numpy(dtype=float)))
-                layers.append((shown.columns, shown.index))
-    first = table.iloc[0]
-    if not panels:
-        return notice("No measure has a value above its null for these layers; the text below says why")
-    figure, drawn = pictures(
-        panels, label="(value − null) / (1 − null)", low=0.0, high=1.0, colours=SEQUENTIAL, origin="lower"
-    )
-    for axes, numbers in zip(drawn, layers, strict=True):
-        for axis, own in zip((axes.xaxis, axes.yaxis), numbers, strict=True):
-            axis.set_ticks(range(len(own)), [*map(layer_tick, own)])
-    for place, axes in enumerate(drawn):
-        if place % PER_ROW == 0:
-            axes.set_ylabel(f"Layer of {first['model']}", fontsize=7)
-        if place >= len(drawn) - PER_ROW:
-            axes.set_xlabel(f"Layer of {first['other_model']}", fontsize=7)
-    return figure
+def similarity(table: pd.DataFrame) -> pd.DataFrame:
+    """Return similarities of layers over their null, by measure and panel; without panels that have no value."""
+    shown = table[table["measure"].isin(SHOWN)]
+    known = shown.groupby(["measure", "panel"])["adjusted"].transform("count") > 0  # else the caption says who refused
+    if not known.any():
+        raise ValueError("No measure has a value above its null for these layers; the text below says why")
+    shown = shown[known]
+    order = shown["measure"].map(SHOWN.index)
+    title = shown["measure"].map(CALLED) + "\n" + shown["panel"]
+    kept = ["layer", "other_layer", "adjusted"]
+    return shown[kept].assign(title=title, order=order).sort_values("order", kind="stable")
 
 
 def _rows(table: pd.DataFrame) -> Table:
@@ -125,7 +110,16 @@ VIEWS = (
         needs=("similarity",),
         rows=_rows,
         by="number",
-        draw=similarity_maps,
+        form=Matrix(
+            points=similarity,
+            x="other_layer",
+            y="layer",
+            columns="title",
+            value="adjusted",
+            labels=("Layer of the second model", "Layer of the first model"),
+            bar="(value − null) / (1 − null)",
+            names={-1: "w"},
+        ),
         caption=_caption,
         findings=_findings,
         remakes="Vázquez et al. 2021, RSA and PWCCA between encoders",

@@ -4,53 +4,27 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from isoscope.platform.figures.style import ARM_COLOURS, INK, WIDTH, layer_tick, legend_below, look, style, tiles
+from isoscope.platform.figures.form import where
+from isoscope.platform.figures.line_form import Profile
 from isoscope.platform.statistics.paired import Interval, Verdict
 from isoscope.studies.findings import Difference
 from isoscope.studies.spaces.similarity_maps import CALLED, CKA, WHOLE
 from isoscope.studies.view import View
 
 NUMBERS = ("low", "high", "detectable")
-LESS, MORE = "o", "s"
-"""Markers of layers at which two models are less alike, and more alike, than two seeds of one model."""
+LESS, MORE = "holds: less alike", "holds: more alike"
+BETWEEN, WITHIN = "two models", "two seeds of a model, mean of both"
 
 
-@style()
-def apart(table: pd.DataFrame) -> Figure:
-    """Draw a panel per measure: similarity by layer, of two seeds of a model and of two models, a colour per pair."""
-    measures = list(dict.fromkeys(table["measure"]))
-    pairs = list(dict.fromkeys(zip(table["model"], table["other_model"], strict=True)))
-    figure, panels = tiles(len(measures), 3, (WIDTH, 1.7, 0.5), across="Layer", sharex=True)
-    for axes, measure in zip(panels, measures, strict=True):
-        axes.set_title(CALLED[measure], fontsize=8.5)
-        for place, (one, other) in enumerate(pairs):
-            rows = table[
-                (table["measure"] == measure) & (table["model"] == one) & (table["other_model"] == other)
-            ].sort_values("layer")
-            at = rows["layer"].to_numpy(float)
-            axes.plot(at, rows["between"], **look(place))
-            axes.plot(at, rows["within"], color=ARM_COLOURS[place % len(ARM_COLOURS)], linestyle=":", linewidth=1.1)
-            holds, less = (rows["word"] == "holds").to_numpy(), (rows["difference"] > 0).to_numpy()
-            for chosen, marker in ((holds & less, LESS), (holds & ~less, MORE)):
-                axes.plot(
-                    at[chosen], rows["between"].to_numpy(float)[chosen], linestyle="", marker=marker, markersize=8,
-                    markerfacecolor="none", markeredgecolor=INK,
-                )  # fmt: skip
-        layers = sorted(set(table["layer"]))
-        axes.set_xticks(layers, [*map(layer_tick, layers)])
-    handles = [Line2D([], [], label=f"{one} × {other}", **look(place)) for place, (one, other) in enumerate(pairs)]
-    handles += [
-        Line2D([], [], color=INK, linestyle=":", label="two seeds of a model, mean of both"),
-        *(
-            Line2D([], [], color=INK, linestyle="", marker=marker, markerfacecolor="none", markersize=8, label=label)
-            for marker, label in ((LESS, "holds: less alike"), (MORE, "holds: more alike"))
-        ),
-    ]
-    legend_below(figure, handles, columns=3)
-    return figure
+def apart(table: pd.DataFrame) -> pd.DataFrame:
+    """Return similarity by layer, of two models and of two seeds of a model; a mark where the verdict holds."""
+    table = table.assign(pair=table["model"] + " × " + table["other_model"])
+    holds, less = table["word"] == "holds", table["difference"] > 0
+    mark = where(holds & less, LESS).fillna(where(holds & ~less, MORE))
+    between = table.assign(value=table["between"], of_whom=BETWEEN, mark=mark)
+    both = pd.concat([between, table.assign(value=table["within"], of_whom=WITHIN, mark=None)], ignore_index=True)
+    return both.assign(seeds=both["n"]).drop(columns=["low", "high", "n"])
 
 
 def _caption(table: pd.DataFrame) -> str:
@@ -96,7 +70,13 @@ VIEWS = (
         needs=("told_apart",),
         rows=_rows,
         by="number",
-        draw=apart,
+        form=Profile(
+            points=apart,
+            series="pair",
+            dash="of_whom",
+            columns="measure",
+            names=CALLED | {BETWEEN: BETWEEN, WITHIN: WITHIN},
+        ),
         caption=_caption,
         findings=_findings,
     ),
