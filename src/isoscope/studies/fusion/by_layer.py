@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from isoscope.platform.config.declared import title
 from isoscope.platform.figures.form import where
 from isoscope.platform.figures.line_form import Profile
-from isoscope.platform.figures.titles import title
 from isoscope.studies.fusion.layers import NOISE, SHARED
 
 W = -0.25

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from isoscope.platform.config.declared import natural, title
 from isoscope.platform.figures.form import averaged, where
 from isoscope.platform.figures.line_form import Curves, Profile
 from isoscope.platform.figures.snapshots import TWIN, at_chosen, chosen, prepared
