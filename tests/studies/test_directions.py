@@ -25,7 +25,8 @@ from isoscope.platform.report.overview import overview, summary
 from isoscope.platform.runs.record import read
 from isoscope.platform.search.searched import called
 from isoscope.platform.statistics.paired import Verdict
-from isoscope.studies.scored import training_curves
+from isoscope.studies.curves import SEEDS
+from isoscope.studies.scored import TRAINING
 from isoscope.studies.tables import Tables, read_tables, tables, write_tables
 from tracked_runs import start
 
@@ -113,9 +114,10 @@ def test_a_perplexity_that_a_plugin_declares_is_ranked_rightly_everywhere(tmp_pa
 
     columns = {"arm": "fft", "epoch": [1, 2], "mean": 1.2, "sd": 0.5, "n": 3}
     bands = pd.concat(pd.DataFrame(columns).assign(metric=f"validation/{name}") for name in ("loss", "perplexity"))
-    axes, loss = training_curves(bands, None, made.by_name["metrics"]).axes
-    assert [one.get_title(loc="left") for one in (axes, loss)] == ["Perplexity (per word)", "Loss (bits)"]
-    assert [one.collections[1].get_paths()[0].vertices[:, 1].min() for one in (axes, loss)] == [1.0, 0.7]
+    form: Any = TRAINING.form
+    found = form.drawn(bands, pd.DataFrame(columns=SEEDS), made.by_name["metrics"])
+    assert [*found["quantity"].unique()] == ["Perplexity (per word)", "Loss (bits)"]
+    assert found.groupby("quantity", sort=False)["low"].min().to_list() == [1.0, 0.7]
 
     searched: Any = SimpleNamespace(objectives={"validation/perplexity": "maximise"}, constraints={})
     for known in (metrics_of("reader"), recorded_metrics(tmp_path / "fusion/fft/seed-0", "reader")):

@@ -13,6 +13,7 @@ import pytest
 from drawn import sticking_out
 from finished_runs import write_run
 from isoscope.base.metric import Metric
+from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.outputs import read_output
 from isoscope.studies import results, scored
@@ -39,7 +40,10 @@ def curves_of(
 
 def test_lines_are_the_means_and_bands_the_sd(tmp_path: Path) -> None:
     table = made(tmp_path)
-    found = curves_of(table).set_index(["quantity", "arm", "split", "epoch"]).sort_index()
+    metrics = [{"objective": "classification", **one.recorded} for one in metrics_of("classification").values()]
+    found = (
+        curves_of(table, metrics=pd.DataFrame(metrics)).set_index(["quantity", "arm", "split", "epoch"]).sort_index()
+    )
     names = [f"{split}/{metric}" for split in ("train", "validation") for metric in ("accuracy", "loss")]
     shown = table[table["metric"].isin(names)]
     assert len(found) == len(shown)

@@ -27,7 +27,7 @@ def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame, metrics: pd.DataFr
     shown, own = drawn(bands["metric"]), metrics_in(metrics)
     split, quantity = (bands["metric"].str.split("/", n=1).str[part] for part in (0, -1))
     bands = bands.assign(split=split, quantity=quantity, value=bands["mean"])
-    bands = bands[bands["split"].isin(SPLITS) & bands["quantity"].isin(shown)]
+    bands = bands[bands["split"].isin(SPLITS) & bands["quantity"].isin(shown)].reset_index(drop=True)
     limits = {one: band(of["mean"], of["sd"], natural(one, own)) for one, of in bands.groupby("quantity", sort=False)}
     ends = [pd.Series(0.0, bands.index) for _ in range(2)]
     for one, of in bands.groupby("quantity", sort=False):

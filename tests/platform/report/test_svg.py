@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from finished_runs import write_run
 from isoscope.platform.figures.style import to_svg
+from isoscope.platform.outputs import table_of_metrics
 from isoscope.platform.report.drawing import SENTENCE, _padded, inline
 from isoscope.studies.curves import bands, curves, seeds
 from isoscope.studies.scored import TRAINING
@@ -19,7 +20,7 @@ from isoscope.studies.scored import TRAINING
 def drawing(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = write_run(tmp_path_factory.mktemp("runs"), "additive", 0)
     points = curves([folder])
-    return to_svg(TRAINING.form(bands(points), seeds(points)))
+    return to_svg(TRAINING.form(bands(points), seeds(points), table_of_metrics([])))
 
 
 def ids(svg: str) -> list[str]:
