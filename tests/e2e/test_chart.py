@@ -1,6 +1,7 @@
 """Arms over training, from runs with a penalty to the page, and the comparison with published values."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -55,7 +56,7 @@ def test_every_table_and_picture_is_there(charted: Project) -> None:
         "courses.parquet",
         "differences.parquet",
         "doses.parquet",
-        "reproduction.json",
+        "published.parquet",
     }
     names = {path.stem for path in (folder / "charts").glob("*.svg")}
     assert names == {"anisotropy", "task", "penalty", "explained", "bars", "trade-a_1", "trade-a_1_centred"}
@@ -82,12 +83,12 @@ def test_what_was_not_published_fails_nothing(charted: Project) -> None:
 
 def test_a_published_figure_that_is_missed_is_exit_code_1(charted: Project, tmp_path: Path) -> None:
     project = charted.copy(tmp_path / "project", mirrored=False)
-    file = project.folder / "reports/parts/isotropy/chart/reproduction.json"
-    cells = json.loads(file.read_text("utf-8"))
-    cells[0] |= {"published": 0.1, "verdict": "fail", "reason": "further"}
-    file.write_text(json.dumps(cells), "utf-8")
+    folder = project.folder / "reports/parts/isotropy/chart"
+    cells = pd.read_parquet(folder / "published.parquet")
+    cells.loc[0, ["published", "verdict", "reason"]] = 0.1, "fail", "further"
+    cells.to_parquet(folder / "published.parquet")
     assert "1 fail" in project.isoscope("reproduce", "isotropy", code=1).out
-    file.unlink()
+    shutil.rmtree(folder)
     assert "run: isoscope chart isotropy" in project.isoscope("reproduce", "isotropy", code=2).err
 
 

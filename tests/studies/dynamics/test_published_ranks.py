@@ -10,9 +10,12 @@ import pytest
 from allocation_material import ARM, allocation, group, run
 from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
+from isoscope.studies import dynamics
 from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
-from isoscope.studies.dynamics.published_ranks import corrected, judged, reproduced
-from isoscope.studies.tables import Tables, write_tables
+from isoscope.studies.dynamics.published_ranks import with_verdicts
+from isoscope.studies.published import Reproduced
+from isoscope.studies.registry import compared_with
+from isoscope.studies.tables import Tables, read_tables, write_tables
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = {"emb": 0, "W1": 0, "W2": 0, "out": 1, "value": 2, "key": 3, "query": 4}
@@ -31,19 +34,21 @@ def ranks(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> p
     )
     table = allocation([(group("W1"), [-1.0])], [CASES])
     runs = [run(table, seed=seed, minibatch=minibatch) for seed in range(seeds)]
-    found = compared(hurting_counts(runs), runs, {ARM: word})
+    found = with_verdicts(compared(hurting_counts(runs), runs, {ARM: word}), 0.95)
     return found[found["counted"] == "updates"]
 
 
 def verdict(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> str:
     (row,) = ranks(counts, seeds=seeds, word=word).to_dict("records")
-    return ": ".join(judged(row | {"p_holm": row["p"]}, 0.95))
+    return f"{row['verdict']}: {row['reason']}"
 
 
 def test_p_is_corrected_over_the_arms_of_a_counting() -> None:
-    rows = [{"counted": "updates", "p": p} for p in (0.02, 0.03, float("nan"), 0.5)]
-    rows.insert(1, {"counted": "single", "p": 0.04})
-    assert corrected(rows) == pytest.approx([0.06, 0.04, 0.06, float("nan"), 0.5], nan_ok=True)
+    about = {"word": "not trained", "tau": 1.0, "least": 0.0, "n": 3}
+    rows = [about | {"counted": "updates", "p": p} for p in (0.02, 0.03, float("nan"), 0.5)]
+    rows.insert(1, about | {"counted": "single", "p": 0.04})
+    found = with_verdicts(pd.DataFrame(rows), 0.95)
+    assert found["p_holm"].tolist() == pytest.approx([0.06, 0.04, 0.06, float("nan"), 0.5], nan_ok=True)
 
 
 def test_verdicts() -> None:
@@ -72,26 +77,26 @@ def written(folder: Path, **tables: pd.DataFrame) -> Path:
     return folder
 
 
+def shown(folder: Path, **tables: pd.DataFrame) -> Reproduced:
+    return compared_with(dynamics, read_tables(written(folder, **tables)).by_name, "analyse dynamics")
+
+
 def test_another_estimator_is_judged_but_does_not_decide(tmp_path: Path) -> None:
     decides = ranks(PUBLISHED)
-    other = ranks(REVERSED).assign(counted="single")
-    found = reproduced(written(tmp_path, hurting_published=pd.concat([decides, other])))
+    other = ranks(REVERSED).assign(counted="single", decides=False)
+    found = shown(tmp_path, hurting_published=pd.concat([decides, other]))
     assert [cell["verdict"] for cell in found.cells] == ["pass", "fail"]
     assert not found.failed
     assert found.text.splitlines()[-1] == "1 pass, 1 fail"
-    alone = reproduced(written(tmp_path, hurting_published=other))
-    assert not alone.failed
-    assert "no run has it (settings: [allocated, minibatch])" in alone.text
-    assert reproduced(written(tmp_path, hurting_published=ranks(REVERSED))).failed
+    assert not shown(tmp_path, hurting_published=other).failed
+    assert shown(tmp_path, hurting_published=ranks(REVERSED)).failed
 
 
 def test_what_is_missing_names_its_command(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"comparison\.json: no such file; run: isoscope analyse dynamics"):
-        reproduced(tmp_path / "dynamics")
-    old = ranks(PUBLISHED).drop(columns="least")
-    with pytest.raises(InputError, match="hurting_published has no column 'least'; run: isoscope analyse dynamics"):
-        reproduced(written(tmp_path / "dynamics", hurting_published=old))
-    assert reproduced(written(tmp_path / "none")).text.startswith("no runs of a published objective")
+    old = ranks(PUBLISHED).drop(columns="verdict")
+    with pytest.raises(InputError, match=r"hurting_published: missing, or .* version; run: isoscope analyse dynamics"):
+        shown(tmp_path / "dynamics", hurting_published=old)
+    assert shown(tmp_path / "none").text.startswith("no runs of a published objective")
 
 
 @pytest.mark.parametrize("counts, code", [(PUBLISHED, 0), (REVERSED, 1)])

@@ -15,12 +15,12 @@ from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.figures.titles import title
 from isoscope.platform.report import numbers
 from isoscope.platform.report.comparison_section import show_comparison
-from isoscope.platform.report.papers import followed
 from isoscope.platform.report.runs import by_arm, plugins, run_row, server
 from isoscope.platform.report.search_section import read_search
 from isoscope.platform.report.settings import settings
 from isoscope.platform.report.study_section import show
 from isoscope.platform.runs.lines import RunRecord
+from isoscope.studies.published import papers
 from isoscope.studies.results import NAMES
 from isoscope.studies.tables import Tables
 
@@ -103,7 +103,7 @@ def build(
         version=__version__,
         studies=shown,
         comparisons=compared,
-        papers=followed(one.remakes for one in figures),
+        papers=papers(one.remakes for one in figures),
         search=found,
         tasks=[task(name, manifest) for name, manifest in manifests.items()],
         runs=every,

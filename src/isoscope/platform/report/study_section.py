@@ -17,7 +17,7 @@ from isoscope.platform.report.sentences import of_figures
 from isoscope.studies import fusion, registry, scored
 from isoscope.studies.arms import ArmRow
 from isoscope.studies.isotropy import VIEWS
-from isoscope.studies.isotropy.reproduction import FILE, TABLE_2, read
+from isoscope.studies.isotropy.reproduction import PUBLISHED
 from isoscope.studies.tables import Tables
 from isoscope.studies.view import StoredTables
 
@@ -25,20 +25,21 @@ from isoscope.studies.view import StoredTables
 def read_chart(folder: Path, *, key: str) -> dict[str, Any] | None:
     """Read what `isoscope chart` wrote. Return None if it has not run, or if the study has no seeds.
 
-    `drawings` in order, `cells` (published and own values), `table_2` (a note, if anything was published), and
+    `drawings` in order, `cells` (published and own values), `note` (if anything was published), and
     `differences` and `equal` (at matched effect) between arms. `key` makes ids unique on the page. Raises `InputError`
     for damaged files.
     """
     tables, figures = folder / CHART, folder / CHARTS
-    if not (tables / FILE).is_file():
+    if not (tables / "published.parquet").is_file():
         return None
     with reading(tables, "chart"):
-        cells = read(tables)
+        cells = read_rows(tables / "published.parquet")
         paths = {name: tables / f"{name}.parquet" for name in ("differences", "equal")}
         rows = {name: read_rows(path) if path.is_file() else [] for name, path in paths.items()}
         drawings = read_drawings(VIEWS, StoredTables(tables), figures, key=key)
-    table_2 = TABLE_2 if any(cell.published is not None for cell in cells) else ""
-    return {"drawings": drawings, "cells": cells, "table_2": table_2, **rows} if drawings or cells else None
+    known = any(cell["published"] is not None for cell in cells)
+    note = PUBLISHED["notes"]["published"] if known else ""
+    return {"drawings": drawings, "cells": cells, "note": note, **rows} if drawings or cells else None
 
 
 def read_inside(folder: Path, *, key: str) -> dict[str, Any] | None:

@@ -1,13 +1,12 @@
 """Stage `chart-<study>`: compare arms over training: curves, final averages, differences, published values."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
 from isoscope.base import paths
-from isoscope.base.atomic_files import replacing, write_text
+from isoscope.base.atomic_files import replacing
 from isoscope.base.errors import InputError
 from isoscope.data.parquet import write_parquet
 from isoscope.platform.config.project import Analysis, Reproduction, Study
@@ -20,7 +19,7 @@ from isoscope.studies.curves import averages, compared, curves, thinned
 from isoscope.studies.isotropy import VIEWS
 from isoscope.studies.isotropy.courses import COMPARED, FORCE, TASK_METRICS, TRADED
 from isoscope.studies.isotropy.doses import Dose, at_equal, dose, references
-from isoscope.studies.isotropy.reproduction import FILE, Known, published, reproduction
+from isoscope.studies.isotropy.reproduction import Known, known_values, reproduction
 
 
 def chart(
@@ -32,8 +31,8 @@ def chart(
     arms: Iterable[str],
     project: paths.Project,
 ) -> Path:
-    """Write `reports/parts/<study>/chart/`: averages, differences, differences at matched effect (parquet),
-    `reproduction.json`; and figures (svg).
+    """Write `reports/parts/<study>/chart/`: averages, differences, differences at matched effect, published numbers;
+    and figures (svg).
 
     A study without seeds has empty tables. Raises `InputError` if a run is missing.
     """
@@ -58,7 +57,7 @@ def chart(
         found = reproduction(means, known, **options)
         with replacing(target, "table") as fresh, replacing(drawn, "table") as shown:
             of_doses = pd.DataFrame([(arm, *one) for arm, one in doses.items()], columns=["arm", *Dose._fields])
-            shown_tables = {"averages": means, "courses": thinned(points), "doses": of_doses}
+            shown_tables = {"averages": means, "courses": thinned(points), "doses": of_doses, "published": found}
             for one, table in shown_tables.items():
                 write_parquet(table, fresh / f"{one}.parquet")
             if len(folders) > 1 and len(means):
@@ -68,7 +67,6 @@ def chart(
                 )
                 if len(equal):
                     write_parquet(equal, fresh / "equal.parquet")
-            write_text(fresh / FILE, json.dumps([cell._asdict() for cell in found], indent=1) + "\n", "table")
             draw_views(shown, VIEWS, shown_tables, {"Source": f"isoscope digest {run.digest}"})
             run.inputs.check()
         for arm, figure, value in means.groupby(["arm", "figure"], sort=False)["value"].mean().reset_index().to_numpy():
@@ -94,5 +92,5 @@ def _published(outputs: list[Path], reproduced: Reproduction, project: paths.Pro
     found = []
     for run in (read_yaml(output, CONFIG) for output in outputs):
         data = source(project, run["task"], run["inputs"].get(paths.processed(run["task"]).as_posix()))
-        found.append(published(run, data, last=reproduced.last, tolerance=reproduced.tolerance))
+        found.append(known_values(run, data, last=reproduced.last, tolerance=reproduced.tolerance))
     return found[0] if all(one == found[0] for one in found) else "its runs were trained with different settings"

@@ -13,6 +13,7 @@ from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
 from isoscope.studies.dynamics.learning import learned, words
 from isoscope.studies.dynamics.over_time import course, positive, synchronies
 from isoscope.studies.dynamics.profiles import profiles
+from isoscope.studies.dynamics.published_ranks import with_verdicts
 from isoscope.studies.dynamics.sliced import SLICED, sliced
 from isoscope.studies.dynamics.totals import allocated, closed
 from isoscope.studies.view import under
@@ -67,6 +68,6 @@ def tables(arms: Arms, *, manifest: Mapping[str, Any], confidence: float, **_: A
         "heads": head_shares(runs),
         "profiles": profiles(runs, manifest, word),
         "hurting": counts,
-        "hurting_published": compared(counts, runs, word),
+        "hurting_published": with_verdicts(compared(counts, runs, word), confidence),
     }
     return {name: table for name, table in found.items() if len(table)} | slices
