@@ -20,7 +20,7 @@ ISOTROPY = """\
       fusion: [additive]
       penalty: [none, selected]
     seeds: [0]
-    looks: [chart]
+    kind: isotropy
 """
 SWEEP = """\
   sweep:
@@ -32,7 +32,7 @@ SWEEP = """\
       weight: [w0, w1, w10]
       fraction: [tenth, whole]
     seeds: [0, 1, 2]
-    looks: [chart]
+    kind: isotropy
 """
 WATCH = "watch: {layer: -1, vectors: first, sample: 20, clusters: 2}"
 

@@ -140,7 +140,7 @@ def _attempt(folder: Path, words: tuple[str, ...], fault: Fault | None) -> None:
     sys.addaudithook(hook)
     sys.argv = ["isoscope", *words]
     from isoscope.platform.cli import main
-    from isoscope.studies import fusion
+    from isoscope.studies.fusion import views as fusion
 
     fusion.VIEWS = fusion.VIEWS[VIEWS]
     main()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from isoscope.base.built_in import STAGES, TRAINS
+from isoscope.base.built_in import LOADED, STAGES
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -119,7 +119,7 @@ def code_version(stage: str, used: tuple[str, ...] = ()) -> str:
 
 def stage_closure(stage: str) -> frozenset[Path]:
     """Return every source file that a DVC stage can import, whatever kinds its runs use."""
-    return closure(stage, TRAINS.get(stage, ()))
+    return closure(stage, LOADED.get(stage, ()))
 
 
 def stage_version(stage: str) -> str:
@@ -127,7 +127,7 @@ def stage_version(stage: str) -> str:
 
     It is equal for a checkout and an installed wheel of the same sources.
     """
-    digest = hashlib.sha256(code_version(stage, TRAINS.get(stage, ())).encode())
+    digest = hashlib.sha256(code_version(stage, LOADED.get(stage, ())).encode())
     folders = {file.parent for file in stage_closure(stage)}
     for file in sorted(file for folder in folders for file in folder.iterdir() if file.suffix in SHOWN):
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0".encode() + file.read_bytes())

@@ -6,8 +6,13 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple
 
+from isoscope.base.errors import InputError
+from isoscope.base.paths import TABLES
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.statistics.paired import NO_VERDICT, Verdict
+from isoscope.studies import registry
+from isoscope.studies.registry import Kind
+from isoscope.studies.view import StoredTables
 
 FILE = Path("published.yaml")
 PASS, FAIL, UNDERPOWERED, ALONE, INDISTINCT = "pass", "fail", "under-powered", "ours alone", "indistinct"
@@ -16,11 +21,33 @@ BLANK = "–"
 
 
 class Reproduced(NamedTuple):
-    """A comparison with published numbers: its rows, a text for a terminal, and whether a row that decides failed."""
+    """A comparison with published numbers."""
 
     cells: list[dict[str, Any]]
-    text: str
+    """Its rows, with verdict and reason."""
+    head: list[str]
+    texts: list[list[str]]
+    """What is shown of each row below the `head`."""
+    notes: list[str]
     failed: bool
+    """Whether a row that decides failed."""
+
+    @property
+    def text(self) -> str:
+        """The comparison as lines for a terminal, with the count of each verdict."""
+        if not self.cells:
+            return "\n".join(self.notes)
+        reasons = [*dict.fromkeys(str(cell["reason"]) for cell in self.cells)]
+        alike = len(reasons) == 1 < len(self.cells)
+        ends = [cell["verdict"] if alike else f"{cell['verdict']}: {cell['reason']}" for cell in self.cells]
+        table = [[*texts, end] for texts, end in zip([self.head, *self.texts], ["verdict", *ends], strict=True)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in table]
+        verdicts = [cell["verdict"] for cell in self.cells]
+        counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in verdicts]
+        return "\n".join(
+            [*lines, *([f"{reasons[0]}."] if alike and reasons[0] else []), *self.notes, ", ".join(counts)]
+        )
 
 
 @cache
@@ -62,23 +89,35 @@ def reproduced(cells: Sequence[Mapping[str, Any]], shown: Mapping[str, Any]) -> 
     """
     rows = [{name: None if value != value else value for name, value in cell.items()} for cell in cells]
     if not rows:
-        return Reproduced([], str(shown["nothing"]), False)
-    reasons = dict.fromkeys(str(row["reason"]) for row in rows)
-    alike = len(reasons) == 1 < len(rows)
-    ends = [row["verdict"] if alike else f"{row['verdict']}: {row['reason']}" for row in rows]
-    texts = [[*shown["columns"], "verdict"]]
-    texts += [
-        [*(_text(one, row) for one in shown["columns"].values()), end] for row, end in zip(rows, ends, strict=True)
-    ]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in texts]
-    lines += [f"{reason}." for reason in reasons if alike and reason]
-    lines += [text for column, text in shown.get("notes", {}).items() if any(row[column] is not None for row in rows)]
-    verdicts = [row["verdict"] for row in rows]
-    counts = {verdict: verdicts.count(verdict) for verdict in VERDICTS}
-    lines.append(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+        return Reproduced([], [], [], [str(shown["nothing"])], False)
+    texts = [[_text(one, row) for one in shown["columns"].values()] for row in rows]
+    notes = [text for column, text in shown.get("notes", {}).items() if any(row[column] is not None for row in rows)]
     failed = any(row["verdict"] == FAIL and row.get("decides", True) for row in rows)
-    return Reproduced(rows, "\n".join(lines), failed)
+    return Reproduced(rows, [*shown["columns"]], texts, notes, failed)
+
+
+def of_kind(kind: Kind, tables: Mapping[str, Any]) -> Reproduced | None:
+    """Return the comparison of a study's tables with the published numbers of its kind; None if it has none."""
+    known = published(kind.folder)
+    if known.get("table") not in tables:
+        return None
+    return reproduced(tables[known["table"]].to_dict("records"), known)
+
+
+def reproduced_by(kind: str, folder: Path) -> Reproduced:
+    """Return the comparison with published numbers of the study in `folder`, for `isoscope reproduce`.
+
+    Raises `InputError` if the study was not analysed, or by an earlier version, or if nothing was published.
+    """
+    found, known = registry.kind(kind), published(registry.kind(kind).folder)
+    if "table" not in known:
+        raise InputError(f"study {folder.name!r}: nothing to compare with was published for the kind {kind!r}")
+    tables = StoredTables(folder / TABLES)
+    if not folder.joinpath(TABLES).is_dir() or "verdict" not in tables.get(known["table"], ("verdict",)):
+        raise InputError(
+            f"{folder}: no table {known['table']}, or of an earlier version; run: isoscope analyse {folder.name}"
+        )
+    return of_kind(found, tables) or reproduced([], known)
 
 
 def _text(template: str, row: Mapping[str, Any]) -> str:

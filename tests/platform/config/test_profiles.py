@@ -143,8 +143,8 @@ def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path)
         ("dvc.yaml", "observers, training, plugins, s", "observers, trainin, plugins, s", "did you mean 'training'"),
         (
             "dvc.yaml",
-            '[analysis, plugins, "studies.${key}"]',
-            "[analysis, plugins]",
+            '[analysis, plugins, reproduction, "studies.${key}"]',
+            "[analysis, plugins, reproduction]",
             "stages.analyse.params: DVC would miss changes of a study",
         ),
         ("dvc.yaml", "  analyse:", "  look:", "stages.analyse: missing"),

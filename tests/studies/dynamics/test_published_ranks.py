@@ -10,12 +10,10 @@ import pytest
 from allocation_material import ARM, allocation, group, run
 from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
-from isoscope.studies import dynamics
 from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
 from isoscope.studies.dynamics.published_ranks import with_verdicts
-from isoscope.studies.published import Reproduced
-from isoscope.studies.registry import compared_with
-from isoscope.studies.tables import Tables, read_tables, write_tables
+from isoscope.studies.published import Reproduced, reproduced_by
+from isoscope.studies.tables import Tables, write_tables
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = {"emb": 0, "W1": 0, "W2": 0, "out": 1, "value": 2, "key": 3, "query": 4}
@@ -73,12 +71,12 @@ def written(folder: Path, **tables: pd.DataFrame) -> Path:
     bands = pd.DataFrame(columns=["study", "arm", "figure", "epoch", "mean", "sd", "n"])
     confusion = pd.DataFrame(columns=["study", "arm", "actual", "predicted", "n"])
     by_name = {"bands": bands, "confusion": confusion} | tables
-    write_tables(folder, Tables("dynamics", by_name, [], [], confidence=0.95, power=0.8, margin=0.01))
-    return folder
+    write_tables(folder / "dynamics", Tables("dynamics", by_name, [], [], confidence=0.95, power=0.8, margin=0.01))
+    return folder / "dynamics"
 
 
 def shown(folder: Path, **tables: pd.DataFrame) -> Reproduced:
-    return compared_with(dynamics, read_tables(written(folder, **tables)).by_name, "analyse dynamics")
+    return reproduced_by("dynamics", written(folder, **tables))
 
 
 def test_another_estimator_is_judged_but_does_not_decide(tmp_path: Path) -> None:
@@ -94,8 +92,8 @@ def test_another_estimator_is_judged_but_does_not_decide(tmp_path: Path) -> None
 
 def test_what_is_missing_names_its_command(tmp_path: Path) -> None:
     old = ranks(PUBLISHED).drop(columns="verdict")
-    with pytest.raises(InputError, match=r"hurting_published: missing, or .* version; run: isoscope analyse dynamics"):
-        shown(tmp_path / "dynamics", hurting_published=old)
+    with pytest.raises(InputError, match=r"no table hurting_published, or .* version; run: isoscope analyse dynamics"):
+        shown(tmp_path, hurting_published=old)
     assert shown(tmp_path / "none").text.startswith("no runs of a published objective")
 
 
@@ -110,7 +108,7 @@ def test_the_command_has_an_exit_code(
     for name in ("variants", "params.yaml", "dvc.yaml"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile)(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    written(tmp_path / "reports/parts/dynamics", hurting_published=ranks(counts))
+    written(tmp_path / "reports/parts", hurting_published=ranks(counts))
     assert (app(["reproduce", "dynamics", "--json"], standalone_mode=False) or 0) == code
     (cell,) = json.loads(capsys.readouterr().out)["cells"]
     assert (cell["arm"], cell["verdict"]) == (ARM, "fail" if code else "pass")

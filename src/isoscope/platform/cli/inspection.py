@@ -208,15 +208,17 @@ def _over_cells(
 ) -> None:
     """Run `extract` or `measure` for the selected cells: all arms or one, all seeds or one.
 
-    A single cell runs in this process. Without arm and seed (as in the pipeline), a study whose `looks` lacks `inside`
-    has no cells.
+    A single cell runs in this process. Without arm and seed (as in the pipeline), a study has cells only if its kind
+    reads them.
     """
     project, configuration = configure(*changed)
     study, arm, seed = asked
     settings = configuration.study(study)
-    chosen = settings.looked_at("inside") if arm is None and seed is None else settings
     arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
-    cells = [(study, one, number) for one in arms for number in (chosen.seeds if seed is None else (seed,))]
+    seeds = settings.seeds if seed is None else (seed,)
+    if arm is None and seed is None and not load("studies.registry").kind(settings.kind).stores:
+        seeds = ()
+    cells = [(study, one, number) for one in arms for number in seeds]
     begin(project, configuration, *([settings.task] if cells else []))
     from isoscope.base.processes import StopSignal
     from isoscope.platform.stages.study_cells import INSIDE, Setup, carry_out_all, inside_cells, look

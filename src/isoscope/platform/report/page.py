@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from isoscope import __version__
+from isoscope.base.built_in import PLAIN
 from isoscope.base.errors import InputError
 from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.figures.titles import title
@@ -47,6 +48,7 @@ def build(
     folders: Mapping[str, Path],
     comparisons: Mapping[str, Comparison] = MappingProxyType({}),
     abouts: Mapping[str, str | None] = MappingProxyType({}),
+    kinds: Mapping[str, str] = MappingProxyType({}),
     lacks: Mapping[str, Sequence[str]] = MappingProxyType({}),
     search: Path | None = None,
 ) -> Page:
@@ -61,6 +63,7 @@ def build(
     - `folders`: study or comparison → where its stages wrote figures and tables.
     - `comparisons`: name → its section of params.yaml.
     - `abouts`: study → what it asks, in its author's words.
+    - `kinds`: study → its kind, if it has another than `arms`.
     - `lacks`: study → what its part lacks of params.yaml.
     - `search`: where `isoscope search` wrote its results; a search without trials has no section.
 
@@ -76,8 +79,8 @@ def build(
     every = [row for part in rows.values() for row in part]
     keys = {study.study: f"study-{study.study}" for study in studies}
     shown = [
-        show(study, rows[study.study], key=keys[study.study], folder=folders[study.study], chapter=chapter)
-        for chapter, study in enumerate(studies, start=1)
+        show(study, rows[name], kind=kinds.get(name, PLAIN), key=keys[name], folder=folders[name], chapter=chapter)
+        for chapter, (name, study) in enumerate(((study.study, study) for study in studies), start=1)
     ]
     compared = [
         show_comparison(name, section, folders[name], keys=keys, rows=rows, chapter=chapter)
@@ -96,7 +99,9 @@ def build(
         chapter=len(studies) + len(comparisons) + 1,
         studies={run.digest: study.study for study in studies for run in study.runs},
     )
-    figures = [one for part in (*shown, *compared) for one in part["figures"]] + (found["drawings"] if found else [])
+    figures = [one for part in (*shown, *compared) for one in part["part"]["figures"]] + (
+        found["drawings"] if found else []
+    )
     template = environment().get_template("page.html")
     html = template.render(
         title=title,

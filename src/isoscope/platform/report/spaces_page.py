@@ -10,7 +10,7 @@ from isoscope.base.atomic_files import write_text
 from isoscope.platform.figures.style import to_png, to_svg
 from isoscope.platform.report.drawing import Drawing, drawing
 from isoscope.platform.report.page import environment
-from isoscope.studies.spaces import VIEWS
+from isoscope.studies.spaces.views import VIEWS
 from isoscope.studies.view import Picture, pictures
 
 
