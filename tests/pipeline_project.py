@@ -46,6 +46,7 @@ studies:
   fusion:
     kind: fusion
     task: tiny
+    settings: []
     axes:
       fusion: [additive, conv2d]
     seeds: [0]

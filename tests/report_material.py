@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from finished_runs import write_run
+from finished_runs import of_runs, write_run
 from isoscope.data import manifest
 from isoscope.data.corpus import Corpus
 from isoscope.platform.figures.style import to_svg
@@ -89,7 +89,7 @@ def make(
         for arm, accuracy in arms.items()
         for seed in range(seeds)
     ]
-    made = tables(study, folders, baselines_on_test(described), confidence=0.95, power=0.8, margin=0.02)
+    made = tables(study, of_runs(folders), baselines_on_test(described), confidence=0.95, power=0.8, margin=0.02)
     for index, run in enumerate(made.runs[:-1]):
         write_record(root / "records" / f"{run.digest}.jsonl", run.digest, dirty=index == 1)
     reports = root / "reports" / study

@@ -61,7 +61,8 @@ def test_every_output_is_complete(project: Project) -> None:
         "metrics.json",
         "curves.csv",
         "confusion.csv",
-        "results",
+        "figures",
+        "tables",
     }
     page = (project.folder / "reports/index.html").read_text("utf-8")
     assert all(project.digest(arm)[:12] in page for arm in ARMS)

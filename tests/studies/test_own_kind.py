@@ -24,7 +24,7 @@ from isoscope.platform.stages.report import report
 ROOT = Path(__file__).parents[2]
 FILES = {
     "__init__.py": 'QUESTION = "Which arm took the longer way?"\n',
-    "tables.py": '''\
+    "tables.py": """\
 import pandas as pd
 
 from isoscope.studies.curves import curves
@@ -41,8 +41,8 @@ def tables(studies, *, confidence, **_):
 
 def points(tables):
     return {"way/longest": float(tables["ways"]["value"].max())}
-''',
-    "views.py": '''\
+""",
+    "views.py": """\
 from matplotlib.figure import Figure
 
 from isoscope.studies.view import View, under
@@ -64,21 +64,21 @@ VIEWS = (
     View("ways", ("ways",), _bars, "Length of the way of each run. Sum of steps of the validation loss."),
     *under("How did they go?", View("steps", ("losses",), _lines, "The steps of {}.", by="arm")),
 )
-''',
-    "claims.py": '''\
+""",
+    "claims.py": """\
 from isoscope.studies.findings import Untested
 
 
 def claims(tables, *, confidence, margin):
     yield Untested.of_seeds("Length of the way", tables["ways"])
-''',
-    "published.yaml": '''\
+""",
+    "published.yaml": """\
 papers: {Someone 2026: {title: On ways., address: https://example.org/ways}}
 source: Someone 2026, Table 1
 table: known
 columns: {arm: "{arm}", published: "{published:.1f}", ours: "{value:.3f}"}
 nothing: no ways
-''',
+""",
 }
 
 
@@ -94,7 +94,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     for name, text in FILES.items():
         (folder / name).write_text(text, "utf-8")
     tree = read_yaml(ROOT, paths.PARAMS)
-    study = {"kind": "ways", "task": "sentiment", "settings": [], "axes": {"fusion": ["additive", "fft"]}, "seeds": [0, 1]}
+    study = {
+        "kind": "ways",
+        "task": "sentiment",
+        "settings": [],
+        "axes": {"fusion": ["additive", "fft"]},
+        "seeds": [0, 1],
+    }
     tree |= {"plugins": ["plugins/ways"], "tasks": ["sentiment"], "studies": {"trips": study}}
     tree |= {"comparisons": {}, "search": None}
     (tmp_path / "params.yaml").write_text(dump_yaml(tree), "utf-8")

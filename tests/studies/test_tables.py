@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from finished_runs import write_run
+from finished_runs import of_runs, write_run
 from isoscope.base.errors import InputError
 from isoscope.studies.tables import Tables, read_tables, scores, tables, write_tables
 
@@ -14,7 +14,7 @@ BASELINES = {"TF-IDF, unigrams": {"accuracy": 0.6, "f1": 0.6, "matthews": 0.2, "
 
 def made(root: Path, seeds: int) -> Tables:
     folders = [write_run(root, arm, seed, labels=("NA", "2")) for arm in ("additive", "fft") for seed in range(seeds)]
-    return tables("fusion", folders, BASELINES, confidence=0.95, power=0.8, margin=0.01)
+    return tables("fusion", of_runs(folders), BASELINES, confidence=0.95, power=0.8, margin=0.01)
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -59,8 +59,9 @@ def test_scores_by_metric_and_arm(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_study_is_refused(tmp_path: Path) -> None:
+    runs = of_runs([write_run(tmp_path, "fft", 0, study="other")])
     with pytest.raises(InputError, match="a run of study 'other', not of 'fusion'"):
-        tables("fusion", [write_run(tmp_path, "fft", 0, study="other")], {}, confidence=0.95, power=0.8, margin=0.01)
+        tables("fusion", runs, {}, confidence=0.95, power=0.8, margin=0.01)
 
 
 def test_what_is_no_table_is_named(tmp_path: Path) -> None:

@@ -112,12 +112,13 @@ def reproduced_by(kind: str, folder: Path) -> Reproduced:
     found, known = registry.kind(kind), published(registry.kind(kind).folder)
     if "table" not in known:
         raise InputError(f"study {folder.name!r}: nothing to compare with was published for the kind {kind!r}")
-    tables = StoredTables(folder / TABLES)
-    if not folder.joinpath(TABLES).is_dir() or "verdict" not in tables.get(known["table"], ("verdict",)):
-        raise InputError(
-            f"{folder}: no table {known['table']}, or of an earlier version; run: isoscope analyse {folder.name}"
-        )
-    return of_kind(found, tables) or reproduced([], known)
+    try:
+        if not (folder / TABLES).is_dir():
+            raise OSError("no such folder")
+        return of_kind(found, StoredTables(folder / TABLES)) or reproduced([], known)
+    except (OSError, ValueError, KeyError) as error:
+        why = f"{folder / TABLES}: no table {known['table']}, or of an earlier version ({error})"
+        raise InputError(f"{why}; run: isoscope analyse {folder.name}") from None
 
 
 def _text(template: str, row: Mapping[str, Any]) -> str:

@@ -15,10 +15,10 @@ from isoscope.base.errors import InputError
 from isoscope.base.paths import TABLES
 from isoscope.data.parquet import write_parquet
 from isoscope.platform.figures.csv_text import as_it_was, csv_text
-from isoscope.platform.outputs import Trained, read_output
-from isoscope.studies.arms import ArmRow, Arms, Baselines, StudyRuns, compare_arms, results
+from isoscope.platform.outputs import Trained
+from isoscope.studies.arms import ArmRow, Arms, Baselines, compare_arms
 from isoscope.studies.curves import bands, curves, seeds
-from isoscope.studies.results import baselines_on_test, confusion
+from isoscope.studies.results import confusion
 from isoscope.studies.view import StoredTables
 
 FILES = {"bands": "curves.csv", "confusion": "confusion.csv", "layers": "layers.csv"}
@@ -52,36 +52,19 @@ class Tables(NamedTuple):
 
 def tables(
     study: str,
-    outputs: Sequence[Path],
+    arms: Arms,
     baselines: Baselines,
+    added: Mapping[str, Any] = MappingProxyType({}),
     *,
     confidence: float,
     power: float,
     margin: float,
-    items: int = 0,
-    manifest: Mapping[str, Any] = MappingProxyType({}),
 ) -> Tables:
-    """Make the tables of all studies from the folders of a study's finished runs, reference arm first.
+    """Make all tables of a study from the results of its finished runs, reference arm first.
 
-    `baselines` of its task; `items` and `manifest` as for `results`. Raises `InputError` if a folder is damaged or
-    belongs to another study.
+    `baselines`: of its task; `added`: the tables of its kind. Raises `InputError` if a run belongs to another study.
     """
-    found = results(map(read_output, outputs), items, manifest)
     settings = {"confidence": confidence, "power": power, "margin": margin}
-    return _made(study, found, baselines, {}, **settings)
-
-
-def of_study(study: str, runs: StudyRuns, added: Mapping[str, Any], **settings: float) -> Tables:
-    """Return the tables of a study, and those that its kind has `added`. `settings`: confidence, power, margin."""
-    return _made(study, runs.arms, baselines_on_test(runs.manifest), added, **settings)
-
-
-def of_comparison(name: str, added: Mapping[str, Any], **settings: float) -> Tables:
-    """Return the tables of a comparison of studies: those of its kind alone."""
-    return Tables(name, added, [], [], **settings)
-
-
-def _made(study: str, arms: Arms, baselines: Baselines, added: Mapping[str, Any], **settings: float) -> Tables:
     found = [run.output for runs in arms.values() for run in runs.values()]
     for output in found:
         if output.run.study != study:

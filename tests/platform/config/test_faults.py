@@ -56,8 +56,8 @@ FAULTS = {
     "params.yaml: studies.dynamics.kind: no kind 'dynamic'; did you mean 'dynamics'?": (
         *("params.yaml", "kind: dynamics", "kind: dynamic"),
     ),
-    "params.yaml: studies.hybrid: looks is now kind; replace [inside] by kind: fusion, [chart] by kind: isotropy": (
-        *("params.yaml", "      tuned:\n", "      tuned: [all]\n    looks: []\n    note:\n"),
+    "params.yaml: studies.hybrid: looks: ['inside'] is now kind: fusion; replace it": (
+        *("params.yaml", "      tuned:\n", "      tuned: [all]\n    looks: [inside]\n    note:\n"),
     ),
     "dvc.yaml: stages.report.cmd: no closing quotation": (
         "dvc.yaml",

@@ -227,7 +227,7 @@ def _over_cells(
     if not cells:
         say({"folders": []}, as_json, f"{verb} {study}: no cells selected")
         return
-    load(f"stages.{verb}")
+    load(f"platform.stages.{verb}")
     setup = Setup(configuration, project, verb)
     if len(cells) == 1 and nodes is None:
         with StopSignal() as stop:

@@ -111,7 +111,7 @@ def train(
     )
 
     setup = Setup(configuration, project, "train")
-    in_processes = {"workers": workers, "cluster": nodes, "prepare": partial(load, "stages.train")}
+    in_processes = {"workers": workers, "cluster": nodes, "prepare": partial(load, "training.job")}
     if processes.world_size() == 1:
         train_starts(setup, asked, title=f"train {study}: runs to start from", **in_processes)
     if single and nodes is None:
@@ -200,21 +200,11 @@ def _analyse(project: Any, configuration: Any, done: str, asked: Any, name: str,
     say({"folder": str(folder)}, as_json, f"{done} {name}: {folder.relative_to(project.folder)}")
 
 
-@app.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def explore(context: typer.Context) -> None:
-    """Say what has taken the place of this command."""
-    _now_analyse(context)
-
-
-@app.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def chart(context: typer.Context) -> None:
-    """Say what has taken the place of this command."""
-    _now_analyse(context)
-
-
-def _now_analyse(context: typer.Context) -> None:
-    study = next(iter(context.args), "STUDY")
-    raise InputError(f"isoscope {context.info_name}: the kind of a study decides; run: isoscope analyse {study}")
+@app.command("chart", hidden=True)
+@app.command("explore", hidden=True)
+def _now_analyse(study: Study) -> None:
+    pipeline = "in a dvc.yaml that has them, take that of a project of: isoscope new"
+    raise InputError(f"chart and explore are part of analyse; run: isoscope analyse {study} ({pipeline})")
 
 
 @app.command()

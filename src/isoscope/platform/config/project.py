@@ -14,10 +14,8 @@ from isoscope.platform.config.penalty import Built
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.training import Training
 
-GONE = (
-    "looks is now kind; replace [inside] by kind: fusion, [chart] by kind: isotropy, [] by kind: arms (of runs with an "
-    "allocation: dynamics), and dvc.yaml by that of a project of: isoscope new"
-)
+GONE = {"inside": "fusion", "chart": "isotropy"}
+"""An entry of `looks`, in a project of an earlier version → the kind that has taken its place."""
 
 
 class Study(Section):
@@ -45,7 +43,10 @@ class Study(Section):
     @classmethod
     def _looks(cls, given: Any) -> Any:
         if isinstance(given, dict) and "looks" in given:
-            raise ValueError(GONE)
+            kinds = (
+                " or ".join(GONE.get(str(one), "?") for one in given["looks"]) or "arms, or dynamics with an allocation"
+            )
+            raise ValueError(f"looks: {given['looks']} is now kind: {kinds}; replace it (isoscope docs studies)")
         return given
 
     def _conflicts(self) -> Conflicts:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
@@ -21,7 +21,8 @@ from isoscope.platform.runs.restored import CONFIG, SCORES, score_points, shown
 from isoscope.platform.stages.study_run import checked_runs, checked_stores, finish, md5s_of, study_run
 from isoscope.studies import registry, scored
 from isoscope.studies.arms import StudyRuns, results
-from isoscope.studies.tables import of_comparison, of_study, read_tables, scores, write_tables
+from isoscope.studies.results import baselines_on_test
+from isoscope.studies.tables import Tables, read_tables, scores, tables, write_tables
 from isoscope.studies.view import Picture, pictures, with_added
 
 
@@ -40,44 +41,64 @@ def analyse(
     A study also has the comparison of its arms, and `metrics.json` for `dvc metrics`. `arms`: study → its arms, for the
     studies to read. Raises `InputError` if a run is missing, and as the tables of the kind.
     """
-    kind, settings = registry.kind(asked.kind), analysis.model_dump(include={"confidence", "power", "margin"})
-    params = {"analysis": analysis.model_dump(mode="json"), "kind": asked.kind}
+    kind, about = registry.kind(asked.kind), _about(analysis, reproduction, asked, project)
+    settings = analysis.model_dump(include={"confidence", "power", "margin"})
     runs: dict[str, StudyRuns] = {}
-    inputs: dict[str, str] = {}
+    files = [project.folder / paths.processed(task) for task in about.data]
     for study, of in arms.items():
-        runs[study], files = _runs(study, studies[study], of, kind, project)
-        inputs |= md5s_of(files, project)
-    if isinstance(asked, Study):
-        stage, task = "analyse", asked.task
-        params["reproduction"] = reproduction.model_dump(mode="json")
-        options = analysis.model_dump(include={"phases"}) | reproduction.model_dump()
-        options["source"] = partial(_source, project)
-    else:
-        stage, task = "compare", None
-        params["comparison"] = asked.model_dump(mode="json")
-        options = asked.model_dump(exclude={"kind", "studies"})
-        options["processed"] = lambda task: project.folder / paths.processed(task)
-        inputs |= md5s_of([project.folder / paths.processed(task) for task in asked.tasks], project)
+        runs[study], read = _runs(study, studies[study], of, kind, project)
+        files += read
+    inputs, title = md5s_of(files, project), f"{about.stage} {name}"
     target = project.folder / paths.analysed(name)
     with (
         threadpool_limits(1),
         workers(1 if kind.name == PLAIN else None, key="cores") as spread,
-        study_run(stage, task, name, project, params=params, inputs=inputs, kind=kind) as (run, stop),
+        study_run(about.stage, about.task, name, project, params=about.params, inputs=inputs, kind=kind) as (run, stop),
     ):
-        watch = partial(stop.check, f"{stage} {name}: stopped; run the same command to start this stage again")
-        found = kind.tables(runs, **settings, **options, over=with_bar(spread, watch, f"{stage} {name}"))
-        made = of_study(name, runs[name], found, **settings) if task else of_comparison(name, found, **settings)
+        watch = partial(stop.check, f"{title}: stopped; run the same command to start this stage again")
+        found = kind.tables(runs, **settings, **about.options, over=with_bar(spread, watch, title))
+        made = Tables(name, found, [], [], **settings)
+        if about.task:
+            made = tables(name, runs[name].arms, baselines_on_test(runs[name].manifest), found, **settings)
         run.inputs.check()
         write_tables(target, made)
         with replacing(target / paths.FIGURES, "table") as drawn:
             _draw(drawn, target, kind.name, run.digest, spread, watch)
         test = scores(made.comparison)
-        if task:
+        if about.task:
             write_text(target / SCORES, json.dumps(test, indent=1, sort_keys=True) + "\n", "table")
         write_text(target / CONFIG, run.summary(), "table")
-        for point in (*score_points(test), *_points(kind.points(found))):
+        own = [{"name": metric, "value": value, "step": 0} for metric, value in kind.points(found).items()]
+        for point in (*score_points(test), *own):
             run.record.metric(**point)
         return finish(run, target, shown(target))
+
+
+class About(NamedTuple):
+    """What a stage is about: the task of a study, or other data that a comparison reads; params and options."""
+
+    stage: str
+    task: str | None
+    data: tuple[str, ...]
+    params: dict[str, Any]
+    """Of the digest."""
+    options: dict[str, Any]
+    """Of the tables of the kind."""
+
+
+def _about(analysis: Analysis, reproduction: Reproduction, asked: Study | Comparison, project: paths.Project) -> About:
+    params = {"analysis": analysis.model_dump(mode="json"), "kind": asked.kind}
+    if isinstance(asked, Study):
+        options = analysis.model_dump(include={"phases"}) | reproduction.model_dump()
+        options["source"] = partial(_source, project)
+        params["reproduction"] = reproduction.model_dump(mode="json")
+        return About("analyse", asked.task, (), params, options)
+    for task in asked.tasks:
+        read_manifest(project, task)  # refuses damaged data
+    options = asked.model_dump(exclude={"kind", "studies"})
+    options["processed"] = lambda task: project.folder / paths.processed(task)
+    params["comparison"] = asked.model_dump(mode="json")
+    return About("compare", None, asked.tasks, params, options)
 
 
 def _runs(
@@ -96,10 +117,6 @@ def _runs(
 def _source(project: paths.Project, run: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the source of a run's data, from the contents of its config.yaml; None if they are not here."""
     return source(project, run["task"], run["inputs"].get(paths.processed(run["task"]).as_posix()))
-
-
-def _points(metrics: Mapping[str, float]) -> list[dict[str, Any]]:
-    return [{"name": name, "value": value, "step": 0} for name, value in metrics.items()]
 
 
 def _draw(folder: Path, target: Path, kind: str, digest: str, spread: Spread, watch: Callable[[], None]) -> None:
