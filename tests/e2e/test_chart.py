@@ -149,8 +149,9 @@ def swept_run(
     """Write a finished run: its accuracy falls by `cost` times the decrease of a_1."""
     axes = {"fusion": "additive", "penalty": penalty, "weight": f"w{weight:g}", "fraction": fraction}
     arm = "-".join(axes.values())
-    folder = write_run(project.folder / "models", arm, seed, study="sweep", task="tiny")
+    folder = write_run(project.folder / "models", arm, seed, study="sweep", task="tiny", items=40)
     config = read_yaml(folder, Path("config.yaml"))
+    config["inputs"] = read_yaml(project.output("additive"), Path("config.yaml"))["inputs"]
     config["axes"] = axes
     config["params"] |= {"penalty": {"kind": "persistent_entropy", "weight": weight}}
     config["params"]["model"] = {"encoder": {"kind": "scratch"}, "fusion": {"kind": "additive"}}
@@ -162,4 +163,5 @@ def swept_run(
         {"name": f"validation/{name}", "value": value, "step": 10, "epoch": None} for name, value in figures.items()
     ]
     lines.append({"name": "step/penalty_gradient_norm", "value": 0.01 * weight, "step": 10, "epoch": None})
-    write_metrics(folder, lines)
+    recorded = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    write_metrics(folder, [*lines, *(one for one in recorded if one["name"].startswith("test/"))])

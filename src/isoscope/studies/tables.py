@@ -80,7 +80,7 @@ def tables(
 def write_tables(folder: Path, made: Tables) -> None:
     """Write tables and comparison.json into `folder`. Equal tables give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in FILES.keys() & made.by_name.keys():
+    for name in [name for name in FILES if name in made.by_name]:
         write_text(folder / FILES[name], csv_text(made.by_name[name]), "table")
     with replacing(folder / TABLES, "table") as fresh:
         write_parts(fresh, {name: table for name, table in made.by_name.items() if name not in FILES})

@@ -16,8 +16,9 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.geometry import avg_sim
 from isoscope.platform.cli import app
-from isoscope.platform.stages.published_spaces import published_spaces
+from isoscope.platform.stages.geometry import find
 from isoscope.studies.published import reproduced
+from isoscope.studies.spaces.checkpoint_curve import published_spaces
 from isoscope.studies.spaces.published_curve import PAIRS, PUBLISHED, SENTENCES, cells, repeated
 from probe_material import bert, pieces, sentences
 
@@ -114,12 +115,12 @@ def test_a_curve_of_the_same_model_and_data_passes_and_others_have_no_verdict(hu
         text for name in NAMES for column in pq.read_table(hub / name / "test.parquet") for text in column.to_pylist()
     ]
     known = SMALL | {"avg_sim": every_token(hub / "org/small", texts)}
-    found = published_spaces(None, None, known=known)
+    found = published_spaces(None, None, find=find, known=known)
     assert [cell["verdict"] for cell in found.cells] == ["pass"] * 3
     assert max(abs(cell["difference"]) for cell in found.cells) < 0.02
     assert not found.failed
     shifted = known | {"avg_sim": [value - 0.2 for value in known["avg_sim"]]}
-    assert published_spaces(None, None, known=shifted).failed
+    assert published_spaces(None, None, find=find, known=shifted).failed
     (tmp_path / "same.txt").write_text("\n".join(texts), "utf-8")
     for options, reason in (
         ({"text": tmp_path / "same.txt"}, "sentences of same.txt, not of org/one, org/two"),
@@ -127,7 +128,7 @@ def test_a_curve_of_the_same_model_and_data_passes_and_others_have_no_verdict(hu
         ({"known": known | {"config": {"vocab_size": 28996}}}, "config.json: vocab_size 200, not 28996"),
         ({"known": known | {"data": {"org/one": 300, "org/two": 1500}}}, "org/two: 240 pairs, not 1,500"),
     ):
-        other = published_spaces(**{"checkpoint": None, "text": None, "known": known} | options)  # type: ignore[arg-type]
+        other = published_spaces(**{"checkpoint": None, "text": None, "find": find, "known": known} | options)  # type: ignore[arg-type]
         assert {cell["verdict"] for cell in other.cells} == {"no verdict"}
         assert reason in other.text
         assert not other.failed
@@ -148,5 +149,5 @@ def test_the_command(hub: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
         app(["reproduce", "spaces", "--checkpoint", "org/small"], standalone_mode=False)
     with pytest.raises(InputError, match="options of: isoscope reproduce spaces"):
         app(["reproduce", "fusion", *text], standalone_mode=False)
-    monkeypatch.setattr("isoscope.platform.stages.published_spaces.published_spaces.__kwdefaults__", {"known": SMALL})
+    monkeypatch.setattr("isoscope.studies.spaces.checkpoint_curve.published_spaces.__kwdefaults__", {"known": SMALL})
     assert app(["reproduce", "spaces"], standalone_mode=False) == 1

@@ -34,7 +34,8 @@ def reproduce(
     Example: isoscope reproduce isotropy
     """
     if study == "spaces":
-        _reproduced(load("platform.stages.published_spaces").published_spaces(checkpoint, text), as_json)
+        find = load("platform.stages.geometry").find
+        _reproduced(load("studies.spaces.checkpoint_curve").published_spaces(checkpoint, text, find=find), as_json)
         return
     if checkpoint or text:
         raise InputError("--checkpoint and --text are options of: isoscope reproduce spaces")

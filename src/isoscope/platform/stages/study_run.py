@@ -143,7 +143,7 @@ def study_run(
     *,
     params: Mapping[str, Any],
     inputs: Mapping[str, str],
-    kind: Kind | None = None,
+    kind: Kind,
 ) -> Iterator[tuple[Run, StopSignal]]:
     """Begin a tracked run of a stage over the whole study or comparison `name`, with the task of a study.
 
@@ -163,8 +163,8 @@ def study_run(
             params=dict(params),
             inputs=dict(inputs),
             input_paths=named,
-            plugins=added_digests() | (kind.digests if kind else {}),
-            used=kind.modules if kind else (),
+            plugins=added_digests() | kind.digests,
+            used=kind.modules,
         ),
         inputs=lambda: {path: input_md5(path, project) for path in inputs},
     )

@@ -1,7 +1,7 @@
 """`isoscope reproduce spaces`: AvgSim of a checkpoint by layer, measured as published, next to the published curve."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,22 @@ from isoscope.data.corpus import PAIR
 from isoscope.data.plain import read_texts
 from isoscope.data.word_table import Located
 from isoscope.models.encoder import load_encoder, positions
-from isoscope.platform.stages.geometry import find
 from isoscope.states.word_states import word_states
 from isoscope.studies.published import Reproduced, reproduced
 from isoscope.studies.spaces.published_curve import PUBLISHED, cells, repeated
 
+Find = Callable[[Sequence[str]], Sequence[Any]]
 SAMPLE, LONGEST, BATCH, SEED = 4000, 512, 32, 0
 """Sentences that the repetitions of the procedure draw from; tokens of a sentence; sentences per forward pass; seed."""
 
 
-def published_spaces(checkpoint: str | None, text: Path | None, *, known: Mapping[str, Any] = PUBLISHED) -> Reproduced:
+def published_spaces(
+    checkpoint: str | None, text: Path | None, *, find: Find, known: Mapping[str, Any] = PUBLISHED
+) -> Reproduced:
     """Measure AvgSim of a checkpoint on sentences as published; by default on the published checkpoint and data sets.
 
-    With another checkpoint or `text` there is no verdict. Raises `InputError` if one cannot be found, and for fewer
-    than 1,000 sentences.
+    `find`: names of checkpoints → where they are. With another checkpoint or `text` there is no verdict. Raises
+    `InputError` if one cannot be found, and for fewer than 1,000 sentences.
     """
     asked = checkpoint or known["checkpoints"][0]
     (found,) = find([asked])
