@@ -173,7 +173,11 @@ def _load_kind(folder: Path) -> None:
         raise InputError(f"plugin {folder}: a folder is a kind of study, but it has no tables.py (see docs/plugins.md)")
     if folder.name in (PLAIN, *KINDS_OF_STUDIES):
         raise InputError(f"plugin {folder}: {folder.name!r} is a built-in kind; give it another name")
+    if folder.name in KINDS and KINDS[folder.name][1] == folder:
+        return
     package = ModuleType(f"{PLUGIN_MODULE}{folder.name}")
+    for earlier in [name for name in sys.modules if name.startswith(f"{package.__name__}.")]:
+        del sys.modules[earlier]  # of another folder of this name
     package.__path__ = [str(folder)]
     if (declared := folder / "__init__.py").is_file():
         vars(package).update({name: value for name, value in run_path(str(declared)).items() if name.isupper()})

@@ -20,6 +20,7 @@ from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.stages.analyse import analyse
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.report import report
+from isoscope.studies import registry
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -143,6 +144,22 @@ def test_stage_page_notebook_and_reproduce_know_it(
     monkeypatch.chdir(project.folder)
     assert app(["reproduce", "trips"], standalone_mode=False) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "4 fail"
+
+
+@pytest.mark.parametrize(
+    "returned, said",
+    [
+        ("3", "kind 'ways': tables is 3; expected a pandas.DataFrame under a new name"),
+        ("{'x': [1]}", "kind 'ways': x is [1]; expected a pandas.DataFrame"),
+        ("{'seeds': __import__('pandas').DataFrame()}", "kind 'ways': seeds is "),
+    ],
+)
+def test_what_is_no_table_is_named(project: Project, returned: str, said: str) -> None:
+    (project.folder / "plugins/ways/tables.py").write_text(f"def tables(studies, **_):\n    return {returned}\n")
+    Configuration(project.folder)
+    with pytest.raises(InputError) as refused:
+        registry.kind("ways").tables({})
+    assert said in str(refused.value)
 
 
 def test_a_change_of_its_code_is_another_run(project: Project) -> None:

@@ -20,10 +20,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isoscope import plugins
 from isoscope.base.built_in import COMPARES
+from isoscope.base.errors import InputError, brief
 
 if TYPE_CHECKING:
     from isoscope.studies.findings import Finding
     from isoscope.studies.view import View
+
+
+TAKEN = ("bands", "comparison", "confusion", "seeds")
+"""Tables of all studies."""
 
 
 class Kind(NamedTuple):
@@ -55,8 +60,14 @@ class Kind(NamedTuple):
         return tuple(self._of("tables", "FILES", ()))
 
     def tables(self, studies: Mapping[str, Any], **options: Any) -> dict[str, Any]:
-        """Return its tables by name. `studies`: name → `StudyRuns`."""
-        return dict(self._of("tables", "tables", lambda *_, **__: {})(studies, **options))
+        """Return its tables by name. `studies`: name → `StudyRuns`. Raises `InputError` for what is no table."""
+        found = self._of("tables", "tables", lambda *_, **__: {})(studies, **options)
+        faults = {"tables": found} if not isinstance(found, Mapping) else dict(filter(_faulty, found.items()))
+        for name, table in faults.items():
+            raise InputError(
+                f"kind {self.name!r}: {name} is {brief(table)}; expected a pandas.DataFrame under a new name"
+            )
+        return dict(found)
 
     def points(self, tables: Mapping[str, Any]) -> dict[str, float]:
         """Return the metrics that its tables add to the tracked run."""
@@ -92,6 +103,12 @@ class Kind(NamedTuple):
     def modules(self) -> tuple[str, ...]:
         """Its built-in modules, which are part of the code version of what uses it."""
         return tuple(name for name in COMPARES if name.startswith(f"{self.package}.") or name == self.package)
+
+
+def _faulty(table: tuple[str, Any]) -> bool:
+    """Return whether a table is none, or has the name of a table of all studies."""
+    name, rows = table
+    return name in TAKEN or not (name.endswith(".json") or hasattr(rows, "columns"))
 
 
 def kind(name: str) -> Kind:
