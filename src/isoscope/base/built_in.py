@@ -17,6 +17,9 @@ STAGES = {
     "compare": "isoscope.platform.stages.analyse",
     "search": "isoscope.platform.stages.search",
     "report": "isoscope.platform.stages.report",
+    "geometry": "isoscope.platform.stages.geometry",
+    "spaces": "isoscope.platform.stages.spaces",
+    "space_states": "isoscope.platform.stages.space_states",
 }
 """Stage → module of the function that makes its numbers. The code version of the stage starts there."""
 OBJECTIVES = {

@@ -69,7 +69,7 @@ def test_they_follow_the_script_of_the_target(tmp_path: Path, language: str, wor
     made = job(tmp_path, language)
     assert made.run.identity.params["objective"]["tokenize"] == made.job.parts.objective.tokenize == words
     known = {} if language == "German" else {"languages": {"sentence2": language}}
-    assert {key: value for key, value in made.manifest.items() if key == "languages"} == known
+    assert {key: value for key, value in made.job.manifest.items() if key == "languages"} == known
 
 
 def test_the_option_is_part_of_the_run(tmp_path: Path) -> None:
