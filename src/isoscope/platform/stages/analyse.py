@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -41,31 +41,38 @@ def analyse(
     A study also has the comparison of its arms, and `metrics.json` for `dvc metrics`. `arms`: study → its arms, for the
     studies to read. Raises `InputError` if a run is missing, and as the tables of the kind.
     """
-    kind, about = registry.kind(asked.kind), _about(analysis, reproduction, asked, project)
-    settings = analysis.model_dump(include={"confidence", "power", "margin"})
+    kind, settings = registry.kind(asked.kind), analysis.model_dump(include={"confidence", "power", "margin"})
+    sections: dict[str, Any] = {"analysis": analysis, "reproduction": reproduction}
+    options = {**analysis.model_dump(), **reproduction.model_dump(), "source": partial(_source, project)}
+    options["processed"] = lambda task: project.folder / paths.processed(task)
+    task, files = asked.task if isinstance(asked, Study) else None, []
+    if not isinstance(asked, Study):
+        sections["comparison"] = asked
+        options |= asked.model_dump(exclude={"kind", "studies"})
+        files = [_prepared(one, project) for one in asked.tasks]
     runs: dict[str, StudyRuns] = {}
-    files = [project.folder / paths.processed(task) for task in about.data]
     for study, of in arms.items():
         runs[study], read = _runs(study, studies[study], of, kind, project)
         files += read
-    inputs, title = md5s_of(files, project), f"{about.stage} {name}"
+    params = {"kind": asked.kind, **{one: section.model_dump(mode="json") for one, section in sections.items()}}
+    inputs, stage = md5s_of(files, project), "analyse" if task else "compare"
     target = project.folder / paths.analysed(name)
     with (
         threadpool_limits(1),
         workers(1 if kind.name == PLAIN else None, key="cores") as spread,
-        study_run(about.stage, about.task, name, project, params=about.params, inputs=inputs, kind=kind) as (run, stop),
+        study_run(stage, task, name, project, params=params, inputs=inputs, kind=kind) as (run, stop),
     ):
-        watch = partial(stop.check, f"{title}: stopped; run the same command to start this stage again")
-        found = kind.tables(runs, **settings, **about.options, over=with_bar(spread, watch, title))
+        watch = partial(stop.check, f"{stage} {name}: stopped; run the same command to start this stage again")
+        found = kind.tables(runs, **options, over=with_bar(spread, watch, f"{stage} {name}"))
         made = Tables(name, found, [], [], **settings)
-        if about.task:
+        if task:
             made = tables(name, runs[name].arms, baselines_on_test(runs[name].manifest), found, **settings)
         run.inputs.check()
         write_tables(target, made)
         with replacing(target / paths.FIGURES, "table") as drawn:
             _draw(drawn, target, kind.name, run.digest, spread, watch)
         test = scores(made.comparison)
-        if about.task:
+        if task:
             write_text(target / SCORES, json.dumps(test, indent=1, sort_keys=True) + "\n", "table")
         write_text(target / CONFIG, run.summary(), "table")
         own = [{"name": metric, "value": value, "step": 0} for metric, value in kind.points(found).items()]
@@ -74,31 +81,10 @@ def analyse(
         return finish(run, target, shown(target))
 
 
-class About(NamedTuple):
-    """What a stage is about: the task of a study, or other data that a comparison reads; params and options."""
-
-    stage: str
-    task: str | None
-    data: tuple[str, ...]
-    params: dict[str, Any]
-    """Of the digest."""
-    options: dict[str, Any]
-    """Of the tables of the kind."""
-
-
-def _about(analysis: Analysis, reproduction: Reproduction, asked: Study | Comparison, project: paths.Project) -> About:
-    params = {"analysis": analysis.model_dump(mode="json"), "kind": asked.kind}
-    if isinstance(asked, Study):
-        options = analysis.model_dump(include={"phases"}) | reproduction.model_dump()
-        options["source"] = partial(_source, project)
-        params["reproduction"] = reproduction.model_dump(mode="json")
-        return About("analyse", asked.task, (), params, options)
-    for task in asked.tasks:
-        read_manifest(project, task)  # refuses damaged data
-    options = asked.model_dump(exclude={"kind", "studies"})
-    options["processed"] = lambda task: project.folder / paths.processed(task)
-    params["comparison"] = asked.model_dump(mode="json")
-    return About("compare", None, asked.tasks, params, options)
+def _prepared(task: str, project: paths.Project) -> Path:
+    """Return the folder of a task's data. Raises `InputError` if they are damaged."""
+    read_manifest(project, task)
+    return project.folder / paths.processed(task)
 
 
 def _runs(
