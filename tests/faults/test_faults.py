@@ -204,8 +204,9 @@ def test_a_profile_is_laid_or_not(prepared: Project, fresh: Fresh, action: Actio
         assert project.text("params.yaml") == before
 
 
+STUDY = {"kind": "fusion", "task": "tiny", "settings": [], "axes": {"fusion": ["conv2d"]}, "seeds": [0]}
 SETTINGS = {
-    "studies": {"fusion": {"kind": "fusion", "axes": {"fusion": ["conv2d"]}}},
+    "studies": {"fusion": STUDY},
     "training": {"snapshots": {"epochs": True}},
     "measures": {"names": ["isoscore"], "vectors": ["first"], "probes": {"folds": 2}},
 }
