@@ -93,7 +93,7 @@ def project(tmp_path: Path) -> Path:
         ("data/measures/fusion/additive/x", "overlaps data/measures/fusion"),
         ("models/isotropy/additive-none/seed-0/x", "overlaps models/isotropy"),
         ("reports", "overlaps reports/"),
-        ("reports/parts/fusion/inside/x", "overlaps reports/parts/fusion/inside"),
+        ("reports/parts/fusion/tables/x", "overlaps reports/parts/fusion/tables"),
         ("reports/parts/fusion/metrics.json", "overlaps reports/parts/fusion/metrics.json"),
         ("reports/index.html/x", "overlaps reports/index.html"),
         ("reports/search/x", "overlaps reports/search"),

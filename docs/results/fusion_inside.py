@@ -1,6 +1,6 @@
-"""Print numbers for the claims that Li 2025 (fusion) makes about its Figures 2 to 8; run it after `isoscope explore`.
+"""Print numbers for the claims that Li 2025 (fusion) makes about its Figures 2 to 8; run it after `isoscope analyse`.
 
-Reads reports/parts/fusion/inside/*.parquet at the root of a project and prints Markdown. Each claim has its metrics:
+Reads reports/parts/fusion/tables/*.parquet at the root of a project and prints Markdown. Each claim has its metrics:
 mean over seeds with the t interval (95 %), and the detectable effect (80 % power).
 `--steps`: updates at which to show the metrics (109 218 327 end the three epochs).
 Arms of Li 2025: additive (tables N(0, 0.02²)), conv2d_unit, fft_unit (N(0, 1)). conv2d has tables as additive.
@@ -14,7 +14,7 @@ import pandas as pd
 
 from isoscope.platform.statistics.paired import minimum_detectable_effect, paired_t
 
-FOLDER = Path("reports/parts/fusion/inside")
+FOLDER = Path("reports/parts/fusion/tables")
 TABLES = {path.stem: pd.read_parquet(path) for path in FOLDER.glob("*.parquet")}
 ARMS = list(dict.fromkeys(TABLES["geometry"]["arm"]))
 LAST = int(TABLES["geometry"].query("vectors == 'first'")["layer"].max())

@@ -10,7 +10,7 @@ from dynamics_stored import CONFIDENCE, Lines, head, interval, number
 
 from isoscope.platform.statistics.paired import two_way_interval
 from isoscope.platform.statistics.rank_agreement import rank_correlation
-from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED, called, predictors
+from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, SCORES, TUNED, called, predictors
 
 STORED = Path(__file__).parent / "hybrids"
 DIGITS = 5

@@ -1,6 +1,6 @@
-"""Print the tables of isotropy.md as Markdown; run it at the root of a project, after `isoscope chart isotropy`.
+"""Print the tables of isotropy.md as Markdown; run it at the root of a project, after `isoscope analyse isotropy`.
 
-Reads reports/parts/isotropy/chart and the runs. A value is the mean of a run's last 30 % of updates or evaluations,
+Reads reports/parts/isotropy/tables and the runs. A value is the mean of a run's last 30 % of updates or evaluations,
 then the mean over seeds with the t interval (95 %). Differences are paired by seed; p by Holm over the arms.
 """
 
@@ -15,7 +15,7 @@ from isoscope.platform.statistics.families import by_chance, families
 from isoscope.platform.statistics.paired import paired_t
 from isoscope.studies.curves import compared, curves
 
-CHART = Path("reports/parts/isotropy/chart")
+CHART = Path("reports/parts/isotropy/tables")
 SHOWN = {
     "Task, validation": ["validation/accuracy", "validation/f1", "validation/matthews", "step/loss"],
     "Batches of 64, dropout on": [f"step/a_{k}{kind}" for kind in ("", "_centred") for k in (1, 2, 3)],

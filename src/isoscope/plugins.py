@@ -13,13 +13,16 @@ keep configuration checks fast.
 
 import hashlib
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from runpy import run_path
+from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 from pydantic import create_model
 
+from isoscope.base.built_in import KINDS_OF_STUDIES, PLAIN
 from isoscope.base.code_closure import stripped
 from isoscope.base.errors import PLUGIN_MODULE, InputError, plugin_line, said
 from isoscope.platform.config.base import Section
@@ -47,6 +50,8 @@ PENALTIES: dict[str, Plugin] = {}
 OBJECTIVES: dict[str, Plugin] = {}
 OBSERVERS: dict[str, Plugin] = {}
 VIEWS: dict[str, Plugin] = {}
+KINDS: dict[str, tuple[str, Path]] = {}
+"""Kinds of study and comparison: name → dotted name of the package that its folder is loaded as, and the folder."""
 REGISTRIES = (FUSIONS, DATASETS, MEASURES, PENALTIES, OBJECTIVES, OBSERVERS, VIEWS)
 
 
@@ -136,11 +141,14 @@ def view(name: str) -> Callable[..., Callable[..., Any]]:
 
 
 def load(path: Path) -> None:
-    """Run a plugin file, which registers its plugins.
+    """Run a plugin file, which registers its plugins; or register a folder, which is a kind (`studies.registry`).
 
     Raises `InputError` if the file is missing, fails or ends the program.
     """
     path = path.resolve()
+    if path.is_dir():
+        _load_kind(path)
+        return
     if not path.is_file():
         raise InputError(f"plugin {path}: no such file; correct `plugins` in params.yaml, or --plugin")
     if path.suffix != ".py":
@@ -157,6 +165,28 @@ def load(path: Path) -> None:
     if path.read_bytes() != before:
         raise InputError(f"plugin {path}: has changed while it was loaded; run the same command again")
     _CODE[path] = _code(before.decode("utf-8"))
+
+
+def _load_kind(folder: Path) -> None:
+    """Make a folder a package, whose modules are imported when they are asked for."""
+    if not (folder / "tables.py").is_file():
+        raise InputError(f"plugin {folder}: a folder is a kind of study, but it has no tables.py (see docs/plugins.md)")
+    if folder.name in (PLAIN, *KINDS_OF_STUDIES):
+        raise InputError(f"plugin {folder}: {folder.name!r} is a built-in kind; give it another name")
+    package = ModuleType(f"{PLUGIN_MODULE}{folder.name}")
+    package.__path__ = [str(folder)]
+    if (declared := folder / "__init__.py").is_file():
+        vars(package).update({name: value for name, value in run_path(str(declared)).items() if name.isupper()})
+    sys.modules[package.__name__] = package
+    KINDS[folder.name] = package.__name__, folder
+
+
+def kind_digests(name: str) -> dict[str, str]:
+    """Return file → sha256 of the files of a plugin's kind that can change its tables; none of a built-in kind."""
+    if name not in KINDS:
+        return {}
+    folder = KINDS[name][1]
+    return {f"{name}/{file.name}": _code(file.read_text("utf-8")) for file in sorted(folder.glob("*.py"))}
 
 
 def _loaded(path: Path) -> bool:

@@ -5,7 +5,7 @@ from multiprocessing.reduction import ForkingPickler
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.studies import fusion
+from isoscope.studies.fusion import views as fusion
 from isoscope.studies.view import Table, View, pictures
 
 TABLES = {

@@ -5,6 +5,7 @@ A module behind a name is part of the code version of the runs that use it, and 
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 STAGES = {
@@ -14,9 +15,7 @@ STAGES = {
     "measure": "isoscope.states.measure",
     "states": "isoscope.states.extract",
     "analyse": "isoscope.platform.stages.analyse",
-    "explore": "isoscope.platform.stages.explore",
-    "chart": "isoscope.platform.stages.chart",
-    "compare": "isoscope.platform.stages.compare",
+    "compare": "isoscope.platform.stages.analyse",
     "search": "isoscope.platform.stages.search",
     "report": "isoscope.platform.stages.report",
     "geometry": "isoscope.states.checkpoint_tables",
@@ -52,8 +51,21 @@ OBSERVERS = {
 STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.training.starts")
 """Kinds of `model.encoder` that start from other runs."""
 KINDS = (*OBJECTIVES.values(), *PENALTIES.values(), *OBSERVERS.values(), STARTS["run"])
-LOADS = {"train": KINDS, "search": (STAGES["train"], *KINDS), "states": (STAGES["measure"],)}
-"""Stage of the pipeline → modules that it loads by name."""
+PLAIN = "arms"
+"""The kind of a study that compares its arms and no more."""
+KINDS_OF_STUDIES = tuple(sorted(file.parent.name for file in Path(__file__).parents[1].glob("studies/*/tables.py")))
+"""Built-in ways to compare the arms of a study, or several studies: folders with tables."""
+SHOWS = tuple(f"isoscope.studies.{kind}{part}" for kind in KINDS_OF_STUDIES for part in ("", ".views", ".claims"))
+COMPARES = (*SHOWS, *(f"isoscope.studies.{kind}.tables" for kind in KINDS_OF_STUDIES))
+LOADED = {
+    "train": KINDS,
+    "states": (STAGES["measure"],),
+    "analyse": COMPARES,
+    "compare": COMPARES,
+    "search": (STAGES["train"], *KINDS),
+    "report": SHOWS,
+}
+"""Stages that may use every built-in kind → the modules that they load by name."""
 
 
 def load(registry: Mapping[str, str], kind: str) -> ModuleType:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from isoscope.base.built_in import LOADS, STAGES
+from isoscope.base.built_in import LOADED, STAGES
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -34,6 +34,8 @@ INERT = (
 )
 
 _NOTHING = "pass"
+NUMBERS = "published.yaml"
+"""Published numbers of a package, which are part of its code."""
 SHOWN = (".html", ".css", ".js")
 """Files of the report page, which lie beside the modules that read them."""
 
@@ -58,6 +60,8 @@ def _written(tree: ast.Module) -> str:
 def _read(source: Path) -> tuple[frozenset[str], str]:
     """Return the dotted names that a file imports from the package, also inside functions, and its stripped text."""
     names: set[str] = set()
+    if source.name == NUMBERS:
+        return frozenset(), source.read_text("utf-8")
     tree = ast.parse(source.read_text("utf-8"))
     for node in _executed(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "isoscope":
@@ -78,10 +82,11 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _files(name: str) -> list[Path]:
-    """Return the files that importing the dotted `name` runs: the __init__ of each package, then the module."""
+    """Return the files behind the dotted `name`: the __init__ and the `NUMBERS` of each package, then the module."""
     parts = name.split(".")[1:]
-    packages = [PACKAGE.joinpath(*parts[:depth], "__init__.py") for depth in range(len(parts) + 1)]
-    return [file for file in (*packages, PACKAGE.joinpath(*parts).with_suffix(".py")) if parts and file.is_file()]
+    folders = [PACKAGE.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
+    files = [folder / name for folder in folders for name in ("__init__.py", NUMBERS)]
+    return [file for file in (*files, PACKAGE.joinpath(*parts).with_suffix(".py")) if parts and file.is_file()]
 
 
 def inert(file: Path) -> bool:
@@ -114,7 +119,7 @@ def code_version(stage: str, used: tuple[str, ...] = ()) -> str:
 
 def stage_closure(stage: str) -> frozenset[Path]:
     """Return every source file that a DVC stage can import, whatever kinds its runs use."""
-    return closure(stage, LOADS.get(stage, ()))
+    return closure(stage, LOADED.get(stage, ()))
 
 
 def stage_version(stage: str) -> str:
@@ -122,7 +127,7 @@ def stage_version(stage: str) -> str:
 
     It is equal for a checkout and an installed wheel of the same sources.
     """
-    digest = hashlib.sha256(code_version(stage, LOADS.get(stage, ())).encode())
+    digest = hashlib.sha256(code_version(stage, LOADED.get(stage, ())).encode())
     folders = {file.parent for file in stage_closure(stage)}
     for file in sorted(file for folder in folders for file in folder.iterdir() if file.suffix in SHOWN):
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0".encode() + file.read_bytes())

@@ -11,12 +11,12 @@ from isoscope.platform.report.sentences import MOST, confirmed, sentence
 from isoscope.platform.statistics.paired import Interval, Verdict
 from isoscope.studies.dynamics.bars import BARS
 from isoscope.studies.dynamics.summaries import LEARNED
-from isoscope.studies.dynamics.what_decides import VIEWS as DECIDES
 from isoscope.studies.findings import Difference, Untested
 from isoscope.studies.fusion.probing_scores import PROBING
 from isoscope.studies.fusion.spectra import SPECTRUM
-from isoscope.studies.hybrids import VIEWS as HYBRIDS
+from isoscope.studies.hybrids.views import VIEWS as HYBRIDS
 from isoscope.studies.isotropy.courses import TRADE
+from isoscope.studies.objective_or_data.views import VIEWS as DECIDES
 from isoscope.studies.spaces.similarity_maps import LAST
 from isoscope.studies.spaces.similarity_maps import VIEWS as MAPS
 from isoscope.studies.spaces.told_apart import couples, told_apart

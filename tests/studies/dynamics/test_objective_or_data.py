@@ -8,7 +8,7 @@ from allocation_material import ARM, allocation, group, run
 from isoscope.base.errors import InputError
 from isoscope.studies.dynamics.objective_or_data import Decided, objective_or_data
 from isoscope.studies.dynamics.profiles import halved, objective, profiles
-from isoscope.studies.dynamics.what_decides import VIEWS
+from isoscope.studies.objective_or_data.views import VIEWS
 from struck_views import wrong
 
 PARTS = [("emb", "outside"), ("W1", "lower"), ("W1", "upper"), ("key", "lower")]

@@ -225,16 +225,16 @@ def _question(task: OwnTask) -> str:
 
 
 def _study(task: OwnTask) -> Tree:
-    axes, look = {"fusion": ["additive", "conv2d"]}, "inside"
+    axes, kind = {"fusion": ["additive", "conv2d"]}, "fusion"
     if not task.labelled:
-        axes, look = axes | {"objective": ["masked"]}, "chart"
+        axes, kind = axes | {"objective": ["masked"]}, "isotropy"
     return {
         "about": _question(task),
+        "kind": kind,
         "task": task.name,
         "settings": [],
         "axes": axes,
         "seeds": [0, 1, 2],
-        "looks": [look],
     }
 
 

@@ -1,6 +1,6 @@
-"""The comparison `objective_or_data`: what decides the profiles of the runs of several studies, as tables and views."""
+"""Draw what decides the profiles of the runs of several studies: objective or data."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -8,39 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.base.errors import InputError
 from isoscope.platform.figures.style import ARM_COLOURS, ARM_MARKERS, INK, WIDTH, legend_below, multiples, style
-from isoscope.studies.arms import StudyRuns
-from isoscope.studies.dynamics.allocated_runs import ALLOCATED, allocated_runs, floats
-from isoscope.studies.dynamics.learning import learned, words
+from isoscope.studies.dynamics.allocated_runs import floats
 from isoscope.studies.dynamics.notes import joined
-from isoscope.studies.dynamics.objective_or_data import DISTANCES, objective_or_data
-from isoscope.studies.dynamics.profiles import profiles
+from isoscope.studies.dynamics.objective_or_data import DISTANCES
 from isoscope.studies.findings import Untested
 from isoscope.studies.view import View
 
-QUESTION = "Does the objective or the data decide which parts lower the loss?"
-FILES = ALLOCATED
 CALLED = {"all": "All objectives", "masked and causal": "Masked and causal alone"}
-
-
-def tables(
-    studies: Mapping[str, StudyRuns], *, confidence: float, permutations: int, **_: Any
-) -> dict[str, pd.DataFrame]:
-    """Return the tables `profiles`, `shares`, `told` and `left_out` (see `objective_or_data`) of several studies.
-
-    Raises `InputError` for a study without an allocation, and as `objective_or_data`.
-    """
-    found = {}
-    for name, study in studies.items():
-        runs = allocated_runs(study.arms)
-        if not runs:
-            raise InputError(f"study {name!r}: no run has an allocation; give it settings: [allocated]")
-        found[name] = profiles(runs, study.manifest, words(learned(runs, study.manifest)))
-    decided = objective_or_data(found, confidence=confidence, permutations=permutations)
-    every = pd.concat([table.assign(study=name) for name, table in found.items()], ignore_index=True)
-    left_out = pd.DataFrame({"runs": list(decided.left_out)}, dtype=object)
-    return {"profiles": every, "shares": decided.shares, "told": decided.told, "left_out": left_out}
 
 
 @style()

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from isoscope.platform.figures.border import MARKED, mark_below
 from isoscope.platform.figures.style import ARM_COLOURS, INK, WIDTH, legend_below, look, style, tiles
 from isoscope.studies.findings import Untested
-from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED
+from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, SCORES, TUNED
 from isoscope.studies.view import View
 
 CALLED = {NOT_TUNED: "as aligned", TUNED: "after updates on pairs"}
