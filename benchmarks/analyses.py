@@ -23,8 +23,8 @@ from isoscope.data.probe import probe_set
 from isoscope.models.build import from_scratch
 from isoscope.platform.config.extraction import Measures
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.stages.measure import MeasureInputs, cell, part, parts_of
 from isoscope.states import hidden_states as passes
+from isoscope.states.measure import MeasureInputs, cell, part, parts_of
 from isoscope.states.measures import BUILT_IN, places
 from isoscope.states.trajectory import (
     RANDOM,
@@ -57,7 +57,7 @@ SMOKE = Size(sentences=40, snapshots=1, layers=1, width=12)
 
 
 def make(folder: Path, size: Size) -> Trajectory:
-    """Write hidden states of a run as `isoscope extract` does."""
+    """Write hidden states of a run as `isoscope states` does."""
     n = size.sentences
     corpus = embedded.generate("sentiment", size=4 * n, difficulty=1, seed=0)
     sentences = corpus.splits["train"].slice(0, n)
@@ -108,7 +108,7 @@ def _moved(values: Any, random: np.random.Generator) -> Any:
 
 
 def analyses(run: Trajectory, given: MeasureInputs) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
-    """Yield name, function and its inputs for each part of `isoscope measure`, with every measure separately."""
+    """Yield name, function and its inputs for each part of its measurement, with every measure separately."""
     where = list(places(run, given.measures.vectors))
     for name in BUILT_IN:
         one = given._replace(measures=given.measures.model_copy(update={"names": (name,)}))

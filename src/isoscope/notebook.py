@@ -27,7 +27,8 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.stages.geometry_tables import asked_vectors, extract_model
+from isoscope.states.checkpoint_states import extract_model
+from isoscope.states.checkpoint_tables import asked_vectors
 from isoscope.states.choices import DEFAULTS, Settings
 from isoscope.states.measures import BUILT_IN, measured
 from isoscope.states.trajectory import Trajectory
@@ -154,7 +155,7 @@ def geometry(
     `model`: a Hugging Face encoder or decoder without a head, on any device, or a checkpoint's folder. `tokenizer`: a
     fast tokenizer, required unless `model` is a folder. Neither is changed. `vectors`: kinds of representations
     [default: `usual_vectors`]. `twin`: add the same architecture with random weights, as snapshot `random`. Texts are
-    truncated to `max_length` tokens, or to the model's maximum. Columns: see `inside.measures`; `baseline` is
+    truncated to `max_length` tokens, or to the model's maximum. Columns: see `states.measures`; `baseline` is
     isotropic noise at the same n and d. Raises `InputError` for an invalid model or text.
     """
     from isoscope.models import encoder  # imports torch, which `load` does without

@@ -101,7 +101,7 @@ def dataset(name: str) -> Callable[..., Callable[..., Any]]:
 def measure(name: str) -> Callable[..., Callable[..., Any]]:
     """Register a function `(cell) -> {metric: number}` as the measure `name`.
 
-    `cell.points` is a float64 array (points, dimensions): one layer of one snapshot. See `inside.cloud.Cell` for its
+    `cell.points` is a float64 array (points, dimensions): one layer of one snapshot. See `states.cloud.Cell` for its
     other fields.
     """
     return _register(MEASURES, name, frozenset({"cell"}))

@@ -96,8 +96,8 @@ def test_what_stages_write_stands_in_paths() -> None:
         name: [next(iter(out)) if isinstance(out, dict) else out for out in STAGES[name]["outs"]] for name in STAGES
     }
     assert outs["prepare"] == [paths.processed("T").as_posix().replace("T", "${item}")]
-    for stage, place in (("train", paths.trained), ("extract", paths.extracted), ("measure", paths.measured)):
-        assert filled(outs[stage]) == [place("fusion", "A", 7).parents[1].as_posix()]
+    for stage, places in (("train", [paths.trained]), ("states", [paths.extracted, paths.measured])):
+        assert filled(outs[stage]) == [place("fusion", "A", 7).parents[1].as_posix() for place in places]
     for stage in ("analyse", "compare"):
         assert all(Path(out).parent == paths.analysed("fusion") for out in filled(outs[stage]))
         assert (paths.analysed("fusion") / paths.TABLES).as_posix() in filled(outs[stage])

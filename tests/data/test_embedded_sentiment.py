@@ -10,7 +10,7 @@ from isoscope.base.paths import Project
 from isoscope.data import embedded_sentiment, manifest, treebank
 from isoscope.data.corpus import TREEBANK, texts
 from isoscope.data.embedded import GENERATORS, generate
-from isoscope.platform.stages.extract import trees_of
+from isoscope.states.extract import trees_of
 from probe_material import pieces
 
 TAGS = {

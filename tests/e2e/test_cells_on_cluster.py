@@ -146,7 +146,7 @@ def test_repro_hands_the_cluster_on_to_its_stages(project: Project, nodes: RayNo
     assert sorted(done_once(project).values()) == [1, 1]
 
 
-@pytest.mark.parametrize("command", [("train", "fusion"), ("repro",), ("measure", "fusion"), ("search", "run")])
+@pytest.mark.parametrize("command", [("train", "fusion"), ("repro",), ("states", "fusion"), ("search", "run")])
 def test_a_bad_address_is_one_line(project: Project, command: tuple[str, ...]) -> None:
     line = "isoscope: --cluster 'everywhere': expected auto, local or ray://HOST:PORT\n"
     assert project.isoscope(*command, "--cluster", "everywhere", code=2).err == line

@@ -148,6 +148,9 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
     new = set((place / "page/cache/tables").iterdir()) - made
     assert len(new) == 2, "one for each checkpoint"
     assert "points" in set(pd.read_parquet(place / "page/geometry.parquet")["figure"])
+    shown = (place / "page/index.html").read_text("utf-8")
+    assert "Measures of plugins of the first token ([CLS] of an encoder), by layer." in shown
+    assert (place / "page/figures/measures-words.svg").is_file()
 
 
 @pytest.mark.parametrize(

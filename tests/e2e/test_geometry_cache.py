@@ -14,9 +14,10 @@ from isoscope.base.errors import InputError
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.plain import read_texts
 from isoscope.platform.report.checkpoint_page import page
-from isoscope.platform.stages import geometry as stage
-from isoscope.platform.stages.page_folder import check_out
+from isoscope.platform.stages.page_folder import GEOMETRY, check_out, write_page
+from isoscope.states.checkpoint_tables import geometry
 from isoscope.states.choices import Settings
+from isoscope.states.given_checkpoints import Checkpoint
 from probe_material import bert, gpt2, pieces, sentences
 
 SETTINGS: dict[str, Any] = {
@@ -71,9 +72,10 @@ def made(
     """The table of measures of a call; empty where none was asked for."""
     texts = read_texts(place / "reviews.csv", column=column, labels=labels)
     settings = Settings(**SETTINGS | more)
-    check_out(out, stage.PAGE)
-    checkpoints = [stage.Checkpoint(one, place / one, checkpoint_digest(place / one)) for one in name.split()]
-    found = stage.geometry(checkpoints, texts, settings, out)
+    check_out(out, GEOMETRY)
+    checkpoints = [Checkpoint(one, place / one, checkpoint_digest(place / one)) for one in name.split()]
+    found, facts = geometry(checkpoints, texts, settings, out / "cache")
+    write_page(out, GEOMETRY, facts, found)
     return found.get("geometry", pd.DataFrame())
 
 
@@ -151,15 +153,15 @@ def test_a_change_of_code_is_another_key(place: Path, tmp_path: Path, monkeypatc
     plugins.load(tmp_path / "size.py")
     made(place, tmp_path / "page", measures=("isoscore", "size"))
     of_file = plugins.digest
-    for name, version in (
-        ("code_version", lambda name: "another" if name == "geometry" else "the same"),
-        ("plugins.digest", lambda path: of_file(path) + "another"),
+    for place_of, version, new in (
+        ("checkpoint_tables.code_version", lambda _: "another", {"states": 0, "tables": 3}),
+        ("checkpoint_states.code_version", lambda _: "another", {"states": 1, "tables": 3}),
+        ("checkpoint_tables.plugins.digest", lambda path: of_file(path) + "another", {"states": 0, "tables": 1}),
     ):
         kept = {kind: len(list((tmp_path / "page/cache" / kind).iterdir())) for kind in ("states", "tables")}
-        monkeypatch.setattr(f"isoscope.platform.stages.geometry_tables.{name}", version)
+        monkeypatch.setattr(f"isoscope.states.{place_of}", version)
         made(place, tmp_path / "page", measures=("isoscore", "size"))
         now = {kind: len(list((tmp_path / "page/cache" / kind).iterdir())) for kind in ("states", "tables")}
-        new = {"states": 1, "tables": 3} if name == "code_version" else {"states": 0, "tables": 1}
         assert now == {kind: kept[kind] + new[kind] for kind in kept}
 
 
@@ -212,7 +214,7 @@ def test_hidden_states_of_another_device_are_others(
     def refused(*_: Any, **__: Any) -> None:
         raise InputError("extracted again")
 
-    monkeypatch.setattr("isoscope.platform.stages.geometry_tables._extract", refused)
+    monkeypatch.setattr("isoscope.states.checkpoint_states._extract", refused)
     made(place, tmp_path)
     with pytest.raises(InputError, match="extracted again"):
         made(place, tmp_path, device="cuda")
@@ -277,18 +279,18 @@ def test_probes_of_a_decoder_are_of_what_has_seen_the_sentence(place: Path, tmp_
 def test_data_with_a_manifest_is_no_earlier_page(tmp_path: Path, kept: str) -> None:
     (tmp_path / "manifest.json").write_text(kept, "utf-8")
     with pytest.raises(InputError, match="contains other files than an earlier page"):
-        check_out(tmp_path, stage.PAGE)
+        check_out(tmp_path, GEOMETRY)
 
 
 def test_a_folder_of_figures_is_no_earlier_page_and_a_cache_is(tmp_path: Path) -> None:
-    check_out(tmp_path, stage.PAGE)
-    check_out(tmp_path / "new/one", stage.PAGE)
+    check_out(tmp_path, GEOMETRY)
+    check_out(tmp_path / "new/one", GEOMETRY)
     (tmp_path / "cache/states").mkdir(parents=True)
-    check_out(tmp_path, stage.PAGE)
+    check_out(tmp_path, GEOMETRY)
     (tmp_path / ".manifest.json.writing").touch()  # of a call that the disk refused
-    check_out(tmp_path, stage.PAGE)
+    check_out(tmp_path, GEOMETRY)
     for name in ("figures", "cache/others"):
         (tmp_path / name).mkdir()
         with pytest.raises(InputError, match="contains other files than an earlier page"):
-            check_out(tmp_path, stage.PAGE)
+            check_out(tmp_path, GEOMETRY)
         (tmp_path / name).rmdir()

@@ -29,7 +29,7 @@ from transformers import (
 
 from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
-from isoscope.platform.stages.geometry import find
+from isoscope.states.given_checkpoints import find
 from probe_material import bert, sentences
 
 FEW = ("--sentences", "40", "--words", "40", "--subsample", "16", "--draws", "3", "--attended", "4", "--folds", "3")

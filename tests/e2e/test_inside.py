@@ -16,7 +16,8 @@ import warm
 from browser import opened
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.runs.provenance import file_md5s
-from isoscope.platform.stages.extract import sources_of
+from isoscope.platform.stages.states import kept_weights
+from isoscope.states.extract import snapshots_of
 from isoscope.states.trajectory import Trajectory
 from isoscope.studies import scored
 from isoscope.studies.curves import averages, curves, thinned
@@ -93,7 +94,7 @@ def measured(project: Project, arm: str) -> pd.DataFrame:
 
 def test_the_pipeline_looks_inside_each_arm_and_a_second_time_runs_nothing(explored: Finished) -> None:
     ran = [stage for stage in explored.first.ran if stage.partition("@")[0] in INSIDE]
-    assert sorted(ran) == ["extract@fusion", "measure@fusion", "search"]
+    assert sorted(ran) == ["search", "states@fusion"]
     run = Trajectory(states(explored.project, "additive"))
     names = [one.name for one in run.snapshots]
     assert {"step-0", "step-1", "step-2", "random"} <= set(names)
@@ -136,17 +137,35 @@ def test_each_figure_is_a_metric_of_a_run_that_names_the_training_run(explored: 
     ]
 
 
-def test_a_measure_of_ones_own_runs_no_model(project: Project) -> None:
+def test_a_measure_in_one_file_stands_in_every_result(project: Project) -> None:
+    """Curves over training, a map by layer beside random weights, differences of arms, MLflow; no model runs."""
     (project.folder / "plugins/norms.py").write_text(PLUGIN, "utf-8")
     project.edit("params.yaml", "plugins: []", "plugins: [plugins/norms.py]")
     project.edit("params.yaml", "  names:\n", "  names:\n  - norms\n")
     before = {arm: file_md5s(states(project, arm)) for arm in ARMS}
-    done = project.isoscope("measure", "fusion")
-    assert "epoch 1" not in done.err, "nothing was trained"
+    extracted = {digest for digest, record in project.records().items() if record.run.stage == "extract"}
+    project.isoscope("states", "fusion")
+    assert {digest for digest, record in project.records().items() if record.run.stage == "extract"} == extracted
     assert {arm: file_md5s(states(project, arm)) for arm in ARMS} == before
     table = measured(project, "conv2d")
     norms = table[table["figure"] == "mean_norm"]
     assert len(norms) == len(table[table["figure"] == "avg_sim"])
+    assert norms.loc[norms["snapshot"] == "random", "value"].notna().any()
+    project.isoscope("analyse", "fusion")
+    project.isoscope("report")
+    parts = project.folder / "reports/parts/fusion"
+    drawn = {path.stem for path in (parts / "figures").glob("*.svg")}
+    assert {f"{name}-{kind}" for name in ("own-norms", "layers-mean_norm") for kind in ("first", "words")} <= drawn
+    found = pd.read_parquet(parts / "tables/differences.parquet")
+    assert {"mean_norm", "mean_norm of words"} <= set(found["figure"])
+    page = (project.folder / "reports/index.html").read_text("utf-8")
+    assert "The measure norms of [CLS] over training." in page
+    assert "Mean norm, of sampled words, by layer and snapshot." in page
+    project.isoscope("mirror")
+    (run,) = (run for run in project.tracked().values() if "geometry/layer_01/first/mean_norm" in run.points
+              and run.name == "measure conv2d seed 0")  # fmt: skip
+    rows = norms[(norms["layer"] == 1) & (norms["vectors"] == "first") & norms["step"].notna()]
+    assert [step for step, _ in run.points["geometry/layer_01/first/mean_norm"]] == rows["step"].tolist()
 
 
 def test_an_altered_file_is_put_back(project: Project) -> None:
@@ -161,21 +180,23 @@ def test_an_altered_file_is_put_back(project: Project) -> None:
     data[-9] ^= 1
     stored.unlink()
     stored.write_bytes(bytes(data))
-    done = project.isoscope("extract", "fusion", "additive")
+    done = project.isoscope("states", "fusion", "additive")
     assert "restored from its published copy" in done.err
     assert file_md5s(states(project, "additive")) == before
 
 
 def test_a_killed_extraction_goes_on_and_ends_with_the_same_bytes(project: Project) -> None:
     settings = ("-S", "extraction.seed=5")
-    whole = project.isoscope("extract", "fusion", "additive", *settings, "--json")
-    output = Path(json.loads(whole.out)["folders"][0])
-    before = file_md5s(output)
+    known = project.records()
+    project.isoscope("states", "fusion", "additive", *settings)
+    made = {record.run.stage: digest for digest, record in project.records().items() if digest not in known}
+    before = file_md5s(project.folder / ".isoscope/runs" / made["extract"] / "output")
     held = project.copy(project.folder.parent / "killed")
-    runs = held.folder / ".isoscope/runs" / output.parent.name
-    shutil.rmtree(runs)
-    (held.folder / ".isoscope/records" / f"{output.parent.name}.jsonl").unlink()
-    process = held.start("extract", "fusion", "additive", *settings)
+    runs = held.folder / ".isoscope/runs" / made["extract"]
+    for digest in made.values():
+        shutil.rmtree(held.folder / ".isoscope/runs" / digest)
+        (held.folder / ".isoscope/records" / f"{digest}.jsonl").unlink()
+    process = held.start("states", "fusion", "additive", *settings)
     deadline = time.monotonic() + 600
     while len(list(runs.glob("work/states/*.safetensors"))) < 2:
         assert time.monotonic() < deadline
@@ -184,11 +205,11 @@ def test_a_killed_extraction_goes_on_and_ends_with_the_same_bytes(project: Proje
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     first = min(runs.glob("work/states/*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
-    made = first.stat().st_mtime_ns
-    held.isoscope("extract", "fusion", "additive", *settings)
+    at = first.stat().st_mtime_ns
+    held.isoscope("states", "fusion", "additive", *settings)
     again = runs / "output"
     assert file_md5s(again) == before
-    assert (again / "states" / first.name).stat().st_mtime_ns == made, "what was done is not done again"
+    assert (again / "states" / first.name).stat().st_mtime_ns == at, "what was done is not done again"
 
 
 @pytest.mark.exhaustive  # tests/test_workers.py
@@ -196,7 +217,7 @@ def test_several_processes_measure_what_one_does(project: Project) -> None:
     found = []
     for processes in (1, 3):
         settings = ("-S", "measures.seed=5", "-S", f"measures.processes={processes}")
-        done = project.isoscope("measure", "fusion", "conv2d", *settings, "--json")
+        done = project.isoscope("states", "fusion", "conv2d", *settings, "--json")
         output = Path(json.loads(done.out)["folders"][0])
         record = project.records()[output.parent.name]
         found.append((file_md5s(output), [(point.name, point.step, point.value) for point in record.metrics]))
@@ -214,7 +235,7 @@ def test_several_processes_measure_what_one_does(project: Project) -> None:
 def test_measuring_in_several_processes_ends_at_once(project: Project, number: signal.Signals) -> None:
     (project.folder / "plugins/slow.py").write_text(SLOW, "utf-8")
     settings = ("-S", "measures.names=[slow]", "-S", "measures.processes=2", "--plugin", "plugins/slow.py")
-    process = project.start("measure", "fusion", "additive", *settings)
+    process = project.start("states", "fusion", "additive", *settings)
     wait_for(lambda: len(list(project.folder.glob("slow-*"))) == 2)
     everyone = family(process)
     assert {int(path.name.removeprefix("slow-")) for path in project.folder.glob("slow-*")} < {
@@ -246,8 +267,8 @@ def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project
 @pytest.mark.parametrize("every", [1, 2, 3, 100])
 def test_every_so_many_snapshots_the_first_the_chosen_and_the_last_always(explored: Finished, every: int) -> None:
     trained = explored.project.folder / "models/fusion/additive/seed-0"
-    everything = [*sources_of(trained, every=1)][:-1]
-    *taken, twin = sources_of(trained, every=every)
+    everything = [*snapshots_of(*kept_weights(trained), every=1)][:-1]
+    *taken, twin = snapshots_of(*kept_weights(trained), every=every)
     assert twin.step is None
     assert {one.name for one in everything[::every]} <= {one.name for one in taken}
     assert [one.best for one in taken].count(True) == 1
@@ -257,11 +278,11 @@ def test_every_so_many_snapshots_the_first_the_chosen_and_the_last_always(explor
 
 def test_wrong_input_is_one_line(project: Project) -> None:
     for words, said in (
-        (("extract", "fusion", "additiv"), "did you mean 'additive'?"),
-        (("extract", "fusion", "additive", "--seed", "9"), "isoscope train fusion additive --seed 9"),
-        (("measure", "fusion", "additive", "-S", "measures.names=[isotrophy]"), "no measure 'isotrophy'"),
-        (("measure", "fusion", "additive", "-S", "measures.perplexity=0"), "measures.perplexity"),
-        (("extract", "fusion", "additive", "-S", "extraction.treebank={file: nowhere, sentences: 3}"), "'nowhere'"),
+        (("states", "fusion", "additiv"), "did you mean 'additive'?"),
+        (("states", "fusion", "additive", "--seed", "9"), "isoscope train fusion additive --seed 9"),
+        (("states", "fusion", "additive", "-S", "measures.names=[isotrophy]"), "no measure 'isotrophy'"),
+        (("states", "fusion", "additive", "-S", "measures.perplexity=0"), "measures.perplexity"),
+        (("states", "fusion", "additive", "-S", "extraction.treebank={file: nowhere, sentences: 3}"), "'nowhere'"),
     ):
         done = project.isoscope(*words, code=2)
         assert said in done.err

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from isoscope.platform.stages.geometry import find
+from isoscope.states.given_checkpoints import find
 from pipeline_project import Finished, Project
 
 # Classifies sentences one at a time with each folder, before and after a plugin is loaded.

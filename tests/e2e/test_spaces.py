@@ -76,6 +76,8 @@ def test_a_page_of_two_models_of_other_width_depth_and_tokenizer(place: Path) ->
     assert counts["in the table"] >= counts["in all models"] >= counts["compared: words"] > 0
     with opened(place / "page/index.html") as seen:
         assert seen.page.locator("figure svg").count() == 2 + 1 + 1 + 2 + 2
+        assert {"What was found?", "How alike are two spaces?"} <= {*seen.page.locator("nav a").all_inner_texts()}
+        assert "CKA" in seen.page.locator("section[aria-labelledby=findings]").inner_text()
         assert seen.requests == []
         assert seen.complaints == []
 

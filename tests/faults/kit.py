@@ -29,9 +29,10 @@ if LOGS not in os.environ:  # the first process of this test run makes the folde
     atexit.register(shutil.rmtree, os.environ[LOGS])
 # Forked from a process that has the libraries: an attempt costs its work, not the imports.
 _CONTEXT = multiprocessing.get_context("forkserver")
-_STAGES = ("train", "prepare", "report", "extract", "measure", "analyse")
+_STAGES = ("train", "prepare", "report", "states", "analyse")
+_SCIENCE = ("isoscope.training.job", "isoscope.states.extract", "isoscope.states.measure")
 _CONTEXT.set_forkserver_preload(
-    [*(f"isoscope.platform.stages.{one}" for one in _STAGES), "isoscope.platform.cli", __name__, "warmed"]
+    [*(f"isoscope.platform.stages.{one}" for one in _STAGES), *_SCIENCE, "isoscope.platform.cli", __name__, "warmed"]
 )
 VIEWS = slice(2, 3)
 """The views that `analyse` draws here: each is written in the same way, and drawing all of them takes minutes."""

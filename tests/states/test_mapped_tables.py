@@ -14,7 +14,7 @@ from isoscope.data.word_table import KEY, WordTable, every_word
 from isoscope.states.compared_items import compared_items
 from isoscope.states.mapped_tables import maps_table
 from isoscope.states.translated_words import Translation
-from isoscope.states.word_space import ARRAY, FACTS, KEYS, STATES, Space, relinked
+from isoscope.states.word_space import ARRAY, FACTS, KEYS, STATES, Space
 
 WIDTH = 6
 RANDOM = np.random.default_rng(3)
@@ -96,9 +96,7 @@ def test_linked_words_have_the_states_of_their_links(tmp_path: Path, table: Word
     linked = Translation(other.texts, tmp_path / "links.txt", "pairs.csv, column 'tgt'").linked(TEXTS, table)
     states = RANDOM.standard_normal((len(table.rows), WIDTH))
     there = space(tmp_path / "there", states, linked.table)
-    (tmp_path / "linked").mkdir()
-    relinked(tmp_path / "linked", there, table, linked.rows)
-    found = Space(tmp_path / "linked")
+    found = there.linked(table, linked.rows)
     assert found.keys["found"].tolist() == [True, True, True, False, True] * len(TEXTS)
     mirrored = states.reshape(len(TEXTS), 5, WIDTH)[:, ::-1][:, [0, 1, 2, 4]].reshape(-1, WIDTH)
     kept = found.keys["found"].to_numpy()

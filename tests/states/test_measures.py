@@ -15,6 +15,7 @@ from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats
 from isoscope.states.cloud import Cell, OfAll
 from isoscope.states.measures import BUILT_IN, Cells, measure
+from isoscope.states.shown_metrics import SHOWN
 from probe_material import write_run
 
 N, D = 80, 10
@@ -188,6 +189,15 @@ def test_single_precision_and_the_order_of_calls_change_no_figure(name: str) -> 
         measure(other)(made)
     assert dict(measure(name)(made)) == dict(once)
     assert np.isfinite([float(np.ravel(value)[0]) for value in once.values()]).all()
+
+
+def test_every_metric_that_figures_show_is_one_of_its_measure() -> None:
+    sentences = cell(noise(), attributes={"length": LENGTH, "first_token": LENGTH})
+    sampled = words(noise(), ["a", "b"] * (N // 2), np.arange(N) // 2)
+    assert SHOWN.keys() == BUILT_IN.keys()
+    for name, shown in SHOWN.items():
+        asked = {*shown.profile, *shown.curves, *shown.compared, *(metric for metric, _ in shown.maps)}
+        assert asked <= measure(name)(sentences).keys() | measure(name)(sampled).keys()
 
 
 @pytest.fixture

@@ -11,17 +11,21 @@ from types import ModuleType
 STAGES = {
     "prepare": "isoscope.platform.stages.prepare",
     "train": "isoscope.training.job",
-    "extract": "isoscope.platform.stages.extract",
-    "measure": "isoscope.platform.stages.measure",
+    "extract": "isoscope.states.extract",
+    "measure": "isoscope.states.measure",
+    "states": "isoscope.states.extract",
     "analyse": "isoscope.platform.stages.analyse",
     "compare": "isoscope.platform.stages.analyse",
     "search": "isoscope.platform.stages.search",
     "report": "isoscope.platform.stages.report",
-    "geometry": "isoscope.platform.stages.geometry",
-    "spaces": "isoscope.platform.stages.spaces",
-    "space_states": "isoscope.platform.stages.space_states",
+    "geometry": "isoscope.states.checkpoint_tables",
+    "spaces": "isoscope.states.compared_checkpoints",
+    "checkpoint_states": "isoscope.states.checkpoint_states",
 }
-"""Stage → module of the function that makes its numbers. The code version of the stage starts there."""
+"""Stage → module of the function that makes its numbers. The code version of the stage starts there.
+
+`states` consists of two runs, `extract` and `measure`.
+"""
 OBJECTIVES = {
     "classification": "isoscope.objectives.classification",
     "masked": "isoscope.objectives.masked",
@@ -55,6 +59,7 @@ SHOWS = tuple(f"isoscope.studies.{kind}{part}" for kind in KINDS_OF_STUDIES for 
 COMPARES = (*SHOWS, *(f"isoscope.studies.{kind}.tables" for kind in KINDS_OF_STUDIES))
 LOADED = {
     "train": KINDS,
+    "states": (STAGES["measure"],),
     "analyse": COMPARES,
     "compare": COMPARES,
     "search": (STAGES["train"], *KINDS),

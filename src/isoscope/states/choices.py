@@ -2,13 +2,15 @@
 
 from typing import Literal, NamedTuple
 
+from isoscope.states.shown_metrics import SHOWN
+
 VECTORS = ("first", "last", "mean", "words")
 """Kinds of representation: first token, last token, mean over tokens, words."""
 ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum", "topology")
 """Analyses, in the order of the page."""
 SPACES_COMPARED = "spaces"
 """Analysis of two or more checkpoints, the grids of `isoscope spaces`. Minutes to hours, so only on request."""
-MEASURES = ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "classes", "shape")
+MEASURES = tuple(SHOWN)
 """The built-in measures, see `isoscope.states.measures`."""
 ALIGNMENTS = ("joint", "procrustes", "sign")
 """How planes of several checkpoints are aligned, see `isoscope.geometry.planes`."""
@@ -22,6 +24,10 @@ Probe = Literal["words", "sentences"]
 PROBES: tuple[Probe, ...] = ("words", "sentences")
 
 
+WORD_TABLE = -1
+"""Number of the layer of a word space that is the word table alone, without positions and LayerNorm."""
+
+
 class Settings(NamedTuple):
     """Options of `isoscope geometry`; see the command's help. Without `vectors`: `catalogue.usual_vectors`."""
 
@@ -30,6 +36,7 @@ class Settings(NamedTuple):
     vectors: tuple[str, ...] = ()
     sentences: int = 500
     words: int = 500
+    block: int = 40
     attended: int = 40
     max_length: int = 128
     subsample: int = 64

@@ -19,9 +19,8 @@ from isoscope.geometry.sentence_permutations import (
     permuted,
     sentence_groups,
 )
-from isoscope.states.choices import Probe
+from isoscope.states.choices import WORD_TABLE, Probe
 from isoscope.states.word_space import Space
-from isoscope.states.word_states import WORD_TABLE
 
 WHOLE, BY_FORM, SENTENCES = "words", "words without their form's mean", "sentences"
 

@@ -48,7 +48,7 @@ def tables(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of spaces of one word table, by name.
 
-    - `contextuality`, `words`, `tagged_words`, `pairs`: see `inside.contextuality_tables`; also space, model, seed,
+    - `contextuality`, `words`, `tagged_words`, `pairs`: see `states.contextuality_tables`; also space, model, seed,
       twin, layer, of (words, sentences) and, of contextuality, the intervals' confidence.
       None of them has a linked space: it has states of other words than the table's.
     - those of `of_pairs`.
@@ -86,7 +86,7 @@ def of_pairs(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of pairs of spaces of one word table, by name; arguments as those of `tables`.
 
-    - `similarity`, `maps`: of these pairs, see `inside.similarity_tables` and `inside.mapped_tables`; also one, model,
+    - `similarity`, `maps`: of these pairs, see `states.similarity_tables` and `states.mapped_tables`; also one, model,
       …, other, other_model, ….
     - `counts`: words and sentences of the table, of all spaces, and of the similarities.
 

@@ -1,6 +1,7 @@
 """A space: the states of a word table's words at every layer of a model, on disk, read layer by layer."""
 
 import json
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from isoscope.data.tokens import WordPieces
 from isoscope.data.word_table import KEY, Located, WordTable, common, located
 from isoscope.geometry.moments import Floats
 from isoscope.states.choices import Pooling
-from isoscope.states.word_states import word_states
 
 KEYS, STATES, FACTS, ARRAY = "keys.parquet", "states.safetensors", "facts.json", "words"
 
@@ -32,6 +32,8 @@ class Space:
         self.folder = folder
         self.keys = pd.read_parquet(folder / KEYS)
         self.facts: dict[str, Any] = json.loads((folder / FACTS).read_text("utf-8"))
+        self.stored = np.arange(int(self.keys["found"].sum()))
+        """Place in the file of each word that the model has."""
 
     @property
     def layers(self) -> list[int]:
@@ -41,11 +43,25 @@ class Space:
 
     def layer(self, number: int, kept: npt.NDArray[np.bool_]) -> Floats:
         """Return the states `[W, D]` of the words `kept` of the table, all of which the model must have."""
-        found = self.keys["found"].to_numpy(bool)
         with safe_open(self.folder / STATES, framework="numpy") as file:
             states = file.get_slice(ARRAY)[self.layers.index(number)]
-        rows: Floats = np.asarray(states, np.float64).reshape(int(found.sum()), -1)[kept[found]]
-        return rows
+        rows: Floats = np.asarray(states, np.float64).reshape(-1, states.shape[-1])
+        return rows[self.stored[kept[self.keys["found"].to_numpy(bool)]]]
+
+    def linked(self, table: WordTable, rows: npt.NDArray[np.int64]) -> "Space":
+        """Return the states of linked words of another text as those of a table's words.
+
+        `rows`: the row of this space that is linked to each word of `table`, −1 for none. Raises `InputError` if the
+        model has none of them.
+        """
+        there = self.keys["found"].to_numpy(bool)
+        found = (rows >= 0) & there[rows]
+        if not found.any():
+            raise InputError("text: no word of it is linked to a word of its translation")
+        other = copy(self)
+        other.keys = table.rows[KEY].assign(found=found)
+        other.stored = self.stored[(np.cumsum(there) - 1)[rows[found]]]
+        return other
 
 
 def write_space(
@@ -63,6 +79,8 @@ def write_space(
 
     Raises `InputError` if the model has none of the words, and for NaN or infinity.
     """
+    from isoscope.states.word_states import word_states  # torch takes seconds; reading a space needs none
+
     there = located(table, tokenizer, max_length=max_length)
     if not there.found.any():
         raise InputError(f"text: no word fits into {max_length} tokens")
@@ -74,24 +92,6 @@ def write_space(
     save_file({ARRAY: states.values}, folder / STATES)
     known = {"layers": states.layers, "width": states.values.shape[-1], "pooling": pooling, "max_length": max_length}
     write_text(folder / FACTS, json.dumps(known, indent=1) + "\n", "states")
-
-
-def relinked(folder: Path, space: Space, table: WordTable, rows: npt.NDArray[np.int64]) -> None:
-    """Write the states of linked words of another text as those of a table's words, into an empty folder.
-
-    `rows`: the row of `space` that is linked to each word of `table`, −1 for none. Raises `InputError` if the model has
-    none of them.
-    """
-    there = space.keys["found"].to_numpy(bool)
-    found = (rows >= 0) & there[rows]
-    if not found.any():
-        raise InputError("text: no word of it is linked to a word of its translation")
-    with safe_open(space.folder / STATES, framework="numpy") as file:
-        states = file.get_tensor(ARRAY)
-    linked = states[:, (np.cumsum(there) - 1)[rows[found]]]
-    write_parquet(table.rows[KEY].assign(found=found), folder / KEYS)
-    save_file({ARRAY: np.ascontiguousarray(linked)}, folder / STATES)
-    write_text(folder / FACTS, json.dumps(space.facts, indent=1) + "\n", "states")
 
 
 def joined(table: WordTable, spaces: list[Space]) -> npt.NDArray[np.bool_]:

@@ -11,11 +11,9 @@ from torch import Tensor, nn
 
 from isoscope.data.batches import evaluation_batches
 from isoscope.data.tokens import Encoded
-from isoscope.states.choices import Pooling
+from isoscope.states.choices import WORD_TABLE, Pooling
 from isoscope.states.hidden_states import Spans, embedding_parts, layers_of, word_means
 
-WORD_TABLE = -1
-"""Number of the layer that is the word table alone, without positions and LayerNorm."""
 FINAL_NORMS = ("LayerNorm", "layer_norm", "final_layer_norm", "final_layernorm", "final_norm", "ln_f", "norm")
 
 

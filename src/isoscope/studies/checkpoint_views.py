@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from isoscope.states.shown_metrics import added, profiles
 from isoscope.studies.fusion.by_layer import geometry_by_layer
 from isoscope.studies.fusion.decision_rank import singular_spectra
 from isoscope.studies.fusion.embedding_space import DIMENSIONS, EVIDENCE
@@ -25,19 +26,6 @@ from isoscope.studies.fusion.token_cosines import COSINES, cosine_maps
 from isoscope.studies.spaces import maps_between, similarity_maps
 from isoscope.studies.view import Table, View
 
-GROUPS = {
-    "Isotropy": (
-        *("a_1", "a_1_centred", "a_1_within", "between_share", "isoscore_unbiased", "effective_rank"),
-        *("participation_ratio_unbiased", "log_partition_isotropy", "a_1_at_n"),
-    ),
-    "Similarity": ("avg_sim", "self_sim", "intra_sim_left_out"),
-    "Dimension and topology": ("two_nn_at_n", "mle_at_n", "h0_entropy_share"),
-    "Classes": ("linear_separability", "silhouette", "fisher_ratio"),
-    "Shape": (
-        *("clusters_silhouette", "clusters_ami_label", "clusters_ami_first_token", "clusters_ami_length"),
-        "arch_score",
-    ),
-}
 KINDS = {
     "first": "the first token ([CLS] of an encoder)",
     "last": "the last token ([SEP] of an encoder)",
@@ -93,18 +81,26 @@ def _beside_twin(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [(str(table["checkpoint"].iloc[0]), table[~untrained]), (TWIN, table[untrained])]
 
 
-def _group(name: str, figures: Sequence[str]) -> View:
+def _group(name: str, metrics: Callable[[pd.DataFrame], Sequence[str]]) -> View:
     return View(
         name=name.split()[0].lower(),
         needs=("geometry",),
-        rows=lambda table: _with_numbers(table[table["figure"].isin(figures)]),
+        rows=lambda table: _with_numbers(table[table["figure"].isin(metrics(table))]),
         by="vectors",
-        draw=lambda table: geometry_by_layer(table, figures, vectors=table["vectors"].iloc[0]),
+        draw=lambda table: geometry_by_layer(table, metrics(table), vectors=table["vectors"].iloc[0]),
         caption=lambda table: (
             f"{name} of {_called(table)}, by layer. Compare each solid line with the checkpoint's random twin (dotted) "
             f"and with isotropic noise (dashed). n = {sizes(table, 'n')}, d = {sizes(table, 'd')}.{_depths(table)}"
         ),
     )
+
+
+def _among(metrics: Sequence[str], _: pd.DataFrame) -> Sequence[str]:
+    return metrics
+
+
+def _of_plugins(table: pd.DataFrame) -> Sequence[str]:
+    return [*dict.fromkeys(table.loc[added(table), "figure"])]
 
 
 def _abreast(planes: pd.DataFrame, frames: pd.DataFrame, classes: pd.DataFrame) -> Table:
@@ -206,7 +202,10 @@ def _of_kind(draw: Callable[..., Figure]) -> Callable[[pd.DataFrame], Figure]:
 
 _by_kind = partial(View, by="vectors", called=KINDS)
 """A view with a figure per kind of sentence vector."""
-MEASURED = tuple(_group(name, figures) for name, figures in GROUPS.items())
+MEASURED = (
+    *(_group(name, partial(_among, metrics)) for name, metrics in profiles().items()),
+    _group("Measures of plugins", _of_plugins),
+)
 _NEEDED = ("planes", "frames", "classes")
 PLANES = View(name="planes", needs=_NEEDED, rows=_abreast, by="number", draw=_planes, caption=_of_planes)
 PROBING = View(

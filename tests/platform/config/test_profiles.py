@@ -14,7 +14,7 @@ from isoscope.platform.config.profiles import apply, drop, laid_over, restore
 from isoscope.platform.config.tree import merge, parse_yaml, read_yaml
 
 ROOT = Path(__file__).parents[3]
-COMMANDS = {"prepare", "train", "chart", "extract", "measure", "explore", "analyse", "compare"} | {
+COMMANDS = {"prepare", "train", "states", "analyse", "compare"} | {
     "report",
     "repro",
     "search",

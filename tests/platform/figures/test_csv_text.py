@@ -41,8 +41,8 @@ def test_no_row_starts_within_a_cell(text: str) -> None:
 
 
 def test_there_is_no_other_way_to_write_csv() -> None:
-    """`space_states` hashes a table, `delimited` prints a command for the user's own file; both write nothing."""
+    """`delimited` prints a command for the user's own file; it writes nothing."""
     found = {
         path.name for path in SOURCES.rglob("*.py") if "to_csv(" in path.read_text() or "csv.writer" in path.read_text()
     }
-    assert found == {"csv_text.py", "delimited.py", "space_states.py"}
+    assert found == {"csv_text.py", "delimited.py"}

@@ -68,7 +68,7 @@ def test_a_run_that_a_search_began_is_the_studys_once_it_is_published() -> None:
     "fields, command, place",
     [
         ({}, "isoscope train fusion additive --seed 0", f"run-{DIGEST}"),
-        ({"stage": "measure"}, "isoscope measure fusion additive --seed 0", "study-fusion"),
+        ({"stage": "measure"}, "isoscope states fusion additive --seed 0", "study-fusion"),
         ({"stage": "analyse", **OTHERS}, "isoscope analyse fusion", "study-fusion"),
         ({"stage": "compare", "study": "mlm_mt", **OTHERS}, "isoscope compare mlm_mt", "comparison-mlm_mt"),
         ({"stage": "trial", "study": "search-small", "arm": "trial 3", "seed": None}, "isoscope search run", "search"),

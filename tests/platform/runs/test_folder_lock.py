@@ -15,8 +15,8 @@ import pytest
 
 from isoscope.base.errors import InputError
 from isoscope.platform.runs.folder_lock import writing
-from isoscope.platform.stages import export, geometry, new, spaces, translate
-from isoscope.platform.stages.page_folder import page_folder
+from isoscope.platform.stages import export, new, translate
+from isoscope.platform.stages.page_folder import GEOMETRY, SPACES, page_folder
 
 HOLD = """\
 import sys, time
@@ -65,7 +65,7 @@ def test_a_folder_that_stays_empty_is_taken_away(tmp_path: Path) -> None:
 
 
 Enter = Callable[[Path], AbstractContextManager[None]]
-PAGES = {name: stage.PAGE for name, stage in (("geometry", geometry), ("spaces", spaces), ("translate", translate))}
+PAGES = {"geometry": GEOMETRY, "spaces": SPACES, "translate": translate.PAGE}
 
 
 @pytest.mark.parametrize("name", PAGES)

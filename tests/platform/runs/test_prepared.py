@@ -28,7 +28,7 @@ from isoscope.platform.runs import provenance
 from isoscope.platform.runs.prepared import SETTINGS, check_prepared, check_trained_on, content_md5, overridden
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.stages.prepare import prepare
-from isoscope.platform.stages.study_cells import Setup, look
+from isoscope.platform.stages.study_cells import Setup, states
 from pipeline_project import TASK, sentences
 from struck import KINDS
 
@@ -138,8 +138,7 @@ def test_another_source_is_named_by_its_kind(project: Project) -> None:
 READERS = {
     "training_job": ["train fusion additive --seed 0", "accept", "search run", "search worker", "search confirm"],
     "analyse": ["analyse fusion", "compare decides"],
-    "extract": ["extract fusion additive"],
-    "measure": ["measure fusion additive"],
+    "states": ["states fusion additive"],
     "report": ["report"],
 }
 
@@ -195,7 +194,7 @@ def test_an_overlay_that_is_edited_is_prepared_and_read(project: Project) -> Non
     assert content_md5(project.folder / "data/processed/tiny") != before
 
 
-@pytest.mark.parametrize("command", ["analyse fusion", "extract fusion additive"])
+@pytest.mark.parametrize("command", ["analyse fusion", "states fusion additive"])
 def test_a_run_of_other_data_is_not_looked_at(project: Project, command: str) -> None:
     for arm in ("additive", "conv2d"):
         write_run(project.folder / "models", arm, 0, task="tiny")
@@ -343,17 +342,13 @@ def test_no_command_reads_damaged_data(project: Project, command: str, damage: s
     assert not project.records.exists()
 
 
-@pytest.mark.parametrize("stage", ["extract", "measure"])
-def test_stages_called_without_the_command_line_check_the_data(project: Project, stage: str) -> None:
+def test_a_stage_called_without_the_command_line_checks_the_data(project: Project) -> None:
     write_run(project.folder / "models", "additive", 0, task="tiny")
-    states = project.folder / paths.extracted("fusion", "additive", 0)
-    states.mkdir(parents=True)
-    (states / "config.yaml").write_text(f"digest: {'a' * 64}\n")
     invert_labels(project.folder / DATA)
     configuration = Configuration(project.folder)
-    setup = Setup(configuration, project, stage)
+    setup = Setup(configuration, project, "states")
     with StopSignal() as stop, pytest.raises(InputError, match=r"test.parquet has changed since it was prepared"):
-        look(setup, ("fusion", "additive", 0), stop=stop)
+        states(setup, ("fusion", "additive", 0), stop=stop)
 
 
 def test_data_without_hashes_are_prepared_again_to_the_same_digest(project: Project) -> None:

@@ -49,7 +49,8 @@ def test_damage_to_any_file_is_named_with_its_cure(run: Run, kind: str) -> None:
     check_published(run.project, target)
     for name in sorted(path.relative_to(run.output).as_posix() for path in run.output.rglob("*.*[lst]")):
         KINDS[kind](target / name)
-        again = f"run: isoscope {run.identity.stage} fusion additive --seed 0"
+        command = "train" if run.identity.stage == "train" else "states"
+        again = f"run: isoscope {command} fusion additive --seed 0"
         with pytest.raises(
             InputError, match=rf"seed-0: \S+ (has changed|is missing|does not name its run).*; {again}$"
         ):

@@ -14,15 +14,15 @@ from isoscope import plugins
 from isoscope.base import paths
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.processes import StopSignal
+from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.run import Run, tracked
-from isoscope.platform.stages import geometry_tables
-from isoscope.platform.stages.geometry_tables import Checkpoint
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.search_runs import plan
 from isoscope.platform.stages.study_run import input_md5, study_run
 from isoscope.platform.stages.train import train
+from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.studies import registry
 from isoscope.training import job as training
 from start_material import DATA, OVERLAY, ROOT, Made, made_in
@@ -91,7 +91,7 @@ def test_a_checkpoint_that_changes_while_it_is_read_is_not_cached(tmp_path: Path
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    one = Checkpoint("model", folder, geometry_tables.checkpoint_digest(folder), "model")
+    one = Checkpoint("model", folder, checkpoint_digest(folder), "model")
     one.check_unchanged()
     (folder / "model.safetensors").write_text("other")
     with pytest.raises(RunError, match=r"^model: has changed while it was read; run the same command again$"):

@@ -10,7 +10,7 @@ import torch
 from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.stages.study_cells import Setup, carry_out_all, inside_cells, training_cells, training_job
+from isoscope.platform.stages.study_cells import Setup, carry_out_all, states_cells, training_cells, training_job
 from isoscope.platform.stages.train import train
 from isoscope.training.job import rehearse
 from start_material import ROOT, Made, made_in, tree
@@ -96,7 +96,7 @@ def test_an_absent_device_is_refused_also_if_nothing_is_left_to_do(
     with refused:
         carry_out_all(cells, device=device, **shared)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^extraction.device: 'cuda' is not available"):
-        carry_out_all(inside_cells(setup(made, stage="extract"), []), device="cuda", key="extraction.device", **shared)  # type: ignore[arg-type]
+        carry_out_all(states_cells(setup(made, stage="states"), []), device="cuda", key="extraction.device", **shared)  # type: ignore[arg-type]
     text = tmp_path / "text.csv"
     text.write_text("text\n" + "".join(f"a sentence of number {number}\n" for number in range(20)))
     folder = str(next(work.run.output.glob("checkpoints/*")))

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from isoscope.platform.statistics.differences import chosen_figures, differences
+from isoscope.platform.statistics.differences import differences
 from isoscope.platform.statistics.paired import holm, minimum_detectable_effect
 
 SEEDS = range(5)
@@ -84,26 +84,6 @@ def test_seeds_are_paired_and_those_of_one_arm_alone_left_out() -> None:
     two = differences(table[table["seed"] < 2], confidence=0.95, power=0.8)
     assert two[["low", "high", "p", "detectable"]].isna().all(axis=None)
     assert np.isfinite(two["difference"]).all()
-
-
-def test_figures_are_those_of_the_last_layer_at_the_chosen_epoch() -> None:
-    rows = [
-        {"arm": "additive", "seed": 0, "figure": "avg_sim", "vectors": "first", "layer": layer, "best": best}
-        for layer in (0, 1, 2)
-        for best in (False, True)
-    ]
-    geometry = pd.DataFrame(rows).assign(value=lambda table: table["layer"] + 10.0 * table["best"])
-    words, lacking = geometry.assign(vectors="words"), geometry.assign(figure="a_1", value=np.nan)
-    found = chosen_figures({"geometry": pd.concat([geometry, words, lacking])})
-    assert found.dropna().to_dict("records") == [{"arm": "additive", "seed": 0, "figure": "avg_sim", "value": 12.0}]
-    assert found["figure"].tolist() == ["avg_sim", "a_1"], "a figure without a number is known to be lacking"
-    cosines = pd.DataFrame(
-        [
-            {"arm": "additive", "seed": 0, "part": part, "pairs": "all", "best": True, "cosine": 0.5}
-            for part in ("word", "normed")
-        ]
-    )
-    assert chosen_figures({"cosines": cosines})["figure"].tolist() == ["tokens' cosine: all"]
 
 
 def test_one_arm_alone_differs_from_none() -> None:

@@ -16,7 +16,7 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.geometry import avg_sim
 from isoscope.platform.cli import app
-from isoscope.platform.stages.geometry import find
+from isoscope.states.given_checkpoints import find
 from isoscope.studies.published import reproduced
 from isoscope.studies.spaces.checkpoint_curve import published_spaces
 from isoscope.studies.spaces.published_curve import PAIRS, PUBLISHED, SENTENCES, cells, repeated

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from isoscope.base import paths, processes
 from isoscope.base.errors import InputError
 from isoscope.platform.cli.options import (
     Arm,
@@ -33,7 +34,7 @@ Seed = Annotated[int | None, typer.Option(help="Only the run with this seed.", m
 
 
 @app.command()
-def extract(
+def states(
     study: Study,
     arm: Arm = None,
     seed: Seed = None,
@@ -45,37 +46,52 @@ def extract(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Extract the hidden states of a study's runs: the probe set, at every snapshot. Resumes where it stopped.
+    """Extract the hidden states of a study's runs at every snapshot, and measure them. Resumes where it stopped.
 
-    Writes to data/hidden_states/STUDY/ARM/; with -S or --plugin they stay in .isoscope/runs/.
+    Writes to data/hidden_states/STUDY/ARM/ and tables to data/measures/STUDY/ARM/. With -S or --plugin both stay in
+    .isoscope/runs/. Another measure extracts nothing again. Without ARM and --seed: nothing, unless the study's kind
+    reads them.
 
-    Example: isoscope extract fusion additive
+    Example: isoscope states fusion additive -S measures.alignment=procrustes
     """
     nodes = cluster_of(cluster, cpus, gpus)
-    _over_cells("extract", (study, arm, seed), (overrides, plugin), workers, nodes, as_json)
+    project, configuration = configure(overrides, plugin)
+    settings, root = configuration.study(study), configuration.root
+    arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
+    seeds = settings.seeds if seed is None else (seed,)
+    if arm is None and seed is None and not load("studies.registry").kind(settings.kind).stores:
+        seeds = ()
+    cells = [(study, one, number) for one in arms for number in seeds]
+    begin(project, configuration, *([settings.task] if cells else []))
+    for place in (paths.extracted, paths.measured):
+        project.folder.joinpath(place(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
+    if not cells:
+        say({"folders": []}, as_json, f"states {study}: no cells selected")
+        return
+    from isoscope.platform.stages import study_cells
 
-
-@app.command()
-def measure(
-    study: Study,
-    arm: Arm = None,
-    seed: Seed = None,
-    workers: Workers = None,
-    cluster: OnCluster = None,
-    cpus: Cpus = None,
-    gpus: Gpus = None,
-    overrides: Set = [],  # noqa: B006
-    plugin: Plugins = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
-    """Compute the measures of hidden states: geometry, feature dynamics, attention, spectra.
-
-    Writes tables to data/measures/STUDY/ARM/; with -S or --plugin they stay in .isoscope/runs/.
-
-    Example: isoscope measure fusion additive -S measures.alignment=procrustes
-    """
-    nodes = cluster_of(cluster, cpus, gpus)
-    _over_cells("measure", (study, arm, seed), (overrides, plugin), workers, nodes, as_json)
+    setup = study_cells.Setup(configuration, project, "states")
+    if len(cells) == 1 and nodes is None:
+        with processes.StopSignal() as stop:
+            folders: Any = [study_cells.states(setup, cells[0], stop=stop)]
+    else:
+        on_cores = nodes is None and root.extraction.device == "cpu"
+        folders = study_cells.carry_out_all(
+            study_cells.states_cells(setup, cells),
+            title=f"states {study}",
+            project=project,
+            threads=max(filter(None, (root.extraction.threads, root.measures.threads)), default=None),
+            device=root.extraction.device,
+            key="extraction.device",
+            workers=workers or (root.measures.processes if on_cores else None),
+            cluster=nodes,
+            prepare=lambda: [load(f"states.{part}") for part in ("extract", "measure")],
+        )
+    shown = [str(folder) for folder in folders]
+    common = Path(os.path.commonpath(shown))
+    where = common.relative_to(project.folder) if common.is_relative_to(project.folder) else common
+    line = f"states {study}: " + (shown[0] if len(shown) == 1 else f"{len(shown)} cells: {where}")
+    say({"folders": shown}, as_json, line)
 
 
 @app.command()
@@ -137,6 +153,7 @@ def geometry(
 
     Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --column review --labels stars --out out
     """
+    asked = dict(locals())
     from isoscope import plugins as known
     from isoscope.data.plain import read_texts
 
@@ -159,34 +176,23 @@ def geometry(
     texts.check_enough()
     for note in (*([texts.left_out] if texts.left_out else []), *texts.notes):
         print(f"isoscope: {note}", file=sys.stderr)
-    stage, built_in = load("platform.stages.geometry"), load("states.measures").BUILT_IN
-    load("platform.stages.page_folder").check_out(out, stage.PAGE)
-    settings = Settings(
-        analyses=tuple(dict.fromkeys(analyses)) or ANALYSES,
-        measures=tuple(dict.fromkeys(measures)) or (*built_in, *known.MEASURES),
-        vectors=tuple(dict.fromkeys(vectors)),
-        alignment=alignment,
-        sentences=sentences,
-        words=words,
-        attended=attended,
-        max_length=max_length,
-        subsample=subsample,
-        draws=draws,
-        confidence=confidence,
-        folds=folds,
-        seed=seed,
-        batch_size=batch_size,
-        device=device,
-        precision=precision,
-        threads=threads,
-    )
+    pages = load("platform.stages.page_folder")
+    pages.check_out(out, pages.GEOMETRY)
+    asked |= {
+        "analyses": tuple(dict.fromkeys(analyses)) or ANALYSES,
+        "measures": tuple(dict.fromkeys(measures)) or (*MEASURES, *known.MEASURES),
+        "vectors": tuple(dict.fromkeys(vectors)),
+    }
+    settings = Settings(**{name: asked[name] for name in Settings._fields if name in asked})
     check_device(device)
-    found = stage.find(checkpoints)
+    found = load("states.given_checkpoints").find(checkpoints)
     grids = None
-    with load("platform.stages.page_folder").page_folder(out, stage.PAGE):
+    with pages.page_folder(out, pages.GEOMETRY):
+        given = (found, texts, settings, out / "cache")
         if SPACES_COMPARED in settings.analyses:
-            grids = load("platform.stages.spaces").grids(found, texts, settings, out / "cache")
-        tables = stage.geometry(found, texts, settings, out, grids=grids)
+            grids = load("states.compared_checkpoints").grids(*given)
+        tables, facts = load("states.checkpoint_tables").geometry(*given, grids=grids)
+        pages.write_page(out, pages.GEOMETRY, facts, tables)
         shown = load("platform.report.checkpoint_page").page(out)
     made = {
         "summary": load("platform.report.checkpoint_numbers").summary(tables),
@@ -196,61 +202,3 @@ def geometry(
         "left_out": texts.left_out,
     }
     say(made, as_json, f"geometry: {shown}")
-
-
-def _over_cells(
-    verb: str,
-    asked: tuple[str, str | None, int | None],
-    changed: tuple[list[str], list[Path]],
-    workers: int | None,
-    nodes: Any,
-    as_json: bool,
-) -> None:
-    """Run `extract` or `measure` for the selected cells: all arms or one, all seeds or one.
-
-    A single cell runs in this process. Without arm and seed (as in the pipeline), a study has cells only if its kind
-    reads them.
-    """
-    project, configuration = configure(*changed)
-    study, arm, seed = asked
-    settings = configuration.study(study)
-    arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
-    seeds = settings.seeds if seed is None else (seed,)
-    if arm is None and seed is None and not load("studies.registry").kind(settings.kind).stores:
-        seeds = ()
-    cells = [(study, one, number) for one in arms for number in seeds]
-    begin(project, configuration, *([settings.task] if cells else []))
-    from isoscope.base.processes import StopSignal
-    from isoscope.platform.stages.study_cells import INSIDE, Setup, carry_out_all, inside_cells, look
-
-    project.folder.joinpath(INSIDE[verb][1](study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
-    if not cells:
-        say({"folders": []}, as_json, f"{verb} {study}: no cells selected")
-        return
-    load(f"platform.stages.{verb}")
-    setup = Setup(configuration, project, verb)
-    if len(cells) == 1 and nodes is None:
-        with StopSignal() as stop:
-            folders: Any = [look(setup, cells[0], stop=stop)]
-    else:
-        section = getattr(configuration.root, INSIDE[verb][0])
-        if verb == "measure" and nodes is None:
-            workers = workers or section.processes
-        folders = carry_out_all(
-            inside_cells(setup, cells),
-            title=f"{verb} {study}",
-            project=project,
-            threads=section.threads,
-            device=getattr(section, "device", "cpu"),
-            key="extraction.device",
-            workers=workers,
-            cluster=nodes,
-        )
-    shown = [str(folder) for folder in folders]
-    if len(shown) == 1:
-        where = shown[0]
-    else:
-        common = Path(os.path.commonpath(shown))
-        inside = common.is_relative_to(project.folder)
-        where = f"{len(shown)} cells: {common.relative_to(project.folder) if inside else common}"
-    say({"folders": shown}, as_json, f"{verb} {study}: {where}")

@@ -34,7 +34,7 @@ def reproduce(
     Example: isoscope reproduce isotropy
     """
     if study == "spaces":
-        find = load("platform.stages.geometry").find
+        find = load("states.given_checkpoints").find
         _reproduced(load("studies.spaces.checkpoint_curve").published_spaces(checkpoint, text, find=find), as_json)
         return
     if checkpoint or text:

@@ -65,6 +65,7 @@ def spaces(
 
     Example: isoscope spaces ./mlm ./mt --text sentences.txt --out compared
     """
+    asked = dict(locals())
     for name, value, allowed in (
         ("probe", probe, PROBES),
         ("pooling", pooling, POOLINGS),
@@ -80,33 +81,17 @@ def spaces(
     texts.check_enough()
     if texts.left_out:
         print(f"isoscope: {texts.left_out}", file=sys.stderr)
-    stage = load("platform.stages.spaces")
-    load("platform.stages.page_folder").check_out(out, stage.PAGE)
-    settings = SpaceSettings(
-        probe=next(one for one in PROBES if one == probe),
-        occurrences=occurrences,
-        per_sentence=per_sentence,
-        pooling=next(one for one in POOLINGS if one == pooling),
-        max_length=max_length,
-        permutations=permutations,
-        items=items,
-        neighbours=neighbours,
-        components=components,
-        draws=draws,
-        histogram=histogram,
-        confidence=confidence,
-        seed=seed,
-        batch_size=batch_size,
-        device=device,
-        precision=precision,
-        threads=threads,
-    )
+    pages = load("platform.stages.page_folder")
+    pages.check_out(out, pages.SPACES)
+    settings = SpaceSettings(**{name: asked[name] for name in SpaceSettings._fields})
     check_device(device)
-    found = load("platform.stages.geometry").find(checkpoints)
+    found = load("states.given_checkpoints").find(checkpoints)
     translated = _translation(text, column, other_column, links)
-    with load("platform.stages.page_folder").page_folder(out, stage.PAGE):
-        stage.spaces(found, texts, settings, out, translated=translated)
-        shown = load("platform.report.spaces_page").page(out)
+    with pages.page_folder(out, pages.SPACES):
+        given = (found, texts, settings, out / "cache")
+        tables, facts = load("states.compared_checkpoints").spaces(*given, translated=translated)
+        pages.write_page(out, pages.SPACES, facts, tables)
+        shown = load("platform.report.checkpoint_page").page(out)
     made = {
         "checkpoints": {one.name: one.given for one in found},
         "page": str(shown),

@@ -248,7 +248,7 @@ def repro(
     """Run the pipeline with `dvc repro` and mirror it to MLflow. Further arguments go to DVC.
 
     With -S it runs as a DVC experiment (`dvc exp run -S …`), which can be compared and undone. --cluster applies to
-    the stages train, extract, measure and search.
+    the stages train, states and search.
 
     Example: isoscope repro train@fusion
     """

@@ -24,6 +24,8 @@ UNCHANGED = "nothing"
 ORDER = "isoscope.order"
 """Tag of a run by which the pages list runs: finished runs, then running, then failed and killed runs."""
 ORDERS = {FINISHED: "1 finished", RUNNING: "2 running", FAILED: "3 failed", KILLED: "3 killed"}
+COMMANDS = {"extract": "states", "measure": "states"}
+"""Stage of a run → the command that makes it, if its name differs."""
 _VIEW = "by-arm-and-setting"
 VIEW_TAG = f"mlflow.sharedViewState.{_VIEW}"
 """Tag of an experiment with a view of the table of runs. An address names the view by `viewStateShareKey`."""
@@ -124,7 +126,7 @@ def description(run: Run) -> str:
         case "compare":
             command, place = f"isoscope compare {run.study}", f"comparison-{run.study}"
         case _:
-            command = f"isoscope {run.stage} {named}{seed}"
+            command = f"isoscope {COMMANDS.get(run.stage, run.stage)} {named}{seed}"
             place = f"run-{run.digest}" if run.stage == TRAIN else f"study-{run.study}"
     lines = [
         f"Reproduce: `{command}`",

@@ -1,10 +1,11 @@
-"""Write the page of `isoscope geometry`: introduction, figures and numbers in one self-contained file."""
+"""Write the page of `isoscope geometry` or `isoscope spaces`: findings, figures and numbers in one file."""
 
 import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,9 @@ from isoscope.platform.figures.style import to_png, to_svg
 from isoscope.platform.report.checkpoint_numbers import NUMBERS, SHOWN, Numbers, Tables, geometry_rows, summary
 from isoscope.platform.report.drawing import Drawing, drawing
 from isoscope.platform.report.page import environment
+from isoscope.platform.report.sentences import of_figures
 from isoscope.studies.checkpoint_views import KINDS, MEASURED, SECTIONS, sizes
+from isoscope.studies.spaces.views import VIEWS as SPACES
 from isoscope.studies.view import Picture, pictures
 
 TITLES = {
@@ -55,6 +58,10 @@ class Section(NamedTuple):
 
 def sections(tables: Tables, facts: Mapping[str, Any]) -> Iterator[Section]:
     """Yield the sections that have a figure, in order. `facts`: the page's manifest."""
+    if "contextuality" in tables:  # of `isoscope spaces`
+        for place, (question, some) in enumerate(groupby(pictures(SPACES, tables), lambda one: one.view.question)):
+            yield Section(f"part-{place}", question, "", [*some], [*NUMBERS["spaces"]] if not place else [])
+        return
     measured = [*pictures(MEASURED, tables)]
     for kind, called in KINDS.items():
         if own := [one for one in measured if one.value == kind]:
@@ -112,7 +119,9 @@ def notes(tables: Tables, facts: Mapping[str, Any]) -> list[str]:
     ]
 
 
-NAMES = re.compile(rf"({'|'.join(one.name for views in (MEASURED, *SECTIONS.values()) for one in views)})(-\w+)*")
+NAMES = re.compile(
+    rf"({'|'.join(one.name for views in (MEASURED, *SECTIONS.values(), SPACES) for one in views)})(-\w+)*"
+)
 """File names of figures. Files with other names in their folder are never removed."""
 
 
@@ -129,11 +138,12 @@ def page(out: Path) -> Path:
     drawings = {one.name: _drawing(out, one, source) for part in parts for one in part.pictures}
     template = environment().get_template("checkpoint.html")
     text = template.render(
-        title="Geometry of representations",
+        title="Spaces of representations" if "contextuality" in tables else "Geometry of representations",
         version=__version__,
         facts=facts,
         parts=parts,
         drawings=drawings,
+        findings=of_figures([*drawings.values()]),
         tables=tables,
         summary=summary(tables),
         shown=SHOWN,
@@ -156,7 +166,7 @@ def read_tables(out: Path, facts: dict[str, Any]) -> Tables:
     pieces = [(name, text) for name, texts in facts.get("pieces", {}).items() for text in texts]
     return {
         **tables,
-        "classes": pd.DataFrame({"name": facts["classes"]}),
+        "classes": pd.DataFrame({"name": facts.get("classes", [])}),
         "pieces": pd.DataFrame(pieces, columns=["checkpoint", "text"]),
     }
 
@@ -164,7 +174,7 @@ def read_tables(out: Path, facts: dict[str, Any]) -> Tables:
 def _drawing(out: Path, one: Picture, source: dict[str, str]) -> Drawing:
     """Write a figure as SVG and PNG. Redraw it only if its rows, code or source differ, or a file was altered."""
     rows = [hashlib.sha256(pd.util.hash_pandas_object(table.astype(str)).to_numpy().tobytes()) for table in one.table]
-    code = code_version("geometry", ("isoscope.studies.checkpoint_views",))
+    code = code_version("geometry", ("isoscope.studies.checkpoint_views", "isoscope.studies.spaces.views"))
     made_from = [one.name, one.caption, source, code, [table.hexdigest() for table in rows]]
     folder = kept(out / "cache" / "figures", {"figure": made_from}, partial(_draw, one, source), "report")
     svg = (folder / "drawing.svg").read_text("utf-8")

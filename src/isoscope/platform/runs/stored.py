@@ -169,7 +169,7 @@ def check_published(project: Project, folder: Path, files: Collection[str] | Non
             raise InputError(f"{where}: {name} has changed since it was written; {again}")
 
 
-_MAKERS = {"models": "train", "hidden_states": "extract", "measures": "measure"}
+_MAKERS = {"models": "train", "hidden_states": "states", "measures": "states"}
 
 
 def _expected(project: Project, digest: str) -> tuple[Callable[[Path], str], dict[str, str]]:

@@ -7,8 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
+from isoscope.data.parquet import write_parquet
+from isoscope.platform.figures.csv_text import csv_text
 from isoscope.platform.runs.folder_lock import writing
+
+GEOMETRY, SPACES = {"made_by": "isoscope geometry"}, {"made_by": "isoscope spaces"}
+"""Entries that mark the manifest of a page: other outputs have manifests, too."""
 
 
 def check_out(out: Path, page: Mapping[str, str]) -> None:
@@ -44,3 +52,18 @@ def manifest(out: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}
+
+
+def write_page(
+    out: Path, page: Mapping[str, str], facts: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]
+) -> None:
+    """Write a page's manifest and its tables, that of measures as CSV too; remove an earlier page's tables."""
+    earlier = manifest(out).get("tables", ())
+    text = json.dumps({**page, **facts, "tables": sorted(tables)}, indent=1) + "\n"
+    write_text(out / "manifest.json", text, "table")  # first, because it marks the folder as ours
+    for name in earlier:
+        (out / f"{name}.parquet").unlink(missing_ok=True)
+    for name, table in tables.items():
+        write_parquet(table, out / f"{name}.parquet")
+    if "geometry" in tables:
+        write_text(out / "geometry.csv", csv_text(tables["geometry"]), "table")

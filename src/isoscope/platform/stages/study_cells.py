@@ -136,10 +136,6 @@ def when_free(do: Callable[..., Any], *given: Any, patience: float = inf) -> Any
             time.sleep(_WAIT)
 
 
-INSIDE = {"extract": ("extraction", paths.extracted), "measure": ("measures", paths.measured)}
-"""Stages that analyse hidden states: their section, and where the pipeline expects a cell."""
-
-
 def training_job(setup: Setup, study: str, arm: str, seed: int) -> CellJob:
     """Return the job of training a cell."""
     configuration = setup.configuration
@@ -204,36 +200,33 @@ def stage(name: str) -> Callable[..., Any]:
     return found
 
 
-def inside_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
-    """Return the cells of `extract` or `measure`."""
-    more = {"processes": 1} if setup.stage == "measure" else {}
+def states_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
+    """Return the cells of `states`."""
     return [
         CellWork(
-            f"{cell[1]} seed {cell[2]}",
-            find=partial(look, setup, cell, find=True, **more),
-            do=partial(_look, setup, cell, more),
+            f"{cell[1]} seed {cell[2]}", find=partial(states, setup, cell, find=True), do=partial(_states, setup, cell)
         )
         for cell in cells
     ]
 
 
-def look(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
-    """Carry out a cell of `extract` or `measure`, with `options` of the stage; return its folder."""
-    study, arm, seed = cell
-    configuration, (section, where) = setup.configuration, INSIDE[setup.stage]
-    done: Path | None = stage(setup.stage)(
-        getattr(configuration.root, section),
+def states(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
+    """Carry out a cell of `states`, with `options` of the stage; return the folder of its tables."""
+    (study, arm, seed), configuration = cell, setup.configuration
+    done: Path | None = stage("states")(
+        configuration.root.extraction,
+        configuration.root.measures,
         configuration.study(study),
         name=study,
         arm=arm,
         seed=seed,
         project=setup.project,
-        output=place(setup, where, study, arm, seed),
+        publish=place(setup, paths.measured, *cell) is not None,
         **options,
     )
     return done
 
 
-def _look(setup: Setup, cell: tuple[str, str, int], more: dict[str, Any], shown: Progress) -> str:
+def _states(setup: Setup, cell: tuple[str, str, int], shown: Progress) -> str:
     with StopSignal() as stop:
-        return str(look(setup, cell, stop=stop, **more))
+        return str(states(setup, cell, stop=stop, processes=1))

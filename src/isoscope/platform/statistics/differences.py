@@ -1,6 +1,6 @@
-"""Test whether arms differ inside: metrics at the chosen epoch, paired by seed with the study's first arm."""
+"""Test whether arms differ in metrics, paired by seed with the study's first arm."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
@@ -8,38 +8,10 @@ import pandas as pd
 
 from isoscope.platform.statistics.paired import holm, minimum_detectable_effect, paired_t
 
-GEOMETRY = (
-    *("linear_separability", "silhouette", "fisher_ratio", "clusters_ami_label", "arch_score"),
-    *("avg_sim", "a_1", "a_1_centred", "effective_rank", "isoscore_unbiased", "two_nn_at_n"),
-)
-CHOSEN: tuple[tuple[str, str, str, str, Callable[[pd.DataFrame], pd.Series]], ...] = (
-    ("geometry", "", "figure", "value", lambda rows: rows["figure"].isin(GEOMETRY) & (rows["vectors"] == "first")),
-    ("probing", "probe: ", "task", "score", lambda rows: rows["vectors"] != "mean"),
-    ("cosines", "tokens' cosine: ", "pairs", "cosine", lambda rows: rows["part"] == "normed"),
-    ("neighbours", "tokens' neighbours: ", "neighbours", "rate", lambda rows: rows["part"] == "normed"),
-    ("decoding", "read back: ", "read", "rate", lambda rows: rows["part"] == "normed"),
-)
-"""Table, prefix of its metrics' names, columns of name and value, and the rows that are compared."""
-
 COLUMNS = [
     *("figure", "arm", "reference", "n", "mean_reference", "mean", "difference", "sd", "low", "high", "p"),
     *("family", "tests", "p_holm", "detectable", "dropped"),
 ]
-
-
-def chosen_figures(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the metrics that arms are compared by, at each run's chosen epoch: arm, seed, figure, value.
-
-    For [CLS] at the last layer: geometry and probe scores. For the embedding block's tokens: mean cosine, neighbours
-    and decodability.
-    """
-    parts = []
-    for name, called, figure, value, chosen in CHOSEN:
-        if name in tables and len(table := tables[name]):
-            rows = table[table["best"] & chosen(table)]
-            rows = rows[rows["layer"] == rows["layer"].max()] if "layer" in rows else rows
-            parts.append(rows[["arm", "seed"]].assign(figure=called + rows[figure], value=rows[value]))
-    return pd.concat(parts, ignore_index=True)
 
 
 WHERE = " where "

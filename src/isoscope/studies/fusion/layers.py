@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from isoscope.platform.figures.maps import SCALES, Scale, beyond, natural, scale_of
+from isoscope.platform.figures.maps import Scale, beyond, natural, scale_of
 from isoscope.platform.figures.snapshots import (
     EVERY,
     TWIN,
@@ -47,6 +47,8 @@ from isoscope.platform.figures.style import (
     tiles,
     wrapped,
 )
+from isoscope.platform.figures.titles import title
+from isoscope.states.shown_metrics import MAPS, OVER_TRAINING, added
 from isoscope.studies.view import Table, View
 
 GAP = -2
@@ -167,23 +169,14 @@ def why_hatched(table: pd.DataFrame, mark: str = "Hatched") -> str:
     return f" {mark}: sentences share their vectors{f'; {WHY}' * first}." * bool(len(cells))
 
 
-MAPS = {
-    f"{figure}-{vectors}": f"{SCALES[figure].label}, of {called},"
-    for figure, vectors, called in (
-        ("a_1_centred", "first", "[CLS]"),
-        ("avg_sim", "first", "[CLS]"),
-        ("avg_sim", "words", "sampled words"),
-        ("linear_separability", "first", "[CLS]"),
-        ("self_sim", "words", "sampled words"),
-        ("silhouette", "first", "[CLS]"),
-    )
-}
+CALLED = {"first": "[CLS]", "last": "the last token", "mean": "the mean over tokens", "words": "sampled words"}
 
 
 def _mapped(geometry: pd.DataFrame) -> Table:
     """Return the rows of each map, with the map's name: metric and kind of representation."""
     named = geometry.assign(map=geometry["figure"] + "-" + geometry["vectors"])
-    return (pd.concat([named[named["map"] == one] for one in MAPS]),)
+    asked = dict.fromkeys([*map("-".join, MAPS), *named.loc[added(named), "map"]])
+    return (pd.concat([named[named["map"] == one] for one in asked]),)
 
 
 def _drawn(geometry: pd.DataFrame) -> Figure:
@@ -191,9 +184,10 @@ def _drawn(geometry: pd.DataFrame) -> Figure:
 
 
 def _map_caption(geometry: pd.DataFrame) -> str:
-    name = MAPS[geometry["map"].iloc[0]]
+    metric, vectors = (geometry[name].iloc[0] for name in ("figure", "vectors"))
     return (
-        f"{name} by layer and snapshot. Mean over seeds. {EVERY} All arms share a colour scale.{why_hatched(geometry)}"
+        f"{title(metric)}, of {CALLED[vectors]}, by layer and snapshot. Mean over seeds. {EVERY} All arms share a "
+        f"colour scale.{why_hatched(geometry)}"
     )
 
 
@@ -273,15 +267,12 @@ def _ends(n: pd.Series) -> str:
     return "–".join(map(str, sorted({n.min(), n.max()})))
 
 
-FIGURES = ("linear_separability", "a_1_within", "isoscore_unbiased", "effective_rank")
-
-
 def _of_cls(geometry: pd.DataFrame) -> Table:
-    return (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(FIGURES)],)
+    return (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(OVER_TRAINING)],)
 
 
 def _drawn_curves(geometry: pd.DataFrame) -> Figure:
-    return geometry_curves(geometry, [one for one in FIGURES if one in set(geometry["figure"])])
+    return geometry_curves(geometry, [one for one in OVER_TRAINING if one in set(geometry["figure"])])
 
 
 def _curves_caption(geometry: pd.DataFrame) -> str:

@@ -12,7 +12,7 @@ from isoscope.base.errors import InputError
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.figures.snapshots import common
 from isoscope.platform.runs.restored import CONFIG, METRICS
-from isoscope.platform.statistics.differences import chosen_figures, differences
+from isoscope.platform.statistics.differences import differences
 from isoscope.states.attention_tables import arm_heads
 from isoscope.states.phases import NEEDED, named
 from isoscope.states.phases import phases as phases_of
@@ -27,6 +27,7 @@ from isoscope.states.side_by_side import (
 )
 from isoscope.states.trajectory import Trajectory
 from isoscope.studies.arms import StudyRuns
+from isoscope.studies.compared_metrics import chosen_figures
 from isoscope.studies.fusion.feature_dynamics import AXES
 from isoscope.studies.fusion.remedies import remedies
 

@@ -75,7 +75,7 @@ def of_runs(
     over: Over,
     **_: Any,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `inside.space_tables`, and `told_apart`, of models (name → seed → checkpoint).
+    """Return the tables of `states.space_tables`, and `told_apart`, of models (name → seed → checkpoint).
 
     With `over_training`, every n-th snapshot is compared too: a table `over_training`, see `states_over_training`.
     Spaces: each seed of each model, and one twin of each model with random weights. Pairs: `told_apart.couples`, and

@@ -1,41 +1,39 @@
-"""Hidden states and tables of `isoscope geometry`: of each checkpoint and its random twin, cached by content."""
+"""Tables of `isoscope geometry`: encoders or decoders on any sentences, each beside its twin with random weights.
+
+Results are cached in sealed folders: hidden states by (weights, sentences, classes, code), values of each measure by
+(hidden states, code, settings). A second call computes only what is new or was altered.
+"""
 
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from isoscope import plugins
 from isoscope.base.atomic_files import kept, write_text
 from isoscope.base.code_closure import code_version
-from isoscope.base.errors import InputError, RunError
-from isoscope.data import probe, tokens
-from isoscope.data.batches import Indices
-from isoscope.data.checkpoints import checkpoint_digest
+from isoscope.base.errors import InputError
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Texts
-from isoscope.states.catalogue import Asked, Tables, analysed, usual_vectors
-from isoscope.states.choices import Settings
-from isoscope.states.measures import measured
+from isoscope.states.catalogue import MAPPED, Asked, Tables, analysed, usual_vectors
+from isoscope.states.checkpoint_states import hidden_states
+from isoscope.states.choices import SPACES_COMPARED, Settings
+from isoscope.states.given_checkpoints import Checkpoint
+from isoscope.states.measures import measure, measured
 from isoscope.states.sentence_tables import aligned
-from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, extract_snapshots
+from isoscope.states.trajectory import Snapshot, Trajectory
 
-OWN = "checkpoint"
-"""Name of the snapshot that is the checkpoint itself."""
-BLOCK = 40
-"""How many sentences keep the embedding parts of their tokens."""
-STATES = ("sentences", "words", "max_length", "seed", "precision", "device")
-ATTENTION = ("sentences", "attended", "max_length", "seed", "device")
-"""Settings that the pass for hidden states and the pass for attention depend on."""
 NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120
 """Number of nearest tokens, and of points in a persistence diagram, as in params.yaml: a page has no params.yaml."""
 PARTS = {"probing": ("probing", "learning", "baselines")}
-"""Analyses that consist of several in `inside.catalogue`."""
+"""Analyses that consist of several in `states.catalogue`."""
 LACKING = {
     "attention": "the model returns none",
     "embedding": "the model has no word embedding with a known name",
@@ -45,116 +43,76 @@ LACKING = {
 """Reason why an analysis has no table."""
 
 
-class Checkpoint(NamedTuple):
-    """A checkpoint: short name, folder, digest, and the path or hub name as given."""
+def geometry(
+    checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings, cache: Path, *, grids: Tables | None = None
+) -> tuple[Tables, dict[str, Any]]:
+    """Run every analysis on every checkpoint and its random twin. Return the tables by name, and the page's facts.
 
-    name: str
-    folder: Path
-    digest: str
-    given: str = ""
-
-    def check_unchanged(self) -> None:
-        """Raise `RunError` if the folder does not hold what the digest names: it changed while it was read."""
-        if checkpoint_digest(self.folder) != self.digest:
-            raise RunError(f"{self.given or self.folder}: has changed while it was read; run the same command again")
-
-
-def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path, *, attended: bool) -> Trajectory:
-    """Return the hidden states of a checkpoint and its twin, or their attention (`attended`); extract if not cached.
-
-    The trajectory's `facts` are those of `extract_model`.
+    Every table has a column `checkpoint`, except `grids`, those of `compared_checkpoints.grids` for the same page.
+    `geometry` is the table of measures, with columns as in `states.measures`. Raises `InputError` for a model that is
+    no text transformer, for NaN weights, too few sentences, and measures that apply to none of the representations.
     """
-    chosen = {name: getattr(settings, name) for name in (ATTENTION if attended else STATES)}
-    about = {"weights": one.digest, "texts": texts.digest, "code": code_version("geometry"), **chosen}
-    return Trajectory(kept(cache / "states", about, partial(_extract, one, texts, settings, attended), "states"))
-
-
-def _extract(one: Checkpoint, texts: Texts, settings: Settings, attended: bool, folder: Path) -> None:
-    import torch  # takes seconds to import; not needed if everything is cached
-
-    from isoscope.models.build import check_device, warn_of_emulation
-    from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
-
-    check_device(settings.device, key="--device", cure="cpu")
-    torch.set_num_threads(settings.threads)
-    warn_of_emulation(settings.precision, device=settings.device, key="--precision")
-    extract_model(
-        folder,
-        load_encoder(one.folder).to(settings.device),
-        lambda: random_encoder(one.folder, seed=TWIN_SEED + settings.seed).to(settings.device),
-        tokens.load(one.folder, padded=False),
-        texts.table,
-        probe.draw_rows(texts.table, [], share=1.0, most=settings.sentences, seed=settings.seed),
-        settings,
-        attended=attended,
-        title=f"{one.name}: {'attention' if attended else 'hidden states'}",
-    )
-    one.check_unchanged()
-
-
-def extract_model(
-    folder: Path,
-    model: Any,
-    twin: Callable[[], Any] | None,
-    tokenizer: tokens.WordPieces,
-    table: Any,
-    rows: Indices,
-    settings: Settings,
-    *,
-    name: str = OWN,
-    attended: bool = False,
-    title: str = "hidden states",
-) -> None:
-    """Write the hidden states of a model in memory, or its attention (`attended`), over `rows` of a table of sentences.
-
-    `twin` makes the same architecture with random weights; None: no twin. Facts in addition to those of every
-    extraction:
-
-    - `causal`: whether the model is causal.
-    - `cls`: whether sentences begin with a special token.
-    - `pieces`: readable text of each token id of the sentences whose embedding parts are kept.
-    - `lacking`: why there is no attention.
-    """
-    from isoscope.models.encoder import causal, positions
-    from isoscope.states import hidden_states as passes
-
-    chosen = probe.probe_set(
-        tokenizer,
-        table,
-        rows,
-        max_length=min(settings.max_length, positions(model)),
-        words=settings.words,
-        block=BLOCK,
-        attended=settings.attended,
-        seed=settings.seed,
-    )
-    backend, ids = tokenizer.backend, np.unique(np.concatenate([chosen.encoded.ids[row] for row in chosen.block]))
-    facts: dict[str, Any] = {
-        "causal": causal(model, max(chosen.encoded.ids, key=len)),
-        "cls": all(bool(special[0]) for special in chosen.special),
+    for name in settings.measures:
+        measure(name)
+    runs = {one.name: hidden_states(one, texts, settings, cache, attended=False) for one in checkpoints}
+    found: dict[str, list[pd.DataFrame]] = {}
+    each = [name for name in settings.analyses if name not in ("planes", SPACES_COMPARED)]
+    notes = [note for name, run in runs.items() for note in _first_token(name, run, settings)]
+    with threadpool_limits(settings.threads):
+        for one, name in product(checkpoints, each):
+            if not sys.stderr.isatty():  # a log has no progress bar
+                print(f"{one.name}: {name}", file=sys.stderr, flush=True)
+            run = runs[one.name]
+            if name == "attention":
+                run = hidden_states(one, texts, settings, cache, attended=True)
+            tables, note = analysis(name, run, settings, cache, one.name)
+            for kind, table in tables.items():
+                found.setdefault(kind, []).append(table.assign(checkpoint=one.name))
+            notes += [{"checkpoint": one.name, "analysis": name, "note": note}] if note else []
+        whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+        whole |= planes(runs, settings, cache) if "planes" in settings.analyses else {}
+        whole |= grids or {}
+    looked_at = {"vectors": [*whole["geometry"]["vectors"].unique()]} if "geometry" in whole else {}
+    facts = {
+        "checkpoints": {one.name: one.digest for one in checkpoints},
+        "given": {one.name: one.given or one.name for one in checkpoints},
+        "causal": [name for name, run in runs.items() if run.facts["causal"]],
         "pieces": {
-            str(one): backend.decode([one], skip_special_tokens=False).strip() or str(backend.id_to_token(one))
-            for one in ids.tolist()
+            name: [
+                run.facts["pieces"][str(token)] for token in run.tokens.loc[~run.tokens["end"], "token"].head(MAPPED)
+            ]
+            for name, run in runs.items()
         },
+        "notes": notes,
+        "file": texts.sha256,
+        "origin": texts.origin,
+        "truncated": {name: run.facts["truncated"] for name, run in runs.items() if run.facts["truncated"]},
+        "left_out": texts.left_out,
+        "sentences": {"looked at": next(iter(runs.values())).facts["sentences"], "there": len(texts.table)},
+        "text": texts.digest,
+        "classes": list(texts.classes),
+        "settings": settings._asdict() | looked_at,
+        "measures": {name: code_of(name) for name in settings.measures},
     }
-    given = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
+    return whole, facts
 
-    def arrays(snapshot: Snapshot) -> passes.Arrays:
-        current = twin() if twin and snapshot.name == RANDOM else model
-        if not attended:
-            return passes.hidden_states(current, chosen, bf16=settings.precision == "bf16", **given)
-        try:
-            return passes.attention(current, chosen, **given)
-        except InputError as error:
-            facts["lacking"] = str(error)
-            return {}
 
-    snapshots = [Snapshot(name, 0, None, True, ""), *([Snapshot(RANDOM, None, None, False, "")] if twin else [])]
-    extract_snapshots(folder, chosen, snapshots, arrays, key="geometry", facts=facts, title=title)
+def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dict[str, str]]:
+    """Yield notes if the requested first token is no [CLS]. Raises `InputError` if it carries no information."""
+    if "first" not in settings.vectors or (run.facts["cls"] and not run.facts["causal"]):
+        return
+    if not run.facts["causal"]:
+        why = "its tokenizer has none, so `first` is a sentence's first word"
+        yield {"checkpoint": name, "analysis": "[CLS]", "note": why}
+        return
+    why = "its first token attends to no other token, so it carries no information about the sentence"
+    if settings.vectors == ("first",):
+        raise InputError(f"checkpoint {name}: --vectors first: it is a decoder: {why}; use last or mean")
+    yield {"checkpoint": name, "analysis": "[CLS]", "note": f"it is a decoder: {why}"}
 
 
 def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
-    """Make the table `geometry` as in `inside.measures`; the rows of each measure are cached separately."""
+    """Make the table `geometry` as in `states.measures`; the rows of each measure are cached separately."""
     vectors = asked_vectors(run, settings)
     sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
     parts: list[pd.DataFrame] = []
@@ -174,7 +132,7 @@ def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> t
 
 
 def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
-    """Make the tables of `measures` or of an analysis of `inside.catalogue`; return them, and why there are none."""
+    """Make the tables of `measures` or of an analysis of `states.catalogue`; return them, and why there are none."""
     if name == "measures":
         return _measures(run, settings, cache, title)
     given = (settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM)
@@ -190,7 +148,7 @@ def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title:
 def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> Tables:
     """Make the tables of principal planes. Checkpoints of the same width and depth are aligned to the first of them.
 
-    `planes` and `frames` as in `inside.sentence_tables.aligned`, with `vectors`, `checkpoint`, `group` (number from 0
+    `planes` and `frames` as in `states.sentence_tables.aligned`, with `vectors`, `checkpoint`, `group` (number from 0
     of the checkpoints aligned together) and, for points, `label`.
     """
     groups: dict[Any, dict[str, Trajectory]] = {}

@@ -1,32 +1,29 @@
-"""`isoscope spaces`: compare the spaces of any checkpoints on the same words; tables, figures and one page."""
+"""Tables of `isoscope spaces`: the spaces of any checkpoints, compared on the same words."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from isoscope.base.atomic_files import kept, write_text
+from isoscope.base.atomic_files import kept
 from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
 from isoscope.base.workers import with_bar, workers
 from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Texts
 from isoscope.data.word_table import WordTable, word_table
-from isoscope.platform.stages.geometry_tables import Checkpoint
-from isoscope.platform.stages.space_states import TWIN, linked_states, states
+from isoscope.states.checkpoint_states import TWIN, word_space
 from isoscope.states.choices import SPACES, Settings, SpaceSettings
 from isoscope.states.compared_items import compared_items
+from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.similarity_tables import Sampling
 from isoscope.states.space_tables import Named, of_pairs
 from isoscope.states.space_tables import tables as tables_of
 from isoscope.states.translated_words import Linked, Translation
 
-PAGE = {"made_by": "isoscope spaces"}
-"""Entry that marks a manifest as that of a page."""
 SHARED = ("max_length", "confidence", "seed", "batch_size", "device", "precision", "threads")
 """Options that `isoscope geometry` has, too, with the same meaning."""
 
@@ -35,18 +32,18 @@ def spaces(
     checkpoints: Sequence[Checkpoint],
     texts: Texts,
     settings: SpaceSettings,
-    out: Path,
+    cache: Path,
     *,
     translated: Translation | None = None,
-) -> dict[str, pd.DataFrame]:
-    """Compare two or more checkpoints, and their twins with random weights. Write the tables to `out` and return them.
+) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
+    """Compare two or more checkpoints, and their twins with random weights. Return the tables, and the page's facts.
 
     Every pair of checkpoints is compared layer by layer, and the pair of their twins. `translated`: the second of two
     reads this instead; its states are those of the words that are linked to the text's. Raises `InputError` for fewer
     than two checkpoints, more than two with a translation, a model that is no text transformer, NaN weights, and too
     few sentences or links.
     """
-    table, found, couples, there = prepared(checkpoints, texts, settings, out / "cache", translated)
+    table, found, couples, there = prepared(checkpoints, texts, settings, cache, translated)
     # Small matrices gain more from processes than from threads.
     with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
         tables = tables_of(
@@ -60,7 +57,6 @@ def spaces(
             over=with_bar(spread, lambda: None, "spaces"),
         )
     facts = {
-        **PAGE,
         "checkpoints": {one.name: one.digest for one in checkpoints},
         "given": {one.name: one.given or one.name for one in checkpoints},
         "layers": {name: one.space.layers for name, one in found.items()},
@@ -68,13 +64,12 @@ def spaces(
         "origin": texts.origin + (f"; {checkpoints[1].name} reads {translated.origin}" if translated else ""),
         "translation": there and {"text": there.digest, "links": there.links},
         "left_out": texts.left_out,
+        "sentences": {"looked at": len(table.texts), "there": len(texts.table)},
+        "notes": [],
+        "truncated": {},
         "settings": settings._asdict(),
-        "tables": sorted(tables),
     }
-    write_text(out / "manifest.json", json.dumps(facts, indent=1) + "\n", "table")
-    for name, rows in tables.items():
-        write_parquet(rows, out / f"{name}.parquet")
-    return tables
+    return tables, facts
 
 
 class Prepared(NamedTuple):
@@ -113,11 +108,10 @@ def prepared(
         # Twins of one architecture and seed would be the same model.
         for seed in (None, settings.seed + number):
             if there is None or number == 0:
-                space = states(one, seed, texts.digest, table, settings, cache)
+                space = word_space(one, seed, texts.digest, table, settings, cache)
             else:
-                space = linked_states(
-                    states(one, seed, there.digest, there.table, settings, cache), table, there, cache
-                )
+                of_translation = word_space(one, seed, there.digest, there.table, settings, cache)
+                space = of_translation.linked(table, there.rows)
             name, linked = one.name + TWIN * (seed is not None), there is not None and number == 1
             found[name] = Named(space, one.name, None, twin=seed is not None, linked=linked)
     names = [one.name for one in checkpoints]

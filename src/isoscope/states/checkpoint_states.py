@@ -1,0 +1,154 @@
+"""States of a checkpoint, cached by content: a second call extracts only what is new.
+
+A file of its own, so that a changed measure or figure extracts nothing again.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isoscope.base.atomic_files import kept
+from isoscope.base.code_closure import code_version
+from isoscope.base.errors import InputError
+from isoscope.data import probe, tokens
+from isoscope.data.batches import Indices
+from isoscope.data.plain import Texts
+from isoscope.data.word_table import WordTable
+from isoscope.states.choices import Settings, SpaceSettings
+from isoscope.states.given_checkpoints import Checkpoint
+from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, extract_snapshots
+from isoscope.states.word_space import Space, write_space
+
+OWN = "checkpoint"
+"""Name of the snapshot that is the checkpoint itself."""
+TWIN = ", random weights"
+STATES = ("sentences", "words", "max_length", "seed", "precision", "device")
+ATTENTION = ("sentences", "attended", "max_length", "seed", "device")
+WORDS = ("occurrences", "per_sentence", "pooling", "max_length", "seed", "precision", "device")
+"""Settings that the pass for hidden states depends on, that for attention, and that for the words of a table."""
+
+
+def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path, *, attended: bool) -> Trajectory:
+    """Return the hidden states of a checkpoint and its twin, or their attention (`attended`); extract if not cached.
+
+    The trajectory's `facts` are those of `extract_model`.
+    """
+    fill = partial(_extract, one, texts, settings, attended)
+    chosen = _chosen(settings, ATTENTION if attended else STATES)
+    return Trajectory(_cached(cache, fill, weights=one.digest, texts=texts.digest, **chosen))
+
+
+def word_space(
+    one: Checkpoint, twin: int | None, texts: str, table: WordTable, settings: SpaceSettings, cache: Path
+) -> Space:
+    """Return the space of a checkpoint, or of its twin of this seed; extract it if it is not cached.
+
+    `texts`: digest of the sentences.
+    """
+    fill = partial(_extract_words, one, twin, table, settings)
+    return Space(_cached(cache, fill, weights=one.digest, twin=twin, texts=texts, **_chosen(settings, WORDS)))
+
+
+def _cached(cache: Path, fill: Callable[[Path], None], **made_from: Any) -> Path:
+    return kept(cache / "states", made_from | {"code": code_version("checkpoint_states")}, fill, "states")
+
+
+def _chosen(settings: Settings | SpaceSettings, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in names}
+
+
+def _extract(one: Checkpoint, texts: Texts, settings: Settings, attended: bool, folder: Path) -> None:
+    from isoscope.states.extract import environment  # torch takes seconds; not needed if everything is cached
+
+    environment(settings, "--{}", cure="cpu")
+    extract_model(
+        folder,
+        one.model(settings),
+        lambda: one.model(settings, twin=settings.seed),
+        tokens.load(one.folder, padded=False),
+        texts.table,
+        probe.draw_rows(texts.table, [], share=1.0, most=settings.sentences, seed=settings.seed),
+        settings,
+        attended=attended,
+        title=f"{one.name}: {'attention' if attended else 'hidden states'}",
+    )
+    one.check_unchanged()
+
+
+def _extract_words(one: Checkpoint, twin: int | None, table: WordTable, settings: SpaceSettings, folder: Path) -> None:
+    from isoscope.models.encoder import positions
+    from isoscope.states.extract import environment
+
+    environment(settings, "--{}", cure="cpu")
+    if not sys.stderr.isatty():
+        print(f"{one.name}{TWIN * (twin is not None)}: states", file=sys.stderr, flush=True)
+    model = one.model(settings, twin=twin)
+    write_space(
+        folder,
+        model,
+        tokens.load(one.folder, padded=False),
+        table,
+        pooling=settings.pooling,
+        max_length=min(settings.max_length, positions(model)),
+        batch_size=settings.batch_size,
+        bf16=settings.precision == "bf16",
+    )
+    one.check_unchanged()
+
+
+def extract_model(
+    folder: Path,
+    model: Any,
+    twin: Callable[[], Any] | None,
+    tokenizer: tokens.WordPieces,
+    table: Any,
+    rows: Indices,
+    settings: Settings,
+    *,
+    name: str = OWN,
+    attended: bool = False,
+    title: str = "hidden states",
+) -> None:
+    """Write the hidden states of a model in memory, or its attention (`attended`), over `rows` of a table of sentences.
+
+    `twin` makes the same architecture with random weights; None: no twin. Facts in addition to those of every
+    extraction:
+
+    - `causal`: whether the model is causal.
+    - `cls`: whether sentences begin with a special token.
+    - `pieces`: readable text of each token id of the sentences whose embedding parts are kept.
+    - `lacking`: why there is no attention.
+    """
+    from isoscope.models.encoder import causal, positions
+    from isoscope.states import hidden_states as passes
+    from isoscope.states.extract import probe_set
+
+    longest = min(settings.max_length, positions(model))
+    chosen = probe_set(settings, tokenizer, table, rows, max_length=longest)
+    backend, ids = tokenizer.backend, np.unique(np.concatenate([chosen.encoded.ids[row] for row in chosen.block]))
+    facts: dict[str, Any] = {
+        "causal": causal(model, max(chosen.encoded.ids, key=len)),
+        "cls": all(bool(special[0]) for special in chosen.special),
+        "pieces": {
+            str(one): backend.decode([one], skip_special_tokens=False).strip() or str(backend.id_to_token(one))
+            for one in ids.tolist()
+        },
+    }
+    given = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
+
+    def arrays(snapshot: Snapshot) -> passes.Arrays:
+        current = twin() if twin and snapshot.name == RANDOM else model
+        if not attended:
+            return passes.hidden_states(current, chosen, bf16=settings.precision == "bf16", **given)
+        try:
+            return passes.attention(current, chosen, **given)
+        except InputError as error:
+            facts["lacking"] = str(error)
+            return {}
+
+    snapshots = [Snapshot(name, 0, None, True, ""), *([Snapshot(RANDOM, None, None, False, "")] if twin else [])]
+    extract_snapshots(folder, chosen, snapshots, arrays, key="geometry", facts=facts, title=title)

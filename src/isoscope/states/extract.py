@@ -1,0 +1,161 @@
+"""Extract the hidden states of every snapshot of a trained classifier over a probe set."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import torch
+
+from isoscope.base.atomic_files import sha256
+from isoscope.base.errors import InputError
+from isoscope.data import probe, tokens, treebank
+from isoscope.data.batches import Indices
+from isoscope.data.checkpoints import checkpoint_digest
+from isoscope.data.corpus import SPLITS, TREEBANK
+from isoscope.models.build import check_device, warn_of_emulation
+from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
+from isoscope.states import hidden_states as passes
+from isoscope.states.gradient_steadiness import block_gradients
+from isoscope.states.trajectory import RANDOM, Snapshot, extract_snapshots, write_treebank
+from isoscope.states.word_states import word_states
+
+OWN = "task"
+"""As the name of a treebank: the task's own treebank."""
+
+
+def environment(asked: Any, option: str = "extraction.{}", **cure: str) -> dict[str, Any]:
+    """Set the threads, and return device, threads and precision of an extraction.
+
+    `option`: what a setting is called in errors; `cure` of a device that this machine lacks.
+    """
+    check_device(asked.device, key=option.format("device"), **cure)
+    if asked.threads is not None:
+        torch.set_num_threads(asked.threads)
+    warn_of_emulation(asked.precision, device=asked.device, key=option.format("precision"))
+    return {"device": asked.device, "threads": torch.get_num_threads(), "precision": asked.precision}
+
+
+def extract(
+    folder: Path,
+    asked: Any,
+    snapshots: Mapping[Snapshot, Path],
+    *,
+    trained: Path,
+    data: Path,
+    trees: Path | None,
+    seed: int,
+    key: str,
+    title: str,
+    watch: Callable[[], None],
+) -> probe.ProbeSet:
+    """Write the hidden states of `snapshots` with their folders of weights, and return the probe set.
+
+    - `asked`: the section `extraction`; `trained`: a run's output, whose tokenizer is used; `data`: its prepared task.
+    - `trees`: file of the treebank, or None. `seed`: of the run; the twin's weights depend on it.
+    - `key`: identifies code and settings; files made from another key are made again. `watch`: see `extract_snapshots`.
+    """
+    tokenizer, max_length = _tokenizer(trained)
+    tables = {split: pq.read_table(data / f"{split}.parquet") for split in SPLITS}
+    table = tables.pop(asked.split)
+    rows = probe.draw_rows(table, [*tables.values()], share=asked.share, most=asked.sentences, seed=asked.seed)
+    chosen = probe_set(asked, tokenizer, table, rows, max_length=max_length)
+    bank = None
+    if trees is not None:
+        sentences = asked.treebank.sentences
+        bank = treebank.read(trees, tokenizer, sentences=sentences, max_length=max_length, seed=asked.seed)
+        write_treebank(folder, bank)
+    elif asked.treebank is not None:
+        print("the task has no treebank: part of speech and tree depth are not probed", file=sys.stderr)
+
+    def arrays(snapshot: Snapshot) -> passes.Arrays:
+        if snapshot.name == RANDOM:
+            model = random_encoder(snapshots[snapshot], seed=TWIN_SEED + seed).to(asked.device)
+            return snapshot_arrays(model, chosen, bank, asked, pad_id=tokenizer.pad_id)
+        classifier = load_classifier(snapshots[snapshot]).to(asked.device)
+        found = snapshot_arrays(classifier.base_model, chosen, bank, asked, pad_id=tokenizer.pad_id)
+        gradients = block_gradients(
+            classifier,
+            chosen,
+            pad_id=tokenizer.pad_id,
+            batch_size=asked.gradient_batch,
+            batches=asked.gradients,
+            seed=asked.seed,
+        )
+        return found | passes.head(classifier.state_dict()) | {"block_gradient": gradients}
+
+    extract_snapshots(
+        folder,
+        chosen,
+        [*snapshots],
+        arrays,
+        key=f"{key} {chosen.digest}",
+        facts={"split": asked.split},
+        title=title,
+        watch=watch,
+    )
+    return chosen
+
+
+def snapshot_arrays(
+    model: Any, chosen: probe.ProbeSet, bank: treebank.Treebank | None, asked: Any, *, pad_id: int
+) -> passes.Arrays:
+    """Return all arrays kept of a model: representations, embedding parts, attention, and the fusion's kernel."""
+    options: Any = {"pad_id": pad_id, "batch_size": asked.batch_size, "bf16": asked.precision == "bf16"}
+    found = passes.hidden_states(model, chosen, **options)
+    if bank is not None:
+        found["treebank"] = word_states(model, bank, **options).values
+    attention = passes.attention(model, chosen, pad_id=pad_id, batch_size=asked.batch_size)
+    return found | attention | passes.kernel(model.state_dict())
+
+
+def snapshots_of(
+    weights: Mapping[int, Path], epochs: Mapping[int, int], best: int | None, *, every: int
+) -> dict[Snapshot, Path]:
+    """Return every n-th of a run's kept weights (update → folder), by step, as snapshots with these folders.
+
+    `epochs`: update → epoch; `best`: the chosen epoch. The chosen and the last snapshot are always included. The twin
+    with random weights comes last.
+    """
+    steps = {epoch: step for step, epoch in epochs.items()}
+    taken = {*[*weights][::every], max(weights), *(steps[one] for one in steps if one == best)}
+    found = {
+        Snapshot(
+            f"step-{step}",
+            step,
+            epochs.get(step),
+            best is not None and epochs.get(step) == best,
+            sha256(folder / "model.safetensors"),
+        ): folder
+        for step, folder in weights.items()
+        if step in taken
+    }
+    first = next(iter(found.values()))
+    return found | {Snapshot(RANDOM, None, None, False, checkpoint_digest(first)): first}
+
+
+def trees_of(asked: Any, data: Path, project: Path) -> Path | None:
+    """Return the file of the treebank that `asked` names, of a prepared task in `data`; None without one."""
+    if asked.treebank is None:
+        return None
+    if asked.treebank.file != OWN:
+        return treebank.find(asked.treebank.file, project)
+    return data / TREEBANK if (data / TREEBANK).is_file() else None
+
+
+def probe_set(
+    asked: Any, tokenizer: tokens.WordPieces, table: Any, rows: Indices, *, max_length: int
+) -> probe.ProbeSet:
+    """Return the probe set of the sentences `rows` of a table, with words and subsets as `asked`."""
+    sizes = {name: getattr(asked, name) for name in ("words", "block", "attended", "seed")}
+    return probe.probe_set(tokenizer, table, rows, max_length=max_length, **sizes)
+
+
+def _tokenizer(trained: Path) -> tuple[tokens.WordPieces, int]:
+    folder = next(iter(sorted((trained / "checkpoints").glob("epoch-*"))), None)
+    if folder is None:
+        raise InputError(f"{trained}: has no checkpoint with a tokenizer; train this run again")
+    settings = json.loads((folder / tokens.CONFIG).read_text("utf-8"))
+    return tokens.load(folder), int(settings["model_max_length"])

@@ -1,0 +1,26 @@
+"""The metrics that arms are compared by: of the last layer, at the chosen epoch, and all of a plugin's."""
+
+import numpy as np
+import pandas as pd
+
+from isoscope.studies.compared_metrics import chosen_figures
+
+
+def test_metrics_are_those_of_the_last_layer_at_the_chosen_epoch() -> None:
+    about = {"arm": "additive", "seed": 0, "measure": "similarity", "figure": "avg_sim", "vectors": "first"}
+    rows = [about | {"layer": layer, "best": best} for layer in (0, 1, 2) for best in (False, True)]
+    geometry = pd.DataFrame(rows).assign(value=lambda table: table["layer"] + 10.0 * table["best"])
+    words, lacking = geometry.assign(vectors="words"), geometry.assign(figure="a_1", value=np.nan)
+    found = chosen_figures({"geometry": pd.concat([geometry, words, lacking])})
+    assert found.dropna().to_dict("records") == [{"arm": "additive", "seed": 0, "figure": "avg_sim", "value": 12.0}]
+    assert found["figure"].tolist() == ["avg_sim", "a_1"], "a figure without a number is known to be lacking"
+    own = geometry.assign(measure="norms", figure="mean_norm")
+    of_plugin = chosen_figures({"geometry": pd.concat([own, own.assign(vectors="words")])})
+    assert of_plugin["figure"].tolist() == ["mean_norm", "mean_norm of words"], "a plugin's measure, of all vectors"
+    cosines = pd.DataFrame(
+        [
+            {"arm": "additive", "seed": 0, "part": part, "pairs": "all", "best": True, "cosine": 0.5}
+            for part in ("word", "normed")
+        ]
+    )
+    assert chosen_figures({"cosines": cosines})["figure"].tolist() == ["tokens' cosine: all"]
