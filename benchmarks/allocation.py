@@ -26,7 +26,7 @@ from isoscope.platform.config.training import Allocation as Settings
 from isoscope.platform.config.training import Training
 from isoscope.platform.config.tree import read_yaml
 from isoscope.training.allocation import interval_ends
-from isoscope.training.observers.lca import observer
+from isoscope.training.observers.lca import Allocation
 from training import Setting, classification, looped, settings
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +52,7 @@ def train(setting: Setting, training: Training, asked: Settings | None) -> Measu
             Path(work),
             tokenizer=setting.tokenizer,
             longest=setting.longest,
-            observers=() if asked is None else [observer(asked)],
+            observers=() if asked is None else [Allocation(**vars(asked))],
         )
         began = time.process_time()
         loop.fit()

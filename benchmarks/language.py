@@ -29,7 +29,7 @@ from transformers import (
     EncoderDecoderModel,
 )
 
-from isoscope.base import built_in
+from isoscope.base import registry
 from isoscope.base.paths import Project
 from isoscope.objectives import Task
 from isoscope.objectives.language import LanguageModel
@@ -93,7 +93,7 @@ def case(setting: Setting, cell: ResolvedCell, updates: int) -> Case:
     options = given.objective.model_dump(exclude={"kind"})
     if "tokenize" in options:
         options["tokenize"] = "13a"  # the words of BLEU, which a run takes from the language of its task
-    objective = built_in.load(built_in.OBJECTIVES, given.objective.kind).objective(task=task, **options)
+    objective = registry.OBJECTIVES[given.objective.kind].make(options, task=task)
     budget = {"kind": "updates", "number": updates}
     snapshots = {"steps": "none", "epochs": False}
     changes = {"batch_size": setting.batch, "epochs": 1, "keep": "last", "checkpoint_every": 10**9, "allocation": None}

@@ -7,6 +7,7 @@ seeds each, with the samplers and pruners of `isoscope search`, and pay for each
 import argparse
 import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,9 +20,11 @@ import pandas as pd
 from timing import table
 
 from isoscope.base import paths
+from isoscope.base.processes import StopSignal
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
-from isoscope.platform.executor.child import DONE, Child
+from isoscope.platform.executor.execute import Piece, side_by_side
+from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.search.samplers import pruner, sampler
 from isoscope.platform.search.space import suggest
 from isoscope.platform.stages.search_runs import plan
@@ -84,14 +87,10 @@ def trained(folder: Path, grid: Grid, workers: int) -> Curves:
     runs = plan(configuration, search, paths.Project(folder, folder))
     keys = list(itertools.product(*(one["choices"] for one in grid.space.values())))
     works = [runs(dict(zip(grid.space, key, strict=True)))[0] for key in keys]
-    left, busy = list(works), list[Child]()
-    while left or busy:
-        while left and len(busy) < workers:
-            busy.append(Child(left.pop(0).run, folder / "runs.log"))
-        for child in list(busy):
-            if (ending := child.ending(0.1)) is not None:
-                assert ending.kind == DONE, ending.text
-                busy.remove(child)
+    os.environ[FOLLOWED] = "1"  # no run needs a mirror
+    with StopSignal() as stop:
+        pieces = [Piece(f"run {number}", run.run) for number, run in enumerate(works)]
+        side_by_side(pieces, title="runs", workers=workers, stop=stop)
     return {
         key: [value for _, value in sorted(dict(run.reports()).items())] for key, run in zip(keys, works, strict=True)
     }

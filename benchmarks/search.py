@@ -18,16 +18,15 @@ from timing import bound, conclude, table
 
 from isoscope.base.paths import Project
 from isoscope.platform.config.searching import Search
-from isoscope.platform.executor.execute import Requests, work
-from isoscope.platform.executor.live_table import Screen
-from isoscope.platform.runs.provenance import Git
+from isoscope.platform.executor.live_table import Progress
+from isoscope.platform.search.driver import Driver
 from isoscope.platform.search.outcomes import PROVENANCE
+from isoscope.platform.search.records import Records
 from isoscope.platform.search.samplers import sampler
 from isoscope.platform.search.space import suggest
-from isoscope.platform.search.status import Interrupts, status
+from isoscope.platform.search.status import Interrupts, LiveStatus, status
 from isoscope.platform.search.storage import Place, place
-from isoscope.platform.search.study import create, note_trial, opened
-from isoscope.platform.search.worker import Worker
+from isoscope.platform.search.study import held_study
 
 SPACE = {
     "fusion": {"choices": ["additive", "conv2d", "fft"]},
@@ -69,13 +68,14 @@ class Job:
         """Return False: no run is reused."""
         return False
 
-    def run(self) -> None:
+    def do(self, shown: Progress) -> str:
         """Sleep or count."""
         if not self.busy:
             time.sleep(self.seconds)
         total = 0
         for number in range(int(2.5e7 * self.seconds) if self.busy else 0):
             total += number
+        return ""
 
     def reports(self) -> list[tuple[int, float]]:
         """Return no intermediate values."""
@@ -88,22 +88,19 @@ class Job:
 
 def searched(where: Place, trials: int, workers: int, seconds: float = 0.0, *, busy: bool = False) -> float:
     """Return the seconds of a search, with libraries already imported."""
-    search = a_search(trials)
+    search, project = a_search(trials), Project(where.folder, where.folder)
     began = time.perf_counter()
-    name = create(search, {"of": trials}, where, steps=1)
-
-    def start(told: Requests, say: Callable[[str], None]) -> None:
-        one = opened(search, name, where, steps=1)
+    with held_study(search, identity_of(trials), where, steps=1) as one, LiveStatus(one, workers=workers) as screen:
+        records = Records(project, search, identity=identity_of(trials), name=one.study.study_name)
         plan = lambda chosen: [Job(chosen, seconds, busy=busy)]  # noqa: E731
-        Worker(one, plan, requests=told, note=_unnoted, say=say, provenance={}).run()
-
-    with Interrupts(print) as asked:
-        work(start, workers, asked=asked, screen=Screen())
+        with Interrupts(print) as asked:
+            Driver(one, plan, workers=workers, nodes=None, screen=screen, asked=asked, records=records).run()
     return time.perf_counter() - began
 
 
-def _unnoted(trial: optuna.trial.FrozenTrial) -> None:
-    pass
+def identity_of(trials: int) -> dict[str, Any]:
+    """Return the identity of a search."""
+    return {"of": trials, "inputs": {}, "code": ""}
 
 
 def bare(url: str, trials: int, processes: int, *, forked: bool) -> float:
@@ -126,11 +123,11 @@ def _optimise(url: str, trials: int, forked: bool) -> None:
         chosen = suggest(search, trial)
         job = Job(chosen, 0.0, busy=False)
         if forked:
-            child = multiprocessing.get_context("fork").Process(target=job.run)
+            child = multiprocessing.get_context("fork").Process(target=job.do, args=(Progress(),))
             child.start()
             child.join()
         else:
-            job.run()
+            job.do(Progress())
         return float(chosen["penalty.weight"])
 
     study = optuna.load_study(study_name="bare", storage=url, sampler=optuna.samplers.RandomSampler())
@@ -169,16 +166,17 @@ def throughput(name: str, url: str | None, trials: int, rounds: int) -> list[tup
 
 
 def bridge(trials: int) -> list[tuple[str, ...]]:
-    """Time the worker's part of a trial's record for MLflow; the mirror is another process."""
+    """Time the driver's part of a trial's record for MLflow; the mirror is another process."""
     folder = Path(tempfile.mkdtemp())
-    project, search = Project(folder, folder), a_search(trials)
+    search = a_search(trials)
+    records = Records(Project(folder, folder), search, identity=identity_of(trials), name="bench")
     seconds = []
     for number in range(trials):
         facts = {PROVENANCE: {"digests": ["0" * 64], "seconds": 1.0, "commit": "0" * 40}}
         trial = optuna.trial.create_trial(value=1.0, user_attrs=facts)
         trial.number = number
         began = time.perf_counter()
-        note_trial(project, search, trial, identity={}, name="bench", git=Git(None), environment={})
+        records.trial(trial)
         seconds.append(time.perf_counter() - began)
     middle = 1e3 * median(seconds)
     bound("a trial's record for MLflow", middle, 5, "ms")
@@ -189,25 +187,23 @@ def large(trials: int) -> list[tuple[str, ...]]:
     """Time one proposal by TPE and one status, for a study with `trials` trials."""
     where, _ = fresh(None)
     search = a_search(trials + 10, "tpe")
-    name = create(search, {"of": trials}, where, steps=1)
-    study = optuna.load_study(study_name=name, storage=where.url.render_as_string(hide_password=False))
     memory = optuna.create_study(sampler=optuna.samplers.RandomSampler(0))
     for _ in range(trials):
         trial = memory.ask()
         memory.tell(trial, suggest(search, trial)["penalty.weight"])
-    study.add_trials(memory.trials)
-    one = opened(search, name, where, steps=1)
-    began = time.perf_counter()
-    status(one.study, search)
-    seen = time.perf_counter() - began
-    asked = []
-    for number in range(trials, trials + 5):
+    with held_study(search, identity_of(trials), where, steps=1) as one:
+        one.study.add_trials(memory.trials)
         began = time.perf_counter()
-        asking = copy.copy(one.study)  # as a worker does
-        asking.sampler = sampler(search, number)
-        suggest(search, trial := asking.ask())
-        asked.append(time.perf_counter() - began)
-        one.study.tell(trial, 1.0)
+        status(one.study, search)
+        seen = time.perf_counter() - began
+        asked = []
+        for number in range(trials, trials + 5):
+            began = time.perf_counter()
+            asking = copy.copy(one.study)  # as the driver does
+            asking.sampler = sampler(search, number)
+            suggest(search, trial := asking.ask())
+            asked.append(time.perf_counter() - began)
+            one.study.tell(trial, 1.0)
     middle = sorted(asked)[2]
     bound(f"{trials:,} trials: a proposal", 1e3 * middle, 200, "ms")
     bound(f"{trials:,} trials: status", seen, 5, "s")

@@ -24,15 +24,15 @@ def pairs(rows: int, seed: int) -> pa.Table:
 
 
 def masked_lm(task: Any) -> Any:
-    return masked.objective(task, side="source", rate=0.3, masked=0.8, random=0.1, tied=True)
+    return masked.Masked(task, side="source", rate=0.3, masked=0.8, random=0.1, tied=True)
 
 
 def causal_lm(task: Any) -> Any:
-    return causal.objective(task, side="target", share=1.0, tied=True)
+    return causal.Causal(task, side="target", share=1.0, tied=True)
 
 
 def translates(task: Any) -> Any:
-    return translation.objective(task, beams=1, sentences=4, tied=True, tokenize="13a")
+    return translation.Translation(task, beams=1, sentences=4, tied=True, tokenize="13a")
 
 
 OBJECTIVES = [masked_lm, causal_lm, translates]

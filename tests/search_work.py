@@ -5,30 +5,31 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import optuna
+from optuna.trial import Trial
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.config.searching import Search
 from isoscope.platform.executor.cluster import Cluster, check, connected
-from isoscope.platform.executor.execute import Requests, work
-from isoscope.platform.executor.live_table import Screen
-from isoscope.platform.runs.provenance import Git
-from isoscope.platform.search.status import Interrupts
-from isoscope.platform.search.storage import Place, check_shared, place
-from isoscope.platform.search.study import create, note_trial, opened
-from isoscope.platform.search.worker import Worker
+from isoscope.platform.executor.live_table import Progress
+from isoscope.platform.search.driver import Driver
+from isoscope.platform.search.records import Records
+from isoscope.platform.search.status import Interrupts, LiveStatus, status
+from isoscope.platform.search.storage import Place, place
+from isoscope.platform.search.study import HeldStudy, held_study
+from isoscope.platform.search.under_way import Job
 from isoscope.platform.stages.mirror import following
 
 HEAVY = 10
 """Weight from which runs break, where they are to."""
-IDENTITY = {"search": "sleep", "code": "none"}
+IDENTITY = {"search": "sleep", "code": "none", "inputs": {}}
 SPACE = {
     "fusion": {"choices": ["additive", "conv2d"]},
     "model.fusion.width": {"low": 1, "high": 9, "when": {"fusion": ["conv2d"]}},
@@ -69,16 +70,47 @@ def a_search(**changed: Any) -> Search:
     return Search.model_validate(tree | changed)
 
 
-class NoRequests:
-    """Requests of a worker without any request."""
+class NoRuns:
+    """A trial's only run, which is never carried out."""
 
-    finish = stop = False
+    digest, steps = "none", 1
+
+    def done(self) -> bool:
+        return False
 
 
-def a_worker(search: Search, name: str, where: Place) -> Worker:
-    """A worker with a connection and leases of its own, to claim trials; it runs nothing."""
-    one = opened(search, name, where, steps=1)
-    return Worker(one, lambda chosen: [], requests=NoRequests(), note=print, say=print, provenance={})
+def never(chosen: Mapping[str, Any]) -> Sequence[Any]:
+    """Runs of a trial that nobody carries out."""
+    return [NoRuns()]
+
+
+def a_driver(one: HeldStudy, plan: Callable[[Mapping[str, Any]], Sequence[Job]] = never, **given: Any) -> Driver:
+    """A driver of a held study, by default to begin trials only."""
+    plain = {
+        "workers": 1,
+        "nodes": None,
+        "screen": LiveStatus(one, workers=1),
+        "asked": SimpleNamespace(finish=False, stop=False),
+        "records": SimpleNamespace(provenance={}, trial=lambda trial: None),
+    }
+    return Driver(one, plan, **(plain | given))  # type: ignore[arg-type]
+
+
+@contextmanager
+def driven(search: Search, where: Place, **given: Any) -> Iterator[tuple[HeldStudy, Callable[[], Trial | None]]]:
+    """Hold a study; give it and a function that begins the next trial, which stays under way."""
+    with held_study(search, given.pop("identity", IDENTITY), where, steps=1, **given) as one:
+        driver = a_driver(one)
+
+        def begin() -> Trial | None:
+            fresh = driver._claimed()
+            if fresh is None:
+                return None
+            driver.trials[fresh.title] = fresh
+            trial: Trial = fresh.trial
+            return trial
+
+        yield one, begin
 
 
 class Sleeping:
@@ -89,15 +121,18 @@ class Sleeping:
 
     def __init__(self, folder: Path, chosen: Mapping[str, Any], seconds: float, steps: int, broken: str) -> None:
         self.chosen, self.seconds, self.steps, self.broken = chosen, seconds, steps, broken
-        self.hold = folder / "hold"
+        self.folder, self.hold = folder, folder / "hold"
         self.digest = "-".join(f"{name}={value}" for name, value in chosen.items()).replace("/", "_") or "default"
         self.file = folder / "runs" / f"{self.digest}.json"
 
-    def run(self) -> None:
+    def do(self, shown: Progress) -> str:
         """Sleep; heavy runs break in the way that `--broken` names."""
         if float(self.chosen.get("penalty.weight", 0)) > HEAVY and "run" in self.broken:
             raise ValueError("too heavy to run")
         self.file.parent.mkdir(parents=True, exist_ok=True)
+        if os.environ.get("RAY_RAYLET_PID"):
+            (self.folder / "nodes").mkdir(exist_ok=True)
+            (self.folder / "nodes" / f"{os.getpid()}").write_text(os.environ["RAY_RAYLET_PID"])
         with self.file.with_suffix(".log").open("a") as log:
             while (done := self.steps_done()) < self.steps:
                 while done and self.hold.exists():
@@ -108,6 +143,7 @@ class Sleeping:
                 fresh.rename(self.file)
                 log.write(f"{done + 1}\n")
                 log.flush()
+        return ""
 
     def done(self) -> bool:
         return self.steps_done() == self.steps
@@ -131,25 +167,6 @@ class Sleeping:
         return {"validation/accuracy": self.value(), "validation/a_1": 1 - self.value()}
 
 
-def start(given: Mapping[str, Any], requests: Requests, say: Callable[[str], None]) -> None:
-    """Run one worker, here or on another node."""
-    folder, name, steps = Path(given["folder"]), given["name"], given["steps"]
-    search = a_search(budget={"trials": given["trials"], "hours": None}, **given["changed"])
-    project = Project(folder, folder)
-
-    def note(trial: optuna.trial.FrozenTrial) -> None:
-        note_trial(project, search, trial, identity=IDENTITY, name=name, git=Git(None), environment={})
-
-    Worker(
-        opened(search, name, place(given["url"], folder), steps=steps),
-        lambda chosen: [Sleeping(folder, chosen, given["seconds"], steps, given["broken"])],
-        requests=requests,
-        note=note,
-        say=say,
-        provenance={"node": os.environ.get("RAY_RAYLET_PID")},
-    ).run()
-
-
 def main() -> None:
     """Work on the study in a folder until its budget is spent."""
     parser = argparse.ArgumentParser()
@@ -165,26 +182,34 @@ def main() -> None:
     parser.add_argument("--cluster")
     parser.add_argument("--cpus", type=float, default=1)
     given = parser.parse_args()
-    search = a_search(budget={"trials": given.trials, "hours": None}, **given.changed)
-    where = place(given.url, given.folder)
-    name = create(search, IDENTITY, where, steps=given.steps)
-    plain = {**vars(given), "folder": str(given.folder), "name": name}
-    if given.cluster is None:
-        mirror = following(Project(given.folder, given.folder)) if given.mirror else nullcontext()
-        with mirror, Screen() as screen, Interrupts(screen.say) as asked:
-            try:
-                work(partial(start, plain), given.workers, asked=asked, screen=screen)
-            except InputError as error:
-                screen.say(str(error))
-                sys.exit(2)
-        return
     import search_work  # under its own name, by which another process finds it, too
 
-    cluster = Cluster(given.cluster, given.cpus, 0)
-    check(cluster)
-    check_shared(where, cluster)
-    with connected(cluster) as nodes, Screen() as screen, Interrupts(screen.say) as asked:
-        work(partial(search_work.start, plain), given.workers, asked=asked, screen=screen, nodes=nodes)
+    search = a_search(budget={"trials": given.trials, "hours": None}, **given.changed)
+    folder, project = given.folder, Project(given.folder, given.folder)
+    try:
+        with held_study(search, IDENTITY, place(given.url, folder), steps=given.steps) as one:
+            records = Records(project, search, identity=IDENTITY, name=one.study.study_name)
+            cluster = given.cluster and check(Cluster(given.cluster, given.cpus, 0))
+            mirror = following(project) if given.mirror else nullcontext()
+            with (
+                connected(cluster) if cluster else nullcontext() as nodes,
+                mirror,
+                LiveStatus(one, workers=given.workers) as screen,
+                Interrupts(screen.say) as asked,
+                records.study(partial(status, one.study, search)),
+            ):
+                a_driver(
+                    one,
+                    lambda chosen: [search_work.Sleeping(folder, chosen, given.seconds, given.steps, given.broken)],
+                    workers=given.workers,
+                    nodes=nodes,
+                    screen=screen,
+                    asked=asked,
+                    records=records,
+                ).run()
+    except InputError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

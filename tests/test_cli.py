@@ -1,6 +1,7 @@
 """The command line: help, one-line errors, exit codes."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import typer
 
 from isoscope import plugins
 from isoscope.base.errors import InputError
+from isoscope.base.registry import Registry
 from isoscope.platform.cli import app
+from isoscope.platform.cli.once import HEADINGS
 from isoscope.platform.cli.options import PLUGIN_HELP, check_free
 
 ROOT = Path(__file__).parents[1]
@@ -26,12 +29,26 @@ def isoscope(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 def test_every_command_explains_itself_with_an_example() -> None:
     for command in app.registered_commands:
         assert command.callback is not None
+        if command.hidden:
+            continue
         assert "Example: isoscope" in (command.callback.__doc__ or ""), command.callback.__name__
 
 
 def test_help_and_version() -> None:
     assert "isoscope repro" in isoscope("--help").stdout
     assert isoscope("--version").stdout.count(".") == 2
+
+
+def test_commands_are_grouped_by_what_they_are_for() -> None:
+    """Every command has a heading; headings stand in their order, and the commands of the search below its own."""
+    shown = isoscope("--help").stdout
+    places = [shown.index(f"\n{heading}:\n") for heading in HEADINGS]
+    assert places == sorted(places)
+    assert "\nCommands:" not in shown
+    assert shown.count("\n  train ") == shown.count("\n  search ") == 1
+    search = isoscope("search", "--help").stdout
+    assert "\nCommands:\n  run " in search
+    assert not re.search(r"^  (chart|explore|worker) ", shown + search, flags=re.M), "hidden"
 
 
 def test_help_imports_no_library_but_the_parser() -> None:
@@ -211,7 +228,7 @@ def test_outside_a_project_it_says_where_to_go(tmp_path: Path) -> None:
 def test_check_speaks_to_people_and_machines() -> None:
     assert "dvc.yaml and MLproject agree" in isoscope("check").stdout
     found = json.loads(isoscope("check", "--json").stdout)
-    assert found["profiles"] == len(list((ROOT / "profiles").glob("*.yaml")))
+    assert found["profiles"] == len(list((ROOT / "profiles").rglob("*.yaml")))
 
 
 def test_check_prints_twenty_faults_and_how_many_more() -> None:
@@ -237,9 +254,7 @@ def test_it_works_from_a_folder_below_the_project() -> None:
 def test_the_option_plugin_names_every_kind(kind: str) -> None:
     """Each registry of `isoscope.plugins` is a kind of plugin."""
     assert kind in PLUGIN_HELP
-    registries = [
-        name for name in vars(plugins) if name.isupper() and name[0] != "_" and isinstance(getattr(plugins, name), dict)
-    ]
+    registries = [name for name, one in vars(plugins).items() if isinstance(one, Registry)]
     assert sorted(registries) == ["DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES", "VIEWS"]
 
 

@@ -203,6 +203,15 @@ def data_runs(folder: Path, by_objective: float, by_data: float) -> None:
     pd.DataFrame(rows).to_parquet(folder / "data/profiles.parquet")
 
 
+def test_distances_of_profiles(page: Page) -> None:
+    profiles = np.array([[3.0, -1.0], [-6.0, 2.0], [0.0, 5.0]])
+    magnitudes, signed = (page.decides.DISTANCES[name](profiles) for name in ("hellinger", "cosine"))
+    assert magnitudes[0, 1] == pytest.approx(0, abs=1e-12), "the same magnitudes"
+    assert magnitudes[0, 2] == pytest.approx((1 - 0.25**0.5) ** 0.5)
+    assert signed[0, 1] == pytest.approx(2), "opposite"
+    assert signed[0, 2] ** 2 == pytest.approx(2 + 2 / 10**0.5)
+
+
 @pytest.mark.parametrize("by_objective, by_data, expected", [(0.5, 0.0, 1.0), (0.0, 0.5, -1.0), (0.3, 0.3, 0.0)])
 def test_the_share_of_the_objective_is_compared_with_that_of_the_data(
     page: Page, tmp_path: Path, by_objective: float, by_data: float, expected: float

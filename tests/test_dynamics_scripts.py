@@ -1,4 +1,4 @@
-"""What the scripts of the held and measured runs compute from their tables (docs/results/dynamics_*.py)."""
+"""What the scripts of the measured runs compute from their tables (docs/results/dynamics_*.py)."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,9 @@ import pytest
 import torch
 
 from allocation_material import allocation, group, run
-from isoscope.studies.dynamics.allocated_runs import OUTSIDE
+from isoscope.models.blocks import blocks
+from isoscope.models.components import members
+from isoscope.studies.dynamics.allocated_runs import OUTSIDE, with_shared
 from language_material import causal_lm, masked_lm, pairs, translates
 from training_runs import make_loop
 
@@ -20,92 +22,64 @@ FOLDER = Path(__file__).parents[1] / "docs/results"
 
 
 @pytest.fixture(scope="module")
-def scripts() -> Iterator[tuple[ModuleType, ModuleType]]:
+def script() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))
-        import dynamics_held
         import dynamics_inside
 
-        yield dynamics_held, dynamics_inside
-        for name in ("dynamics_held", "dynamics_inside", "dynamics_agreement", "checkpoints", "collect"):
+        yield dynamics_inside
+        for name in ("dynamics_inside", "dynamics_agreement", "checkpoints", "collect"):
             sys.modules.pop(name, None)
 
 
-def test_differences_are_between_the_runs_of_a_seed(scripts: tuple[ModuleType, ModuleType]) -> None:
-    """Seeds differ by whole nats, choices by fixed amounts: intervals see the choices alone."""
-    losses = {"none": 0.0, "most": 0.3, "least": 0.05, "random_1": 0.1, "random_2": 0.2}
-    noise = [-0.01, 0.0, 0.01]
-    rows = [
-        {
-            "arm": "a",
-            "seed": seed,
-            "choice": choice,
-            "loss": 2.0 + seed + value + (noise[seed] if choice == "most" else 0),
-        }
-        for seed in range(3)
-        for choice, value in losses.items()
-    ]
-    found = scripts[0].held_differences(pd.DataFrame(rows)).set_index("difference")
-    assert found["nats"].to_dict() == pytest.approx(
-        {"most - random": 0.15, "least - random": -0.1, "random - none": 0.15}
-    )
-    assert found.loc["most - random", "high"] - 0.15 == pytest.approx(4.302653 * 0.01 / np.sqrt(3), rel=1e-5)
-
-
-def test_help_and_damage_are_ranked_within_components(scripts: tuple[ModuleType, ModuleType]) -> None:
+def test_help_and_damage_are_ranked_within_components(script: ModuleType) -> None:
     """W1 is large in both; within a component, what helped more does less damage."""
     help_ = np.concatenate([np.arange(12.0), 100 + np.arange(12.0)])
     damage = np.concatenate([-np.arange(12.0), 100 - np.arange(12.0)])
     about = {"arm": "a", "seed": 0, "kind": "zero", "component": np.repeat(["query", "W1"], 12)}
     about["parameters"] = np.repeat([10, 40], 12)
-    (found,) = scripts[1].damage_ranks(pd.DataFrame(about | {"allocated": -help_, "damage": damage})).to_dict("records")
+    (found,) = script.damage_ranks(pd.DataFrame(about | {"allocated": -help_, "damage": damage})).to_dict("records")
     assert found["rho"] > 0.4
     assert found["rho_size"] == pytest.approx(np.sqrt(3) / 2, abs=0.02), "size alone tells both components apart"
     assert (found["rho_within"], found["groups"]) == (pytest.approx(-1), 24)
     assert max(found["p"], found["p_within"]) < 0.05
 
 
-def test_a_layers_allocation_is_cumulative_and_has_its_cross_attention(scripts: tuple[ModuleType, ModuleType]) -> None:
+def test_only_the_training_set_counts_and_heads_are_summed(script: ModuleType) -> None:
+    values = [
+        (group("W1", 0, head=0), [-1.0, -2.0, -50.0]),
+        (group("W1", 0, head=1), [-0.5, -0.5, -50.0]),
+        (group("pos", OUTSIDE), [0.25, 0.25, 9.0]),
+        (group("emb", OUTSIDE), [-9.0, -9.0, -9.0]),
+    ]
+    known = allocation(values, [5, 10, 12])
+    known.loc[known["set"] == "validation", "value"] += 100
+    found = script.by_block(run(known), 10).set_index("group")["value"]
+    assert found.to_dict() == {"enc.0.W1": -4.0, "enc.pos": 0.5}
+
+
+def test_the_names_are_those_of_the_models_blocks(script: ModuleType, tmp_path: Path) -> None:
+    model = make_loop(tmp_path, make=translates, table=pairs).raw_model
+    places = {place for one in members(model) for place in one.groups}
+    values = [
+        (group(one.component, OUTSIDE if one.layer is None else one.layer, stack=one.stack), [0.0]) for one in places
+    ]
+    found = script.by_block(run(with_shared(allocation(values, [1]))), 1)
+    assert {*found["group"]} == blocks(model).keys() - {"shared.emb"}
+
+
+def test_a_layers_allocation_is_cumulative_and_has_its_cross_attention(script: ModuleType) -> None:
     values = [
         (group("W1", 0, stack="dec"), [-1.0, -2.0]),
         (group("query", 0, stack="cross"), [-0.5, 0.25]),
         (group("W1", 0, stack="enc"), [-4.0, 1.0]),
         (group("emb", OUTSIDE, stack="shared"), [-9.0, -9.0]),
     ]
-    found = scripts[1].by_layer(run(allocation(values, [2, 5])))
+    found = script.by_layer(run(allocation(values, [2, 5])))
     assert found.index.tolist() == [0, 2, 5]
     assert found["dec", 1].tolist() == [0.0, -1.5, -3.25]
     assert found["enc", 1].tolist() == [0.0, -4.0, -3.0]
     assert found.shape == (3, 2)
-
-
-@pytest.mark.parametrize("course", ["own", "relative"])
-def test_a_layer_that_turns_anisotropic_after_it_helps_is_found(
-    scripts: tuple[ModuleType, ModuleType], course: str
-) -> None:
-    """Three layers with a common course. Layer 2 changes one snapshot after it helps, the others when they like."""
-    draw = np.random.default_rng(0)
-    common = 3 * draw.standard_normal(60)
-    own = draw.standard_normal((2, 3, 60))
-    own[1, 1, 1:] = own[0, 1, :-1]
-    rows = [
-        {"arm": "a", "seed": 0, "stack": "enc", "layer": layer + 1, "update": update, "measure": name, "value": value}
-        for layer in range(3)
-        for name, sign, changes in (("allocated", -1, own[0, layer]), ("a_1", 1, own[1, layer]))
-        for update, value in enumerate((sign * (changes + common)).cumsum())
-    ]
-    rows += [
-        row | {"measure": name} for row in rows if row["measure"] == "a_1" for name in ("avg_sim", "effective_rank")
-    ]
-    table = scripts[1].geometry_lags(pd.DataFrame(rows))
-    found = table[(table["course"] == course) & (table["measure"] == "a_1")].set_index("layer")
-    if course == "own":
-        assert (found["lag"] == 0).all(), "what all layers have in common hides it"
-        assert (found["p"] < 0.01).all()
-    else:
-        assert (found.loc[2, "lag"], found.loc[2, "changes"]) == (1, 59)
-        assert found.loc[2, "p"] < 0.01
-        assert found.loc[2, "r"] > 0.5
 
 
 def with_envelope(seed: int, *, matched: float) -> list[dict[str, Any]]:
@@ -122,9 +96,9 @@ def with_envelope(seed: int, *, matched: float) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def test_a_common_envelope_is_no_relation_of_a_layer_with_itself(scripts: tuple[ModuleType, ModuleType]) -> None:
+def test_a_common_envelope_is_no_relation_of_a_layer_with_itself(script: ModuleType) -> None:
     """In five seeds of curves that all decay: p below .05 in about 5 % of 200 experiments without a relation."""
-    layers = scripts[1].geometry_layers
+    layers = script.geometry_layers
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules["dynamics_agreement"], "MEASURES", ("a_1",))
 
@@ -141,12 +115,10 @@ def test_a_common_envelope_is_no_relation_of_a_layer_with_itself(scripts: tuple[
 
 
 @pytest.mark.parametrize("make", [masked_lm, causal_lm, translates])
-def test_tokens_are_those_of_the_texts_without_special_tokens(
-    scripts: tuple[ModuleType, ModuleType], tmp_path: Path, make: Any
-) -> None:
+def test_tokens_are_those_of_the_texts_without_special_tokens(script: ModuleType, tmp_path: Path, make: Any) -> None:
     loop = make_loop(tmp_path, make=make, table=pairs)
     objective: Any = loop.objective
-    found = scripts[1].tokens(loop.raw_model.eval(), SimpleNamespace(task=SimpleNamespace(objective=objective)))
+    found = script.tokens(loop.raw_model.eval(), SimpleNamespace(task=SimpleNamespace(objective=objective)))
     stacks = {masked_lm: {"enc": 3}, causal_lm: {"dec": 3}, translates: {"enc": 2, "dec": 2}}[make]
     assert found.keys() == {(stack, layer) for stack, layers in stacks.items() for layer in range(layers)}
     sides = {"enc": objective.texts.source, "dec": objective.texts.target}

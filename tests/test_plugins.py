@@ -13,27 +13,25 @@ from isoscope import plugins
 from isoscope.base.errors import InputError, RunError, plugins_named
 from isoscope.base.workers import workers
 from isoscope.models import build
+from isoscope.models.embeddings import build_fusion
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.config.penalty import Points
 from isoscope.platform.executor.child import FAILED, Child
 from isoscope.platform.stages.prepare import _from_plugin
 from isoscope.states.measures import measure
 from isoscope.training.penalised import WeightedPenalty, penalised
+from training_runs import attributes
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "docs/examples"
+RANGED = "model:\n  fusion:\n    kind: ranged\n    low: 2.0\n    high: 1.0\n"
 PRODUCT = "model:\n  fusion:\n    kind: product\n    scale: {scale}\n"
 
 
 @pytest.fixture(autouse=True)
-def _forget():
-    """Restore the registries: a plugin of one test must not exist in the next."""
-    registries = plugins.REGISTRIES
-    before = [dict(one) for one in registries]
-    yield
-    for registry, kept in zip(registries, before, strict=True):
-        registry.clear()
-        registry.update(kept)
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin of one test must not exist in the next."""
+    for registry in plugins.REGISTRIES:
+        monkeypatch.setattr(registry, "own", {})
 
 
 @pytest.fixture
@@ -97,7 +95,7 @@ def test_its_code_is_part_of_the_digest_of_the_arms_that_use_it_only(project: Pa
     assert configuration.plugin_digests(configuration.cell("fusion", "additive").cell) == {}
     for text, same in ((source + "# a comment\n", True), (source.replace("* word", "* 2 * word"), False)):
         own.write_text(text)
-        plugins.FUSIONS.clear()
+        plugins.FUSIONS.own.clear()
         plugins.load(own)
         assert (plugins.digest(own) == first) == same
 
@@ -109,6 +107,8 @@ def test_its_code_is_part_of_the_digest_of_the_arms_that_use_it_only(project: Pa
             "from isoscope.plugins import fusion\n@fusion('fft')\ndef own(hidden_size): ...\n",
             "'fft' is a built-in kind",
         ),
+        ("from isoscope.plugins import penalty\n@penalty('none')\ndef own(): ...\n", "'none' is a built-in kind"),
+        ("from isoscope.plugins import dataset\n@dataset('local')\ndef own(): ...\n", "'local' is a built-in kind"),
         ("import nowhere_to_be_found\n", "ModuleNotFoundError"),
         ("def f(:\n", "SyntaxError"),
         ("import sys\n\nsys.exit(0)\n", "broken.py, line 3: it ends the program (sys.exit(0))"),
@@ -123,6 +123,27 @@ def test_a_broken_file_is_one_line(project: Path, tmp_path: Path, text: str, exp
         load(project, plugin=tmp_path / "broken.py")
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_folder_gives_all_its_files_and_rules_between_options_hold(project: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    with pytest.raises(InputError, match=r"many: the folder has no Python file"):
+        load(project, plugin=folder)
+    copy(EXAMPLES / "product.py", folder)
+    (folder / "ranged.py").write_text(
+        "from isoscope.plugins import fusion\n\n\ndef check(o):\n    if o.low > o.high:\n"
+        "        raise ValueError(f'low {o.low} is above high {o.high}')\n\n\n"
+        "@fusion('ranged', check=check)\ndef ranged(hidden_size: int, low: float, high: float): ...\n"
+    )
+    axes = "studies.fusion.axes.fusion=[product, ranged]"
+    (project / "variants/fusion/ranged.yaml").write_text(RANGED)
+    found = Configuration(project, [axes], [folder])
+    assert [*found.plugin_digests(found.cell("fusion", "product").cell)] == ["product.py"]
+    with pytest.raises(InputError, match=r"ranged\.yaml: model\.fusion: low 2\.0 is above high 1\.0"):
+        found.cell("fusion", "ranged")
+    with pytest.raises(InputError, match=r"^model\.fusion: low 2\.0 is above high 1\.0$"):
+        build_fusion({"kind": "ranged", "low": 2.0, "high": 1.0}, hidden_size=4, causal=False, init_std=0.02)
 
 
 def test_a_missing_file_is_named(project: Path, tmp_path: Path) -> None:
@@ -164,6 +185,9 @@ def test_a_penalty_of_ones_own_is_typed_hashed_and_at_work(project: Path) -> Non
         with_spread(project, -1.0).cell("fusion", "additive-spread")
 
 
+OWN = attributes(
+    {"kind": "own", "weight": 1.0, "warmup": 0.0, "points": {"layer": -1, "vectors": "first", "most": None}}
+)
 HEAD = "import sys\n\nimport torch\n\nfrom isoscope import plugins\n\n\n"
 
 
@@ -178,10 +202,7 @@ def own(tmp_path: Path, text: str) -> Path:
 def own_penalty(tmp_path: Path, result: str) -> WeightedPenalty:
     """A plugin's penalty that gives `result`, an expression of `points` and `labels`."""
     own(tmp_path, f'@plugins.penalty("own")\ndef own():\n    return lambda points, labels: {result}\n')
-    points = Points(layer=-1, vectors="first", most=None)
-    found = penalised(
-        plugins.PENALTIES["own"].options(kind="own", weight=1.0, warmup=0.0, points=points), classes=2, seed=0
-    )
+    found = penalised(OWN, classes=2, seed=0)
     assert found is not None
     return found
 
@@ -220,7 +241,7 @@ def test_a_penalty_may_give_figures_and_later_have_nothing_to_say(tmp_path: Path
     fields = NAMED.format(fields="value bars spread", values="points.sum(), points[:2, 0], 3")
     figures = look(own_penalty(tmp_path, fields))
     assert figures.keys() > {"penalty", "bars/class_0", "bars/class_1", "spread"}
-    plugins.PENALTIES.clear()
+    plugins.PENALTIES.own.clear()
     constant = own_penalty(tmp_path, "torch.tensor(2.0)")
     nothing = {"penalty": 2.0, "penalty_weight": 1.0, "penalty_gradient_norm": 0.0}
     assert look(constant, step=1) == nothing
@@ -327,12 +348,10 @@ def test_whatever_a_plugin_ends_with_has_its_name_and_line(tmp_path: Path, how: 
     )
     own(tmp_path, text)
     line = HEAD.count("\n") + 3
-    points = Points(layer=-1, vectors="first", most=None)
-    options = plugins.PENALTIES["own"].options(kind="own", weight=1.0, warmup=0.0, points=points)
     uses = {
         "measure": lambda: own_measure(0),
         "data set": lambda: _from_plugin(plugins.DATASETS["own"], {}),
-        "penalty": lambda: look(WeightedPenalty(options, classes=2, seed=0)),
+        "penalty": lambda: look(WeightedPenalty(OWN, classes=2, seed=0)),
         "fusion": lambda: classifier("own"),
     }
     for use in uses.values():
@@ -345,7 +364,7 @@ def test_whatever_a_plugin_ends_with_has_its_name_and_line(tmp_path: Path, how: 
             workers(count, key="measures.processes") as spread,
         ):
             list(spread(own_measure, [0, 1], lambda: None))
-    child = Child(uses["fusion"], tmp_path / "log")
+    child = Child(uses["fusion"])
     ending = child.ending(60)
     assert ending is not None
     assert ending.kind == FAILED

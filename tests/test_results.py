@@ -33,8 +33,18 @@ def test_numbers_lose_their_leading_nought_and_no_other(rebuild: ModuleType) -> 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_tables_are_what_the_committed_data_give(rebuild: ModuleType, page: Path) -> None:
-    text = page.read_text("utf-8")
+    text = rebuild.whole(page)
     assert rebuild.rebuilt(text) == text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_is_short_and_names_its_other_tables(rebuild: ModuleType, page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert len(text.splitlines()) <= 150
+    assert text.count("<!-- table: ") <= 4
+    for file in rebuild.files(page)[1:]:
+        for heading in re.findall(r"(?m)^## (.*)$", file.read_text("utf-8")):
+            assert f"[{heading}]({page.stem}/tables.md#" in text
 
 
 def test_another_number_gives_another_table(
@@ -52,7 +62,7 @@ def test_another_number_gives_another_table(
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_verdict_words_stand_in_rebuilt_tables_only(rebuild: ModuleType, page: Path) -> None:
-    text = page.read_text("utf-8")
+    text = rebuild.whole(page)
     prose = rebuild.BLOCK.sub("", text)
     assert not VERDICT.findall(prose)
     if page.stem == "fusion":
@@ -74,20 +84,20 @@ def test_chance_is_what_a_constant_prediction_scores_in_the_data(rebuild: Module
 
 
 def test_every_table_and_every_kept_run_is_shown(rebuild: ModuleType) -> None:
-    text = "".join(page.read_text("utf-8") for page in PAGES)
+    text = "".join(map(rebuild.whole, PAGES))
     names = {found["name"] for found in rebuild.BLOCK.finditer(text)}
     assert {name for name in names if not name.endswith(rebuild.CHANCE)} == set(rebuild.TABLES)
     source = (RESULTS / "rebuild.py").read_text("utf-8")
-    of_dynamics = ("rates", "data", "damage", "geometry", "held", *rebuild.dynamics_tables.PARTS)
+    of_dynamics = ("rates", "data", "damage", "geometry", *rebuild.dynamics_tables.PARTS)
     source += "".join(f'"dynamics/{part}"' for part in of_dynamics) + '"hybrids/runs", "hybrids/texts"'
     for data in RESULTS.glob("*/*.csv"):
         assert f'"{data.relative_to(RESULTS).with_suffix("").as_posix()}"' in source
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_with_tests_counts_its_families_beside_chance(page: Path) -> None:
+def test_a_page_with_tests_counts_its_families_beside_chance(rebuild: ModuleType, page: Path) -> None:
     """A page that no longer can be rebuilt says in its text what chance gives."""
-    text = page.read_text("utf-8")
+    text = rebuild.whole(page)
     if not re.search(r"p \(Holm\)|p by Holm", text):
         return
     if "<!-- table: " not in text:
@@ -104,7 +114,7 @@ def test_a_page_with_tests_counts_its_families_beside_chance(page: Path) -> None
 
 def test_a_table_of_many_families_counts_each(rebuild: ModuleType) -> None:
     """Of each pair and measure, spaces/apart shows a row; the tests of the other layers count as well."""
-    rows = dict(re.findall(r"(?m)^\| (apart[a-z ]*) \| (\d+) \|", (RESULTS / "spaces.md").read_text("utf-8")))
+    rows = dict(re.findall(r"(?m)^\| (apart[a-z ]*) \| (\d+) \|", rebuild.whole(RESULTS / "spaces.md")))
     assert rows == {"apart": "18", "apart context": "18", "apart sts": "18"}
 
 
@@ -112,7 +122,7 @@ def test_a_table_of_many_families_counts_each(rebuild: ModuleType) -> None:
 def test_the_readme_marks_pages_without_data_and_verdicts(rebuild: ModuleType, page: Path) -> None:
     readme = (RESULTS.parents[1] / "README.md").read_text("utf-8")
     (entry,) = re.findall(rf"^- \[[^\]]*\]\(docs/results/{page.name}\):.*?(?=^- |^$)", readme, re.DOTALL | re.MULTILINE)
-    text = page.read_text("utf-8")
+    text = rebuild.whole(page)
     tables = "".join(found[0] for found in rebuild.BLOCK.finditer(text))
     whole = (RESULTS / page.stem).is_dir() and bool(
         re.search(r"\*(holds|does not|under-powered|no verdict)\*:", tables)

@@ -1,6 +1,7 @@
 """A tiny classification task and a loop over it, for the tests of training."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from accelerate import Accelerator
-from pydantic import TypeAdapter
 
 from isoscope.data import tokens
 from isoscope.data.corpus import text_columns
 from isoscope.objectives import Task, classification
-from isoscope.platform.config.load import cell_type
-from isoscope.platform.config.training import Training
 from isoscope.training.job import observers_of
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
@@ -37,7 +35,6 @@ SETTINGS: dict[str, Any] = {
     "schedule": {"kind": "linear", "warmup": 0.1, "epochs": None},
     "select": "loss",
     "patience": None,
-    "freeze": {"embeddings": False, "layers": 0, "epochs": 0},
     "determinism": "strict",
     "precision": "fp32",
     "device": "cpu",
@@ -48,10 +45,34 @@ SETTINGS: dict[str, Any] = {
     "watch": None,
     "allocation": None,
     "slices": None,
-    "hold": None,
+    "freeze": None,
     "log_every": 1,
     "checkpoint_every": 3,
 }
+
+
+ENCODER: dict[str, Any] = {
+    "family": "bert",
+    "hidden_size": 16,
+    "layers": 2,
+    "heads": 2,
+    "intermediate_size": 32,
+    "activation": "gelu",
+    "norm": "post",
+    "positions": "learned",
+    "max_positions": 12,
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+    "init_std": 0.02,
+    "initializer_range": 0.02,
+}
+
+
+def attributes(tree: Any) -> Any:
+    """Settings as attributes, as training takes them."""
+    if isinstance(tree, dict):
+        return SimpleNamespace(**{name: attributes(value) for name, value in tree.items()})
+    return tuple(map(attributes, tree)) if isinstance(tree, list) else tree
 
 
 class Silent:
@@ -90,6 +111,15 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
+def prepare(folder: Path, table: Any = texts, rows: int = 44) -> dict[str, Any]:
+    """Write a task and its tokenizer to a folder; return its manifest."""
+    tokens.train_wordpiece([" ".join(WORDS)], folder / "tokenizer", vocab_size=60, lowercase=True)
+    tables = {"train": table(rows, 1), "validation": table(30, 2), "test": table(20, 3)}
+    for name, one in tables.items():
+        pq.write_table(one, folder / f"{name}.parquet")
+    return {"labels": ["negative", "positive"], "columns": text_columns(tables["train"])}
+
+
 def diverging(loop: Loop) -> None:
     """Let it learn at a rate that no configuration may ask for."""
     for group in loop.optimizer.param_groups:
@@ -113,43 +143,24 @@ def make_loop(
     **settings: Any,
 ) -> Loop:
     """A loop on a two-layer encoder of width 16, its output in `folder/work`, its states in `folder/states`."""
-    asked = TypeAdapter(cell_type().model_fields["penalty"].annotation).validate_python(penalty or {"kind": "none"})
-    tokens.train_wordpiece([" ".join(WORDS)], folder / "tokenizer", vocab_size=60, lowercase=True)
-    tables = {"train": table(rows, 1), "validation": table(30, 2), "test": table(20, 3)}
-    typed = Training.model_validate(SETTINGS | settings)
-    for name, table in tables.items():
-        pq.write_table(table, folder / f"{name}.parquet")
-    manifest = {"labels": ["negative", "positive"], "columns": text_columns(tables["train"])}
-    task = Task(folder, manifest, folder / "tokenizer", 12, 1.0, typed.batch_size, typed.bucket, seed)
+    given = attributes(SETTINGS | settings)
+    manifest = prepare(folder, table, rows)
+    task = Task(folder, manifest, folder / "tokenizer", 12, 1.0, given.batch_size, given.bucket, seed)
     objective = (make or classification.objective)(task)
-    encoder = {
-        "family": family,
-        "hidden_size": 16,
-        "layers": 2,
-        "heads": 2,
-        "intermediate_size": 32,
-        "activation": "gelu",
-        "norm": "post",
-        "positions": "learned",
-        "max_positions": 12,
-        "dropout": dropout,
-        "attention_dropout": dropout,
-        "init_std": 0.02,
-        "initializer_range": 0.02,
-    }
+    encoder = ENCODER | {"family": family, "dropout": dropout, "attention_dropout": dropout}
     silent = Silent()
     work = folder / "work"
     return Loop(
         objective.build({"encoder": encoder, "fusion": fusion or {"kind": "additive"}}, None),
         objective,
-        settings=typed,
+        settings=given,
         seed=seed,
         accelerator=accelerator or Accelerator(cpu=True),
-        penalised=penalised(asked, classes=objective.classes, seed=seed),
-        observers=[*observers_of(typed, {}), *(observers or ())],
+        penalised=penalised(attributes(penalty or {"kind": "none"}), classes=objective.classes, seed=seed),
+        observers=[*observers_of(given, {}), *(observers or ())],
         work=work,
         states=folder / "states",
-        keeper=Keeper(work, keep=typed.keep, tokenizer=folder / "tokenizer", max_length=12),
+        keeper=Keeper(work, keep=given.keep, tokenizer=folder / "tokenizer", max_length=12),
         log=silent,
         display=silent,
         stop=stop,

@@ -8,7 +8,7 @@ import torch
 from accelerate import Accelerator
 from collect import output_of
 
-from isoscope.base import built_in
+from isoscope.base.registry import OBJECTIVES
 from isoscope.objectives import Objective, Place, Scored, Task
 from isoscope.platform.outputs import Output
 from isoscope.training.evaluation import evaluate
@@ -40,4 +40,4 @@ def chosen(run: Path) -> Chosen:
     manifest = json.loads((data / "manifest.json").read_text("utf-8"))
     asked = dict(output.params.get("objective", {"kind": "classification"}))
     task = Task(data, manifest, folder, output.params["model"]["max_length"], 1.0, 64, 1, 0)
-    return Chosen(output, folder, built_in.load(built_in.OBJECTIVES, asked.pop("kind")).objective(task, **asked))
+    return Chosen(output, folder, OBJECTIVES[asked.pop("kind")].make(asked, task=task))

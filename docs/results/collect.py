@@ -21,11 +21,10 @@ import pandas as pd
 
 from isoscope.base import paths
 from isoscope.base.errors import InputError
-from isoscope.platform.outputs import CONFIG, Output, Trained, read_output, read_predictions
+from isoscope.platform.outputs import CONFIG, Output, Trained, read_output
 from isoscope.platform.runs.record import read
-from isoscope.platform.runs.restored import read_metrics
-
-COLUMNS = ("digest", "commit", "arm", "seed", "metric", "epoch", "step", "value")
+from isoscope.platform.stages import result_tables
+from isoscope.platform.stages.result_tables import COLUMNS
 
 
 def told(main: Callable[[], None]) -> None:
@@ -63,20 +62,6 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def rows(output: Output, commit: str) -> list[tuple[object, ...]]:
-    """Return a row per metric and epoch of a run, without metrics of optimiser steps."""
-    run = output.run
-    found = [
-        (
-            *(run.digest[:12], commit[:7], run.arm, run.seed, point["name"]),
-            *("" if point.get("epoch") is None else point["epoch"], point["step"], repr(point["value"])),
-        )
-        for point in read_metrics(output.folder)
-        if point["name"].startswith(("validation/", "test/", "training/"))
-    ]
-    return sorted(found, key=lambda row: (row[4], row[6]))
-
-
 def baselines(task: str) -> list[tuple[object, ...]]:
     """Return a row per baseline and metric on the task's test split."""
     manifest = json.loads((paths.processed(task) / "manifest.json").read_text("utf-8"))
@@ -89,10 +74,7 @@ def baselines(task: str) -> list[tuple[object, ...]]:
 
 def commit_of(digest: str) -> str:
     """Return the commit in a run's record."""
-    author = read(Path(".isoscope/records", f"{digest}.jsonl")).author
-    if author is None:
-        raise SystemExit(f"{digest[:12]}: its record names no attempt; collect where the run was trained")
-    return str(author.git["commit"])
+    return result_tables.commit_of(Path(".isoscope/records"), digest)
 
 
 def added(table: pd.DataFrame, items: pd.DataFrame, target: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -114,13 +96,10 @@ def collect(name: str, runs: list[Path], *, add: bool = False, to: Path = Path()
     outputs = sorted(map(output_of, runs), key=lambda one: (one.run.arm, one.run.seed))
     target = to / "docs/results" / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    found = [row for output in outputs for row in rows(output, commit_of(output.run.digest))]
-    found += [row for task in {output.run.task: None for output in outputs} for row in baselines(task)]
-    correct = {}
-    for output in outputs:
-        predictions = read_predictions(output)
-        correct[f"{output.run.arm}/{output.run.seed}"] = predictions["label"] == predictions["predicted"]
-    table, items = pd.DataFrame(found, columns=COLUMNS, dtype=str), pd.DataFrame(correct)
+    found = [row for task in {output.run.task: None for output in outputs} for row in baselines(task)]
+    below = pd.DataFrame(found, columns=COLUMNS, dtype=str)
+    table = pd.concat([result_tables.of_runs(outputs, Path(".isoscope/records")), below], ignore_index=True)
+    items = result_tables.correct_items(outputs)
     if add:
         table, items = added(table, items, target)
     table.to_csv(target.with_suffix(".csv"), index=False, lineterminator="\n")

@@ -1,6 +1,6 @@
-"""Does the allocation of a run agree with what its groups and layers do? Statistics of damage, geometry and held.csv.
+"""Does the allocation of a run agree with what its groups and layers do? Statistics of damage.csv and geometry.csv.
 
-dynamics_inside.py writes the first two, dynamics_held.py the third.
+dynamics_inside.py writes both.
 """
 
 from itertools import product
@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from isoscope.platform.statistics.lagged_correlation import lagged_correlation
 from isoscope.platform.statistics.paired import in_family, paired_t
 from isoscope.platform.statistics.rank_agreement import rank_correlation
 
@@ -33,37 +32,13 @@ def damage_ranks(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def geometry_lags(table: pd.DataFrame) -> pd.DataFrame:
-    """Return how changes of a layer's geometry go with its help (−allocation) between snapshots, per run and layer.
-
-    `course`: `own`, or `relative` to the mean of the stack's other layers, without what all layers have in common. A
-    positive lag: the geometry changes later, in snapshots. p: `isoscope.platform.statistics.lagged_correlation`.
-    """
-    rows = []
-    for (arm, seed, stack), own in table[table["layer"] > 0].groupby(["arm", "seed", "stack"], sort=False):
-        curves = own.pivot_table(index="update", columns=["measure", "layer"], values="value").dropna()
-        for measure in MEASURES:
-            for layer in curves[measure]:
-                others = [one for one in curves[measure] if one != layer]
-                for course in ("own", "relative") if others else ("own",):
-                    help_, shape = (
-                        curves[name][layer] - (curves[name][others].mean(axis=1) if course == "relative" else 0.0)
-                        for name in (ALLOCATED, measure)
-                    )
-                    if (found := lagged_correlation(-help_.to_numpy(), shape.to_numpy())) is not None:
-                        about = {"arm": arm, "seed": seed, "stack": stack, "layer": layer, "measure": measure}
-                        rows.append(about | {"course": course, "lag": found.lag, "r": found.r, "p": found.p})
-                        rows[-1] |= {"r_at_0": found.by_lag[0], "changes": found.changes}
-    return pd.DataFrame(rows)
-
-
 def geometry_layers(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """Return whether a layer's geometry changes when this layer helps, rather than when any layer of its stack does.
 
     Pearson's r of the changes of help and geometry of a layer, minus the mean r of its help with the geometry of the
     stack's other layers, averaged over layers. Curves of a training change much at first and little later, whatever
     they are: this makes both r, and cancels in their difference. Mean over seeds with the t interval, p by Holm over
-    all rows; `lag` in snapshots, fixed in advance (see `geometry_lags`).
+    all rows; `lag`: by how many snapshots the geometry comes later, fixed in advance.
     """
     rows = []
     for (arm, seed, stack), own in table[table["layer"] > 0].groupby(["arm", "seed", "stack"], sort=False):
@@ -88,29 +63,3 @@ def geometry_layers(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFra
         about = dict(zip(keys, key, strict=True)) | {"n": test.n, "difference": test.mean, "low": low, "high": high}
         found.append(about | {"p_holm": p, "detectable": detectable})
     return pd.DataFrame(found)
-
-
-def held_differences(table: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Return differences of the loss between choices of a run, averaged over seeds with t intervals.
-
-    p by Holm over all rows.
-
-    `most` and `least` less the mean of the run's random sets: above 0, holding this set costs more than holding random
-    groups of the same size. `random` less `none`: what holding costs at all.
-    """
-    kind = table["choice"].str.replace(r"_\d+$", "", regex=True)
-    sums = table.assign(kind=kind).pivot_table(index=["arm", "seed"], columns="kind", values="loss", aggfunc="mean")
-    pairs = [(a, b) for a, b in (("most", "random"), ("least", "random"), ("random", "none")) if {a, b} <= {*sums}]
-    found = {
-        (arm, f"{one} - {other}"): paired_t(values.to_list(), confidence=confidence)
-        for arm, own in sums.groupby("arm", sort=False)
-        for one, other in pairs
-        if len(values := (own[one] - own[other]).dropna())
-    }
-    family = in_family([*found.values()], confidence=confidence, power=0.8)
-    rows = []
-    for ((arm, difference), test), (p, detectable) in zip(found.items(), family, strict=True):
-        low, high = test.interval or (None, None)
-        rows.append({"arm": arm, "difference": difference, "n": test.n, "nats": test.mean})
-        rows[-1] |= {"low": low, "high": high, "p_holm": p, "detectable": detectable}
-    return pd.DataFrame(rows)

@@ -253,13 +253,22 @@ def judged(title: str, claims: Sequence[Found], margin: float) -> Lines:
 
     A claim says that a number is above 0. p by Holm over the table. Over sentences: the eight folds of the set.
     """
-    columns = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
-    yield from head(title, *columns, "minibatch estimator")
-    over = [two_way_interval(claim.folds, confidence=CONFIDENCE) for claim in claims]
-    verdicts = verdict_cells([list(claim.folds.mean(1)) for claim in claims], [margin] * len(claims), two_way=over)
-    for claim, (about, rest), two_way in zip(claims, verdicts, over, strict=True):
-        cells = (*about, bounds(two_way), *rest, interval(claim.minibatch))
-        yield f"| {claim.text} | {' | '.join(cells)} |"
+    yield from head(title, *VERDICT, "minibatch estimator")
+    for claim, cells in zip(claims, verdicts([claim.folds for claim in claims], margin), strict=True):
+        yield f"| {claim.text} | {' | '.join((*cells, interval(claim.minibatch)))} |"
+
+
+VERDICT = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
+
+
+def verdicts(
+    values: Sequence[NDArray[np.float64]], margin: float, *, above: Sequence[Sequence[float]] | None = None
+) -> Iterator[tuple[str, ...]]:
+    """Yield the cells `VERDICT` of numbers by seed and sentence `[seeds, sentences]`; p by Holm over all."""
+    over = [two_way_interval(one, confidence=CONFIDENCE) for one in values]
+    found = verdict_cells([list(one.mean(1)) for one in values], [margin] * len(values), two_way=over, above=above)
+    for both, (about, rest) in zip(over, found, strict=True):
+        yield (*about, bounds(both), *rest)
 
 
 def verdict_cells(

@@ -9,8 +9,7 @@ data/profiles.parquet    its profile (`isoscope.studies.dynamics.profiles`): `na
                          `minibatch` estimator
 data/closed.parquet      whether its allocation sums to the change of the loss
 
-What is stored is not trained again: stop and start it at any time. `isoscope compare what_decides` makes the same
-comparison of all runs.
+What is stored is not trained again: stop and start it at any time.
 """
 
 import argparse

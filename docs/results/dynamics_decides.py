@@ -1,34 +1,51 @@
 """Does the objective or the data decide which parts lower the loss? Tables of the runs of dynamics_data.py."""
 
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
-from dynamics_claims import bounds
 from dynamics_stored import CONFIDENCE, Lines, called, head, metrics, number, order, stored
+from numpy.typing import NDArray
 
 from isoscope.platform.statistics.cell_permutation import Permuted, first_over_second, judge_cells
-from isoscope.platform.statistics.paired import Interval, holm
-from isoscope.studies.dynamics.objective_or_data import DISTANCES, ONE_STACK, Decided, objective_or_data
+from isoscope.platform.statistics.paired import holm
 from isoscope.studies.dynamics.profiles import PART, RUN
 
-CHOICES: Mapping[str, tuple[str, ...]] = {"all": ("masked", "causal", "translation"), "masked and causal": ONE_STACK}
-CALLED = {"all": "all", "masked and causal": "MLM and CLM"}
+Array = NDArray[np.float64]
+CHOICES = {"all": ("masked", "causal", "translation"), "MLM and CLM": ("masked", "causal")}
+"""Objectives; translation has two stacks and cross-attention, which is a difference in itself."""
 ESTIMATORS = ("nats", "minibatch")
 """Columns of the stored profiles: the fixed set, and the minibatch estimator."""
 
 
 def every(estimator: str = "nats") -> pd.DataFrame:
-    """Return the profiles of all stored runs, with the column study; `nats` is the estimator's."""
+    """Return the profiles of all stored runs; `nats` is the estimator's."""
     table = stored("data", "profiles")
-    return table.assign(study=table["arm"].str.partition("/")[0], nats=table[estimator])[["study", *RUN, *PART, "nats"]]
+    return table.assign(nats=table[estimator])[[*RUN, *PART, "nats"]]
 
 
-@cache
-def decided(estimator: str) -> Decided:
-    """Return the comparison that `isoscope compare` makes of several studies, of conditions that have every seed."""
-    table = _whole(every(estimator))
-    return objective_or_data({str(study): own for study, own in table.groupby("study")}, confidence=CONFIDENCE)
+def hellinger(values: Array) -> Array:
+    """Return the Hellinger distances `[n, n]` of profiles `[n, g]`: ‖√p − √q‖/√2 with p = |values| / Σ|values|.
+
+    It reads magnitudes: what helps and what hurts count alike.
+    """
+    return _euclidean(np.sqrt(np.abs(values) / np.abs(values).sum(axis=1, keepdims=True)) / np.sqrt(2))
+
+
+def cosine(values: Array) -> Array:
+    """Return the distances `[n, n]` of profiles `[n, g]` by their cosine: √(2 − 2 cos), between unit vectors.
+
+    It reads signed values. The root makes squared distances add up as squares do; 1 − cos itself does not.
+    """
+    return _euclidean(values / np.linalg.norm(values, axis=1, keepdims=True))
+
+
+def _euclidean(points: Array) -> Array:
+    distances: Array = np.linalg.norm(points[:, None] - points[None, :], axis=2)
+    return distances
+
+
+DISTANCES = {"hellinger": hellinger, "cosine": cosine}
 
 
 def conditions() -> Lines:
@@ -47,33 +64,6 @@ def conditions() -> Lines:
             cells += [str(len(values)), number(values.mean()) if len(values) else "–"]
         cells += [f"{sums['intervals']:,}", f"{100 * (1 - sums['open'] / sums['intervals']):.1f} %"]
         yield f"| {data} | {size:,} | {' | '.join(cells)} |"
-
-
-def shares_of_variance() -> Lines:
-    """Yield the share of each source: on the fixed set with its interval over seeds, and by the minibatch estimator."""
-    keys = ["objectives", "distance", "source"]
-    fixed, minibatch = (decided(name).shares.set_index(keys) for name in ESTIMATORS)
-    columns = ("runs", "cells", "df", "share", "interval", "minibatch estimator")
-    yield from head("objectives", "distance", "source", *columns, left=3)
-    for (objectives, distance, source), row in fixed.iterrows():
-        other = minibatch.loc[(objectives, distance, source)]
-        counts = {name: int(row[name]) for name in ("runs", "cells", "of", "df")}
-        cells = (f"{counts['runs']}", f"{counts['cells']} of {counts['of']}", f"{counts['df']}", number(row["share"]))
-        limits = None if pd.isna(row["low"]) else Interval(row["low"], row["high"])
-        rest = (bounds(limits).replace("+", ""), number(other["share"]))
-        yield f"| {CALLED[objectives]} | {distance} | {source} | {' | '.join((*cells, *rest))} |"
-
-
-def told() -> Lines:
-    """Yield how often a factor is told from a profile whose level of another factor was not in the training data."""
-    keys = ["objectives", "told", "left_out"]
-    fixed, minibatch = (decided(name).told.set_index(keys) for name in ESTIMATORS)
-    columns = ("runs", "accuracy", "chance", "minibatch estimator")
-    yield from head("objectives", "told", "left out", *columns, left=3)
-    for (objectives, told_, left_out), row in fixed.iterrows():
-        other = minibatch.loc[(objectives, told_, left_out)]["accuracy"]
-        cells = (f"{int(row['runs'])}", number(row["accuracy"], 2), number(row["chance"], 2))
-        yield f"| {CALLED[objectives]} | {told_} | {left_out} | {' | '.join((*cells, number(other, 2)))} |"
 
 
 def decides() -> Lines:
@@ -105,7 +95,7 @@ def _by_cells() -> Iterator[tuple[tuple[str, str], Permuted, Permuted]]:
         conditions = len(tables[0][["data", "size"]].drop_duplicates())
         for distance in DISTANCES if conditions > 1 else ():
             fixed, minibatch = (by_cells(table, distance) for table in tables)
-            yield (f"{CALLED[choice]}, {distance}", f"{len(objectives)} × {conditions}"), fixed, minibatch
+            yield (f"{choice}, {distance}", f"{len(objectives)} × {conditions}"), fixed, minibatch
 
 
 def by_cells(table: pd.DataFrame, distance: str) -> Permuted:

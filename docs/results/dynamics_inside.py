@@ -23,7 +23,7 @@ import pandas as pd
 import torch
 from checkpoints import Chosen, chosen
 from collect import told
-from dynamics_agreement import ALLOCATED, damage_ranks, geometry_lags, geometry_layers
+from dynamics_agreement import ALLOCATED, damage_ranks, geometry_layers
 from safetensors.torch import load_model
 from torch import Tensor
 
@@ -33,8 +33,7 @@ from isoscope.geometry import anisotropy, avg_sim, effective_rank
 from isoscope.geometry.moments import spectrum
 from isoscope.platform.outputs import Output
 from isoscope.platform.runs.restored import read_metrics
-from isoscope.studies.dynamics.allocated_runs import OUTSIDE, AllocatedRun, read_run
-from isoscope.studies.dynamics.held_groups import CHOSEN_ON, by_block
+from isoscope.studies.dynamics.allocated_runs import BLOCK, OUTSIDE, AllocatedRun, read_run
 from isoscope.training.ablation import damages
 from isoscope.training.evaluation import to_device
 
@@ -52,6 +51,9 @@ MEASURES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "effective_rank": lambda points, _: effective_rank(spectrum(points)),
     "avg_sim": avg_sim,
 }
+CHOSEN_ON = "train"
+"""Set of the allocation; the validation set judges."""
+WORD_TABLE = "emb"
 Rows = Iterator[dict[str, Any]]
 
 
@@ -90,6 +92,17 @@ class Material(NamedTuple):
                 f"{self.output.folder}: no snapshot of update 0; train with training.snapshots.steps=powers"
             )
         return dict(sorted(found.items()))
+
+
+def by_block(run: AllocatedRun, until: float) -> pd.DataFrame:
+    """Return the allocation up to an update by stack × layer × component, without the word table.
+
+    Columns group (`enc.0.W1`, outside the layers `enc.pos`, as in `isoscope.training.ablation`), component, value.
+    """
+    table = run.allocation[(run.allocation["set"] == CHOSEN_ON) & (run.allocation["component"] != WORD_TABLE)]
+    found = table[table["update"] <= until].groupby(BLOCK, sort=False)["value"].sum().reset_index()
+    layer = found["layer"].map(lambda one: "" if one == OUTSIDE else f"{one}.")
+    return found.assign(group=found["stack"] + "." + layer + found["component"])
 
 
 def damage(run: Material) -> Rows:
@@ -152,7 +165,7 @@ def geometry(run: Material) -> Rows:
                 yield about | {"measure": ALLOCATED, "value": value}
 
 
-PARTS = {"damage": (damage, [damage_ranks]), "geometry": (geometry, [geometry_lags, geometry_layers])}
+PARTS = {"damage": (damage, [damage_ranks]), "geometry": (geometry, [geometry_layers])}
 
 
 def store(file: Path, rows: list[dict[str, Any]], digest: str) -> None:

@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from collect import COLUMNS, commit_of, output_of, rows
+from collect import commit_of, output_of
 
 from isoscope.base import paths
 from isoscope.platform.outputs import Output
+from isoscope.platform.stages.result_tables import COLUMNS, rows
 from isoscope.studies.arms import Arms, StudyRuns, results
 from isoscope.studies.dynamics.allocated_runs import BLOCK, allocated_runs, fold_names
 from isoscope.studies.dynamics.tables import tables

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 import dynamics_stored
 import numpy as np
 import pandas as pd
-from dynamics_agreement import damage_ranks, geometry_layers, held_differences
+from dynamics_agreement import damage_ranks, geometry_layers
 from dynamics_claims import Shares, claims, claims_by_layer, claims_published, claims_relative, likeness, of, shares
-from dynamics_decides import conditions, decides, shares_of_variance, told
+from dynamics_decides import conditions, decides
 from dynamics_hurting import claims_hurting, hurting, ranks
 from dynamics_stored import (
     ATTENTION,
@@ -36,11 +36,6 @@ GROUPS = {
     "feed-forward": FEED_FORWARD,
     "LayerNorm": ("LayerNorm",),
     "other": ("other",),
-}
-HELD = {
-    "most - random": "the set that helped most − random sets",
-    "least - random": "the set that helped least − random sets",
-    "random - none": "random sets − none",
 }
 DAMAGES = {"zero": "set to 0", "start": "set back to the start"}
 
@@ -200,20 +195,6 @@ def damage() -> Lines:
             yield f"| {called(arm)} | {DAMAGES[str(kind)]} | {' | '.join(cells)} | {len(own)} | {within} |"
 
 
-def held() -> Lines:
-    """Yield what it costs to hold groups of a quarter of the parameters from a tenth of training on, over seeds.
-
-    Differences of the last validation loss, in nats per token; the t interval over seeds, p by Holm over the table.
-    """
-    table = held_differences(pd.read_csv(dynamics_stored.STORED / "held.csv"))
-    yield from head("arm", "held", "seeds", "nats", "interval", "p (Holm)", "detectable", left=2)
-    for row in table.sort_values("arm", key=lambda arms: arms.map(order), kind="stable").to_dict("records"):
-        limits = "–" if pd.isna(row["low"]) else f"[{number(row['low'], 3, True)}, {number(row['high'], 3, True)}]"
-        chances = (number(np.nan if row[name] is None else row[name]) for name in ("p_holm", "detectable"))
-        cells = (str(row["n"]), number(row["nats"], 3, True), limits, *chances)
-        yield f"| {called(row['arm'])} | {HELD[row['difference']]} | {' | '.join(cells)} |"
-
-
 def geometry() -> Lines:
     """Yield r of a layer's help with its own geometry minus with that of other layers: mean over seeds, p by Holm."""
     table = geometry_layers(pd.read_csv(dynamics_stored.STORED / "geometry.csv"))
@@ -246,11 +227,8 @@ _TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
     "ranks_dense": (("dense",), lambda: ranks("dense")),
     "chords": (("dense", "own"), chords),
     "conditions": (("data",), conditions),
-    "shares_of_variance": (("data",), shares_of_variance),
-    "told": (("data",), told),
     "decides": (("data",), decides),
     "damage": (("damage",), damage),
-    "held": (("held",), held),
     "geometry": (("geometry",), geometry),
 }
 """Name → the parts whose runs it needs, and its lines."""

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from dynamics_claims import bounds, verdict_cells
-from dynamics_stored import CONFIDENCE, Lines, head, interval, number
+from dynamics_claims import VERDICT, verdicts
+from dynamics_stored import Lines, head, interval, number
 
-from isoscope.platform.statistics.paired import two_way_interval
 from isoscope.platform.statistics.rank_agreement import rank_correlation
 from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, SCORES, TUNED, called, predictors
 
@@ -63,9 +62,6 @@ CLAIMS = {
     ),
 }
 """Tuning → claims that the first start is above the second."""
-
-
-VERDICT = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
 
 
 def runs(study: str, metric: str) -> dict[str, dict[int, float]]:
@@ -125,11 +121,8 @@ def judged(pairs: Sequence[np.ndarray]) -> Lines:
     `pairs`: of each, both sides `[2, seeds, sentences]`.
     """
     values = [first - second for first, second in pairs]
-    over = [two_way_interval(one, confidence=CONFIDENCE) for one in values]
     above = [list(both.mean((1, 2))) for both in pairs]
-    verdicts = verdict_cells([list(one.mean(1)) for one in values], [MARGIN] * len(values), two_way=over, above=above)
-    for two_way, (about, rest) in zip(over, verdicts, strict=True):
-        yield " | ".join((*about, bounds(two_way), *rest))
+    yield from map(" | ".join, verdicts(values, MARGIN, above=above))
 
 
 def sides(study: str, first: str, second: str) -> np.ndarray:
@@ -158,8 +151,8 @@ def few() -> Lines:
         else ("hybrid", "trained-none", "random-none")
         for of in rows
     }
-    verdicts = judged([sides(*one) for one in pairs.values()])
-    for (of, (study, *both)), verdict in zip(pairs.items(), verdicts, strict=True):
+    found = judged([sides(*one) for one in pairs.values()])
+    for (of, (study, *both)), verdict in zip(pairs.items(), found, strict=True):
         aligned = "aligned_few" if of else "aligned"
         near_by = (
             of_measure(aligned, "after", f"alignment-{one}{'-' * bool(of)}{of}", "r2") for one in ("trained", "random")

@@ -4,8 +4,8 @@ With `--check` it only prints the differences, and exits with 1 if there are any
 
 A table is between `<!-- table: NAME -->` and `<!-- end -->`; NAME is a function in TABLES. Its numbers come from the
 per-run data next to the page (`<page>/*.csv`, `*.parquet`, written by collect.py), its verdicts from
-`isoscope.platform.statistics.paired.judge`. The table `<page>/chance` counts the families of tests of all tables of the
-page.
+`isoscope.platform.statistics.paired.judge`. A page has the answer and at most four tables; the others are in
+`<page>/tables.md`. The table `<page>/chance` counts the families of tests of all tables of both.
 """
 
 import argparse
@@ -529,6 +529,7 @@ TABLES: dict[str, Callable[[], Lines]] = {
 
 
 CHANCE = "/chance"
+BREAK = "\f"
 
 
 def chance(tested: Mapping[str, Sequence[Sequence[float]]]) -> Lines:
@@ -552,8 +553,18 @@ def _counted(name: str, counts: tuple[int, ...]) -> str:
     return f"| {name} | {' | '.join(map(str, counts))} | {by_chance(counts[0], confidence=CONFIDENCE):.2f} |"
 
 
+def files(page: Path) -> list[Path]:
+    """Return the files of a page: itself, and the file of its other tables."""
+    return [file for file in (page, page.with_suffix("") / "tables.md") if file.exists()]
+
+
+def whole(page: Path) -> str:
+    """Return the text of a page and of its other tables, with `BREAK` between them."""
+    return BREAK.join(file.read_text("utf-8") for file in files(page))
+
+
 def rebuilt(text: str) -> str:
-    """Return a page's text with every table rebuilt, `CHANCE` last: it counts the tests of the others."""
+    """Return a text with every table rebuilt, `CHANCE` last: it counts the tests of the others."""
     made: dict[str, list[str]] = {}
     tested: dict[str, list[Sequence[float]]] = {}
     for name in [found["name"] for found in BLOCK.finditer(text)]:
@@ -573,18 +584,18 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a table differs")
     check, wrong = parser.parse_args().check, False
     for page in sorted(HERE.glob("*.md")):
-        old = page.read_text("utf-8")
-        new = rebuilt(old)
-        if new == old:
-            continue
-        wrong = True
-        if check:
-            sys.stdout.writelines(
-                difflib.unified_diff(old.splitlines(True), new.splitlines(True), page.name, "rebuilt")
-            )
-        else:
-            page.write_text(new, "utf-8")
-            print(f"{page.name}: rebuilt")
+        old = whole(page)
+        for file, before, after in zip(files(page), old.split(BREAK), rebuilt(old).split(BREAK), strict=True):
+            if before == after:
+                continue
+            wrong, name = True, str(file.relative_to(HERE))
+            if check:
+                sys.stdout.writelines(
+                    difflib.unified_diff(before.splitlines(True), after.splitlines(True), name, "rebuilt")
+                )
+            else:
+                file.write_text(after, "utf-8")
+                print(f"{name}: rebuilt")
     sys.exit(int(check and wrong))
 
 

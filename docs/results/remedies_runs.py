@@ -14,10 +14,11 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pandas as pd
-from collect import COLUMNS, collect, commit_of, output_of, rows
+from collect import collect, commit_of, output_of
 
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.outputs import Output
+from isoscope.platform.stages.result_tables import COLUMNS, rows
 
 RATE_COLUMNS = [name for name in COLUMNS if name != "step"]
 RATES = ("1e-4", "3e-4", "1e-3")

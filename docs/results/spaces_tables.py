@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from dynamics_claims import POWER, bounds, verdict_cells
+from dynamics_claims import POWER, VERDICT, verdicts
 from dynamics_stored import CONFIDENCE, Lines, head, interval, number
 from numpy.typing import NDArray
 
-from isoscope.platform.statistics.paired import two_way_interval
 from isoscope.platform.statistics.seed_jackknife import over_pairs
 from isoscope.studies.spaces.told_apart import told_apart
 
@@ -181,13 +180,8 @@ def claims_by_tables(text: str) -> Lines:
 
 def _family(values: dict[tuple[str, str], Cells]) -> dict[tuple[str, str], tuple[str, str, str, str]]:
     """Return mean, interval over seeds and sentences, detectable effect and verdict of each; p by Holm over all."""
-    over = [two_way_interval(one, confidence=CONFIDENCE) for one in values.values()]
-    by_seed = [list(one.mean(1)) for one in values.values()]
-    cells = verdict_cells(by_seed, [MARGIN] * len(values), two_way=over)
-    return {
-        key: (about[1], bounds(both), rest[-2], rest[-1])
-        for key, both, (about, rest) in zip(values, over, cells, strict=True)
-    }
+    found = zip(values, verdicts([*values.values()], MARGIN), strict=True)
+    return {key: (mean, both, detectable, verdict) for key, (_, mean, _, both, _, detectable, verdict) in found}
 
 
 def third(text: str, model: str) -> Lines:
@@ -237,14 +231,10 @@ def parts_of_speech(text: str) -> Lines:
 
 def claims() -> Lines:
     """Yield the published claims about contextuality on each text; a claim says that a number is above 0."""
-    columns = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
-    yield from head("claim", "text", *columns, left=2)
-    found = [(claim, text, cells(text)) for claim, cells in CLAIMS.items() for text in TEXTS]
-    over = [two_way_interval(values, confidence=CONFIDENCE) for *_, values in found]
-    by_seed = [list(values.mean(1)) for *_, values in found]
-    verdicts = verdict_cells(by_seed, [MARGIN] * len(found), two_way=over)
-    for (claim, text, _), (about, rest), two_way in zip(found, verdicts, over, strict=True):
-        yield f"| {claim} | {TEXTS[text]} | {' | '.join((*about, bounds(two_way), *rest))} |"
+    yield from head("claim", "text", *VERDICT, left=2)
+    found = {(claim, text): cells(text) for claim, cells in CLAIMS.items() for text in TEXTS}
+    for (claim, text), judged in zip(found, verdicts([*found.values()], MARGIN), strict=True):
+        yield f"| {claim} | {TEXTS[text]} | {' | '.join(judged)} |"
 
 
 def at(text: str, measure: str, model: str, layer: int) -> Cells:

@@ -11,11 +11,7 @@ The command line: isoscope --help.
 from importlib import import_module
 from typing import Any
 
-from isoscope import renamed
-
 __version__ = "0.1.0"
-
-renamed.install()
 
 
 def __getattr__(name: str) -> Any:

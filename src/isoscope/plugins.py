@@ -7,147 +7,114 @@
     def product(hidden_size: int, scale: PositiveFloat): ...   # returns a torch.nn.Module
 
 The factory's parameters (except `hidden_size`, which comes from the encoder) are options beside
-`model.fusion.kind: product` in the configuration, validated against their annotations. Import torch inside functions to
-keep configuration checks fast.
+`model.fusion.kind: product` in the configuration, validated against their annotations: plain types, with bounds of
+`annotated_types` or pydantic. `check(options)` raises `ValueError` for options that do not agree. Import torch inside
+functions to keep configuration checks fast. Built-in kinds register here, too.
 """
 
 import hashlib
-import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from runpy import run_path
-from types import ModuleType
-from typing import Any, Literal, NamedTuple
-
-from pydantic import create_model
+from types import MappingProxyType, ModuleType
+from typing import Any, TypeVar
 
 from isoscope.base.built_in import KINDS_OF_STUDIES, PLAIN
 from isoscope.base.code_closure import stripped
 from isoscope.base.errors import PLUGIN_MODULE, InputError, plugin_line, said
-from isoscope.platform.config.base import Section
-from isoscope.platform.config.penalty import Weighted
+from isoscope.base.registry import DATASETS, FUSIONS, MEASURES, OBJECTIVES, OBSERVERS, PENALTIES, VIEWS
 
-
-class Plugin(NamedTuple):
-    """A registered factory, the type of its options, and its file."""
-
-    name: str
-    factory: Callable[..., Any]
-    options: type[Section]
-    file: Path
-
-    @property
-    def title(self) -> str:
-        """Name of the plugin in errors."""
-        return f"plugin {self.name!r} ({self.file})"
-
-
-FUSIONS: dict[str, Plugin] = {}
-DATASETS: dict[str, Plugin] = {}
-MEASURES: dict[str, Plugin] = {}
-PENALTIES: dict[str, Plugin] = {}
-OBJECTIVES: dict[str, Plugin] = {}
-OBSERVERS: dict[str, Plugin] = {}
-VIEWS: dict[str, Plugin] = {}
+Check = Callable[[Any], None]
+Factory = TypeVar("Factory", bound=Callable[..., Any])
+__all__ = [
+    "DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES", "VIEWS",
+    "dataset", "digest", "fusion", "load", "measure", "objective", "observer", "penalty", "view",
+]  # fmt: skip
+REGISTRIES = (FUSIONS, DATASETS, MEASURES, PENALTIES, OBJECTIVES, OBSERVERS, VIEWS)
 KINDS: dict[str, tuple[str, Path]] = {}
 """Kinds of study and comparison: name → dotted name of the package that its folder is loaded as, and the folder."""
-REGISTRIES = (FUSIONS, DATASETS, MEASURES, PENALTIES, OBJECTIVES, OBSERVERS, VIEWS)
 
 
-def _register(
-    registry: dict[str, Plugin], name: str, given: frozenset[str], base: type[Section] = Section
-) -> Callable[..., Callable[..., Any]]:
-    def decorate(factory: Callable[..., Any]) -> Callable[..., Any]:
-        fields: dict[str, Any] = {"kind": (Literal[name], ...)}
-        for parameter in inspect.signature(factory, eval_str=True).parameters.values():
-            if parameter.name in given:
-                continue
-            if parameter.annotation is parameter.empty or parameter.kind in (
-                parameter.VAR_POSITIONAL,
-                parameter.VAR_KEYWORD,
-            ):
-                raise InputError(f"plugin {name!r}: parameter {parameter.name!r} needs a type, as in 'scale: float'")
-            if parameter.name in base.model_fields:
-                raise InputError(
-                    f"plugin {name!r}: {parameter.name!r} is a built-in option of every penalty; rename it"
-                )
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (parameter.annotation, default)
-        options = create_model(f"{name.title()}Options", __base__=base, __doc__=factory.__doc__, **fields)
-        registry[name] = Plugin(name, factory, options, Path(inspect.getfile(factory)))
-        return factory
-
-    return decorate
-
-
-def fusion(name: str) -> Callable[..., Callable[..., Any]]:
+def fusion(
+    name: str, check: Check | None = None, earlier: Mapping[str, Any] = MappingProxyType({})
+) -> Callable[[Factory], Factory]:
     """Register a factory `(hidden_size, **options) -> Module` as the fusion `name`.
 
+    It may also take `causal`, whether the encoder is causal, and `init_std`, the standard deviation of the tables at
+    the start. `earlier`: options that the configurations of earlier checkpoints lack, with the values that they had.
     The module's `forward(word, position, token_type, mask)` takes three tensors (batch, sequence, hidden), already
     zero at masked positions, and the mask (batch, sequence, 1); it returns one of the same shape.
     """
-    return _register(FUSIONS, name, frozenset({"hidden_size"}))
+    return FUSIONS.register(name, check=check, earlier=earlier)
 
 
-def dataset(name: str) -> Callable[..., Callable[..., Any]]:
+def dataset(name: str, check: Check | None = None) -> Callable[[Factory], Factory]:
     """Register a factory `(**options) -> {"train": rows, "validation": rows, "test": rows}` as the data source `name`.
 
     A row is `{"sentence": str, "label": int}` or `{"sentence1": str, "sentence2": str, "label": int}`.
     """
-    return _register(DATASETS, name, frozenset())
+    return DATASETS.register(name, check=check)
 
 
-def measure(name: str) -> Callable[..., Callable[..., Any]]:
+def measure(name: str) -> Callable[[Factory], Factory]:
     """Register a function `(cell) -> {metric: number}` as the measure `name`.
 
-    `cell.points` is a float64 array (points, dimensions): one layer of one snapshot. See `states.cloud.Cell` for its
-    other fields.
+    `cell.points` is a float64 array (points, dimensions): one layer of one snapshot. See `isoscope.states.cloud.Cell`
+    for its other fields.
     """
-    return _register(MEASURES, name, frozenset({"cell"}))
+    return MEASURES.register(name)
 
 
-def penalty(name: str) -> Callable[..., Callable[..., Any]]:
+def penalty(name: str, check: Check | None = None) -> Callable[[Factory], Factory]:
     """Register a factory `(**options) -> callable` as the penalty `name`; `weight`, `warmup` and `points` are added.
 
     The callable takes points (n, d) and their labels (n). It returns a scalar tensor, or a named tuple: its first field
     is a scalar tensor, and its other fields (scalars, or one number per class) become metrics of the run.
     """
-    return _register(PENALTIES, name, frozenset(), Weighted)
+    return PENALTIES.register(name, check=check)
 
 
-def objective(name: str) -> Callable[..., Callable[..., Any]]:
+def objective(name: str, check: Check | None = None) -> Callable[[Factory], Factory]:
     """Register a factory `(task, **options) -> Objective` as the objective `name`.
 
     `task` is an `isoscope.objectives.Task`; see `isoscope.objectives.Objective` for the interface of the result.
     """
-    return _register(OBJECTIVES, name, frozenset({"task"}))
+    return OBJECTIVES.register(name, check=check)
 
 
-def observer(name: str) -> Callable[..., Callable[..., Any]]:
+def observer(name: str, check: Check | None = None) -> Callable[[Factory], Factory]:
     """Register a factory `(**options) -> Observer` as the observer `name`, for the section `observers`.
 
     See `isoscope.training.observers.Observer` for the interface.
     """
-    return _register(OBSERVERS, name, frozenset())
+    return OBSERVERS.register(name, check=check)
 
 
-def view(name: str) -> Callable[..., Callable[..., Any]]:
+def view(name: str) -> Callable[[Factory], Factory]:
     """Register a factory `() -> isoscope.studies.view.View` as the view `name`: a figure of every study's report.
 
     It is drawn if a study has the tables that the view needs. Notebooks find it by its name.
     """
-    return _register(VIEWS, name, frozenset())
+    return VIEWS.register(name)
 
 
 def load(path: Path) -> None:
-    """Run a plugin file, which registers its plugins; or register a folder, which is a kind (`studies.registry`).
+    """Run a plugin file, which registers its plugins; of a folder, all its Python files in the order of their names.
 
-    Raises `InputError` if the file is missing, fails or ends the program.
+    A folder with a `tables.py` is a kind of study (`studies.registry`). A folder of files may have such folders.
+    Raises `InputError` if a file is missing, fails or ends the program, and if a folder has none.
     """
     path = path.resolve()
-    if path.is_dir():
+    if (path / "tables.py").is_file():
         _load_kind(path)
+        return
+    if path.is_dir():
+        files = [*sorted(path.glob("*.py")), *sorted(file.parent for file in path.glob("*/tables.py"))]
+        if not files:
+            raise InputError(f"plugin {path}: the folder has no Python file; put one there, or correct `plugins`")
+        for file in files:
+            load(file)
         return
     if not path.is_file():
         raise InputError(f"plugin {path}: no such file; correct `plugins` in params.yaml, or --plugin")
@@ -169,8 +136,6 @@ def load(path: Path) -> None:
 
 def _load_kind(folder: Path) -> None:
     """Make a folder a package, whose modules are imported when they are asked for."""
-    if not (folder / "tables.py").is_file():
-        raise InputError(f"plugin {folder}: a folder is a kind of study, but it has no tables.py (see docs/plugins.md)")
     if folder.name in (PLAIN, *KINDS_OF_STUDIES):
         raise InputError(f"plugin {folder}: {folder.name!r} is a built-in kind; give it another name")
     if folder.name in KINDS and KINDS[folder.name][1] == folder:
@@ -194,7 +159,7 @@ def kind_digests(name: str) -> dict[str, str]:
 
 
 def _loaded(path: Path) -> bool:
-    return any(plugin.file == path for registry in REGISTRIES for plugin in registry.values())
+    return any(plugin.file == path for registry in REGISTRIES for plugin in registry.own.values())
 
 
 def digest(path: Path) -> str:

@@ -151,7 +151,7 @@ def texts() -> dict[str, list[Path]]:
         "docs/results": [*ROOT.glob("docs/results/*.md"), *ROOT.glob("docs/results/*.py")],
         "benchmarks": [*ROOT.glob("benchmarks/*.md"), *ROOT.glob("benchmarks/*.py")],
         "variants": sorted(ROOT.glob("variants/**/*.yaml")),
-        "profiles": sorted(ROOT.glob("profiles/*.yaml")),
+        "profiles": sorted(ROOT.glob("profiles/**/*.yaml")),
     }
     pages = ("README.md", "CONTRIBUTING.md", "DECISIONS.md", "CHANGELOG.md", "params.yaml", "dvc.yaml", "mkdocs.yml")
     rooms |= {name: [ROOT / name] for name in pages}

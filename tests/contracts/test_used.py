@@ -11,11 +11,10 @@ from isoscope.base import built_in, code_closure
 from isoscope.objectives.alignment import Alignment
 from isoscope.objectives.causal import Causal
 from isoscope.objectives.classification import Classification
-from isoscope.objectives.denoising import Denoising
 from isoscope.objectives.masked import Masked
-from isoscope.objectives.prefix import Prefix
 from isoscope.objectives.translation import Translation
 from isoscope.platform.config.objective import METRICS
+from isoscope.studies import registry
 
 TESTS = Path(__file__).parents[1]
 POINTS = {"layer": -1, "vectors": "first", "most": None}
@@ -28,7 +27,7 @@ PENALTIES = {
     "isoscore": {"zeta": 0.0, "reference": None} | WEIGHTED,
 }
 OBSERVED = {
-    "hold": {"after": 1, "groups": ["enc.0.W1"]},
+    "freeze": {"after": 1, "until": None, "groups": ["enc.0.W1"]},
     "watch": {"layer": -1, "vectors": "first", "sample": 20, "clusters": 2},
     "allocation": {
         "sentences": 16,
@@ -43,9 +42,16 @@ OBSERVED = {
         "parts": True,
     },
 }
+KINDS = (
+    *built_in.FUSIONS.values(),
+    *built_in.OBJECTIVES.values(),
+    *built_in.PENALTIES.values(),
+    *built_in.OBSERVERS.values(),
+    *{*built_in.STARTS.values()},
+)
 CASES = [(kind, observer) for kind in (*built_in.PENALTIES, "none") for observer in (None, "watch")] + [
     ("none", "allocation"),
-    ("none", "hold"),
+    ("none", "freeze"),
 ]
 SECOND = [(kind, "watch") for kind in built_in.PENALTIES if kind != "persistent_entropy"]
 """Run with --exhaustive only."""
@@ -96,7 +102,13 @@ def loaded(
 def test_a_run_loads_nothing_outside_its_code_version(
     kind: str, observer: str | None, loaded: dict[tuple[str, str | None], set[Path]]
 ) -> None:
-    names = built_in.modules(objective="classification", penalty=kind, observers=[observer] if observer else [])
+    names = built_in.modules(
+        fusion="additive",
+        objective="classification",
+        penalty=kind,
+        observers=[observer] if observer else [],
+        encoder="scratch",
+    )
     covered = code_closure.closure("train", names)
     found = loaded[kind, observer]
     assert not {file for file in found if not code_closure.inert(file) and file not in covered}
@@ -106,15 +118,25 @@ def test_a_run_loads_nothing_outside_its_code_version(
         assert (code_closure.PACKAGE.joinpath(*dotted.split(".")[1:]).with_suffix(".py") in found) == (name == observer)
 
 
-@pytest.mark.parametrize("name", built_in.KINDS)
+@pytest.mark.parametrize("name", KINDS)
 def test_editing_what_a_run_does_not_use_leaves_it_alone(name: str) -> None:
     file = code_closure.PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")
     assert file.is_file()
     assert file in code_closure.closure("train", (name,))
-    others = tuple(one for one in built_in.KINDS if one != name)
+    others = tuple(one for one in KINDS if one != name)
     in_others = [one for one in others if file in code_closure.closure("train", (one,))]
     assert not in_others
-    assert code_closure.code_version("train", others) != code_closure.code_version("train", built_in.KINDS)
+    assert code_closure.code_version("train", others) != code_closure.code_version("train", KINDS)
+    assert code_closure.code_version("train", KINDS) == code_closure.code_version("train")
+
+
+def test_an_analysis_covers_its_kind_and_every_fusion_of_the_checkpoints_that_it_loads() -> None:
+    fusions = {code_closure.PACKAGE / "fusions" / f"{name}.py" for name in built_in.FUSIONS}
+    for name, loads_models in (("isotropy", False), ("spaces", True)):
+        covered = code_closure.closure("analyse", loads=registry.kind(name).modules)
+        assert code_closure.PACKAGE / "studies" / name / "tables.py" in covered
+        assert code_closure.PACKAGE / "studies/dynamics/tables.py" not in covered
+        assert (fusions <= covered) == loads_models
 
 
 def test_the_configuration_knows_the_metrics_that_an_objective_declares() -> None:
@@ -123,8 +145,6 @@ def test_the_configuration_knows_the_metrics_that_an_objective_declares() -> Non
         "masked": Masked,
         "causal": Causal,
         "translation": Translation,
-        "denoising": Denoising,
-        "prefix": Prefix,
         "alignment": Alignment,
     }
     assert {name: [*kind.metrics.items()] for name, kind in kinds.items()} == {

@@ -63,9 +63,9 @@ def allocations() -> pd.DataFrame:
 
 
 @pytest.fixture
-def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the pages' blocks read: files below the working folder, and names that the text before a block defines."""
-    measures = dict(plugins.MEASURES)
+    monkeypatch.setattr(plugins.MEASURES, "own", {})
     monkeypatch.chdir(tmp_path)
     slices = pd.DataFrame({"set": "validation", "frequency": "rare", "context": "bigram", "component": ["W1", "query"]})
     tables = {
@@ -80,9 +80,7 @@ def material(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[s
     fast = PreTrainedTokenizerFast(tokenizer_file="tokenizer.json", pad_token="[PAD]", unk_token="[UNK]")
     fast.save_pretrained(tmp_path / "my-bert")
     points = torch.randn(24, 6, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    yield {"points": points, "labels": torch.arange(24) % 2, "loss": torch.zeros(())}
-    plugins.MEASURES.clear()
-    plugins.MEASURES.update(measures)
+    return {"points": points, "labels": torch.arange(24) % 2, "loss": torch.zeros(())}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in RUN_WHOLE])

@@ -25,7 +25,9 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
 def code_version(project: Project) -> str:
     code = """
 from isoscope.base import code_closure, built_in
-modules = built_in.modules(objective="classification", penalty="none", observers=OBSERVERS)
+modules = built_in.modules(
+    fusion="additive", objective="classification", penalty="none", observers=OBSERVERS, encoder="scratch"
+)
 print(code_closure.code_version("train", modules))
 """
     training = parse_yaml(project.text("params.yaml"), "params.yaml")["training"]

@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from pipeline_project import Finished, Project
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,3 +59,70 @@ def test_mlflow_run_calls_the_command_line(
     called = mlflow_run(tmp_path, entry_point, *parameters)
     assert called["argv"] == expected
     assert called["run"], "MLflow hands its run on; the command line makes it the parent"
+
+
+SEARCH = """\
+search:
+  name: tiny
+  study: fusion
+  arm: additive
+  settings: []
+  seeds: [0]
+  space: {training.learning_rate: {choices: [0.01, 0.02]}}
+  objectives: {validation/accuracy: maximise}
+  constraints: {}
+  at: best
+  budget: {trials: 3, hours: null}
+  retries: 0
+  sampler: {kind: random, seed: 5}
+  pruner: {kind: none}
+"""
+
+
+@pytest.fixture(scope="module")
+def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    made = finished.project.copy(tmp_path_factory.mktemp("mlflow") / "project", mirrored=False)
+    text = re.sub(r"^search:.*\n", SEARCH, made.text("params.yaml"), flags=re.M)
+    (made.folder / "params.yaml").write_text(text, "utf-8")
+    return made
+
+
+CHECKPOINT = "models/fusion/additive/seed-0/checkpoints"
+
+
+@pytest.mark.parametrize(
+    "entry_point, parameters, written",
+    [
+        ("prepare", {"task": "tiny"}, "data/processed/tiny/manifest.json"),
+        ("search", {"overrides": "search.budget.trials=1 training.epochs=1"}, ".isoscope/search/studies.db"),
+        (
+            "geometry",
+            {
+                "checkpoint": CHECKPOINT,
+                "text": "texts/order.jsonl",
+                "column": "text",
+                "analysis": "measures",
+                "out": "seen",
+            },
+            "seen/index.html",
+        ),
+    ],
+    ids=["prepare", "search", "geometry"],
+)
+def test_mlflow_run_works_on_a_project(
+    project: Project, entry_point: str, parameters: dict[str, str], written: str
+) -> None:
+    given = parameters | {
+        name: str(next(project.folder.glob(f"{place}/epoch-*")).relative_to(project.folder))
+        for name, place in parameters.items()
+        if place == CHECKPOINT
+    }
+    if entry_point == "prepare":
+        (project.folder / written).unlink()
+    words = [word for name, value in given.items() for word in ("-P", f"{name}={value}")]
+    project.run(
+        *(sys.executable, "-m", "mlflow", "run", ".", "--env-manager", "local", "--entry-point", entry_point, *words),
+        PATH=f"{project.binaries}{os.pathsep}{os.environ['PATH']}",
+        MLFLOW_TRACKING_URI=f"sqlite:///{project.folder}/mlflow.db",
+    )
+    assert (project.folder / written).is_file()

@@ -106,7 +106,7 @@ def test_dvc_sees_a_change_of_the_installed_code(environment: Environment) -> No
     assert len([*environment.project.glob("models/first/*/seed-*/metrics.jsonl")]) == 4
     assert environment.run("dvc", "repro", target).ran == []
 
-    module = environment.package / "stages/analyse.py"
+    module = environment.package / "platform/stages/analyse.py"
     source = module.read_text("utf-8")
     module.write_text(source + "# a comment\n", "utf-8")
     environment.run("isoscope", "check")

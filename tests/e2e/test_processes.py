@@ -30,7 +30,7 @@ PLAIN = (
     "training.learning_rate=3e-3",
 )
 UNEVEN = (*PLAIN, "-S", "training.batch_size=7")
-FROZEN = ("-S", "training.freeze.embeddings=true", "-S", "training.freeze.epochs=1")
+FROZEN = ("-S", "training.freeze={after: 0, until: 5, groups: [enc.emb, enc.pos, enc.LayerNorm]}")
 
 
 @pytest.fixture(scope="module")

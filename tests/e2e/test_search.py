@@ -6,6 +6,8 @@ The tests of this file are one story, told in order.
 import json
 import re
 import shutil
+import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from isoscope.platform.mirror.browsing import experiment
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.stages.search_runs import plan
 from isoscope.platform.stages.stored_search import kept
-from pipeline_project import Finished, Project
+from pipeline_project import BINARIES, Finished, Project, wait_for
 
 ROOT = Path(__file__).parents[2]
 SEARCH = """\
@@ -120,7 +122,7 @@ def test_mlflow_shows_a_run_per_trial_below_the_study(project: Project) -> None:
     assert len({run.tags["mlflow.parentRunId"] for run in below}) == 1
     assert {run.tags["optuna.state"] for run in below} == {"COMPLETE"}
     records = project.records()
-    for digest in {digest for run in below for digest in run.tags["isoscope.platform.runs"].split()}:
+    for digest in {digest for run in below for digest in run.tags["isoscope.runs"].split()}:
         assert tracked[digest].status == "FINISHED"
         assert (begun := records[digest].run) is not None
         assert experiment(records[digest], begun) == "search-tiny"
@@ -155,6 +157,30 @@ def test_it_is_confirmed_with_fresh_seeds(project: Project) -> None:
     assert all(row["n"] == 3 and row["low"] <= row["difference"] <= row["high"] for row in found["rows"])
     assert {row["by"] for row in found["rows"]} == {"seeds and sentences"}
     assert json.loads(project.text("reports/search-confirmed.json"))["trial"] == found["trial"]
+
+
+@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM])
+def test_a_search_that_is_killed_ends_as_an_undisturbed_one(
+    project: Project, death: signal.Signals, tmp_path: Path
+) -> None:
+    """The driver alone is killed, while trials train; the same command goes on at once."""
+    there = project.copy(tmp_path / "there", without=(".isoscope", "models", "mlflow.db", "reports"), mirrored=False)
+
+    def points() -> int:
+        return sum(len(record.metrics) for record in there.records().values())
+
+    for _ in range(2):
+        before = points()
+        process = subprocess.Popen(
+            [BINARIES / "isoscope", "search", "run", "--workers", "2"], cwd=there.folder, env=there.environment()
+        )
+        wait_for(lambda: points() > before + 3 or process.poll() is not None)  # noqa: B023
+        process.send_signal(death)
+        process.wait()
+    there.isoscope("search", "run", "--workers", "2")
+    ours, theirs = ([(trial.number, trial.params, trial.values) for trial in trials(one)] for one in (there, project))
+    assert ours == theirs
+    assert {record.status for record in there.records().values() if record.run} == {"FINISHED"}
 
 
 def test_a_larger_budget_goes_on_where_only_the_results_are(project: Project, tmp_path: Path) -> None:
@@ -351,6 +377,7 @@ def test_bad_input_is_refused_in_one_line(project: Project, old: str, new: str, 
     done = there.isoscope("search", "run", code=2)
     assert said in done.err
     assert "Traceback" not in done.err
+    assert there.isoscope("search", "status", code=2).err == done.err, "they judge alike"
     assert len(trials(there)) == 3
 
 
@@ -374,5 +401,7 @@ def test_another_storage_and_none_are_named(project: Project) -> None:
     assert "no such study" in project.isoscope("search", "status", "--storage", "sqlite:///none.db", code=2).err
     assert "not a SQLite database" in project.isoscope("search", "run", "--storage", "sqlite:///README.md", code=2).err
     assert not list(project.folder.glob("none.db*")) + list(project.folder.glob("README.md.*"))
+    line = "isoscope: search worker: a search has one driver now; for several machines: isoscope search run --cluster\n"
+    assert project.isoscope("search", "worker", "--workers", "2", code=2).err == line
     assert "params.yaml: search: null" in project.isoscope("search", "run", "-S", "search=null", code=2).err
     assert json.loads(project.isoscope("search", "status", "--json").out)["done"]

@@ -238,27 +238,6 @@ def test_loading_says_nothing(plain: Path, capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_freezing_concerns() -> None:
-    model = build.from_scratch(fusion=CONV2D, **SCRATCH)
-    names = {name for name, _ in model.named_parameters()}
-    assert build.freezable(model, embeddings=False, layers=0) == set()
-    tables = {name for name in names if "_embeddings." in name or "embeddings.LayerNorm." in name}
-    assert len(tables) == 5
-    assert build.freezable(model, embeddings=True, layers=0) == tables
-    first = {name for name in names if ".layer.0." in name}
-    assert len(first) == 16
-    assert build.freezable(model, embeddings=True, layers=1) == tables | first
-    left = names - build.freezable(model, embeddings=True, layers=2)
-    assert {name.split(".")[0] for name in left} == {"bert", "classifier"}
-    assert {name for name in left if name.startswith("bert.")} == {
-        "bert.embeddings.fusion.weight",
-        "bert.pooler.dense.weight",
-        "bert.pooler.dense.bias",
-    }
-    with pytest.raises(InputError, match=r"training\.freeze\.layers: 3, but the encoder has 2 layers"):
-        build.freezable(model, embeddings=False, layers=3)
-
-
 def test_how_far_a_fusion_moved() -> None:
     def started(fusion: dict[str, Any]) -> tuple[nn.Module, dict[str, Tensor]]:
         model = build.from_scratch(fusion=fusion, **SCRATCH)
@@ -305,7 +284,7 @@ def gated() -> Any:
         return Gated(hidden_size, scale)
 
     yield {"kind": "gated", "scale": 3.0}
-    del plugins.FUSIONS["gated"]
+    del plugins.FUSIONS.own["gated"]
 
 
 def test_a_fusion_of_ones_own_starts_by_its_own_code_everywhere(

@@ -202,12 +202,3 @@ def test_the_head_is_read_out_of_the_weights() -> None:
     inner = torch.tanh(torch.tensor(points @ parts["head_pooler"].T + parts["head_pooler_bias"])).numpy()
     scores = inner @ parts["head_classifier"].T + parts["head_classifier_bias"]
     torch.testing.assert_close(torch.tensor(scores), model(**texts()).logits.detach(), rtol=0, atol=1e-5)
-
-
-def test_what_freezing_concerns() -> None:
-    model = build.from_scratch(fusion=CONV2D, **SCRATCH)
-    names = {name for name, _ in model.named_parameters()}
-    frozen = build.freezable(model, embeddings=True, layers=2)
-    assert len(frozen) == 5 + 2 * 16
-    left = {"roberta.embeddings.fusion.weight"} | {name for name in names if name.startswith("classifier.")}
-    assert names - frozen == left

@@ -11,11 +11,11 @@ import torch
 from accelerate import Accelerator
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 
+from example_objectives import example
 from fusions import FUSIONS
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.models import build
-from isoscope.objectives import Place, Task, causal, denoising, masked, prefix, translation
+from isoscope.objectives import Place, Task, causal, masked, translation
 from isoscope.objectives.language import LanguageModel
 from isoscope.training.evaluation import evaluate
 from isoscope.training.ranks import Ranks
@@ -29,8 +29,8 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "causal": (causal, CAUSAL),
     "causal-part": (causal, CAUSAL | {"share": 0.15, "side": "target"}),
     "translation": (translation, TRANSLATION),
-    "denoising": (denoising, {"rate": 0.3, "tied": True}),
-    "prefix": (prefix, {"tied": True}),
+    "denoising": (example("denoising"), {"rate": 0.3, "tied": True}),
+    "prefix": (example("prefix"), {"tied": True}),
 }
 AUTO = {"masked": AutoModelForMaskedLM, "causal": AutoModelForCausalLM, "translation": AutoModelForSeq2SeqLM}
 ENCODER = {
@@ -61,7 +61,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 def made(task: Task, name: str, **changes: Any) -> LanguageModel:
     module, options = KINDS[name]
-    found: LanguageModel = module.objective(task, **options | changes)
+    found: LanguageModel = getattr(module, module.__name__.rpartition(".")[2].capitalize())(task, **options | changes)
     return found
 
 
@@ -179,8 +179,6 @@ def test_bad_models_are_refused_with_their_key(task: Task, tmp_path: Path) -> No
         model_of(objective, family="roberta")
     with pytest.raises(InputError, match=r"^model\.encoder\.kind: 'pretrained'"):
         objective.build({"encoder": {"kind": "pretrained"}, "fusion": FUSIONS["additive"]}, tmp_path)
-    with pytest.raises(InputError, match=r"^training\.freeze: an encoder-decoder"):
-        build.freezable(model_of(objective), embeddings=True, layers=0)
     single = task._replace(manifest={"labels": [], "columns": ["sentence"]})
     with pytest.raises(InputError, match=r"^objective\.kind: 'translation' needs a task of pairs"):
         made(single, "translation")

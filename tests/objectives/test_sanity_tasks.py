@@ -65,7 +65,7 @@ def test_an_encoder_decoder_copies_and_reverses(tmp_path: Path, order: int) -> N
         columns = [" ".join(one) for one in texts], [" ".join(one[::order]) for one in texts]
         return pa.table(list(columns), ["sentence1", "sentence2"])
 
-    made = translation.objective(task(tmp_path, pairs, 6000), beams=1, sentences=None, tied=True, tokenize="13a")
+    made = translation.Translation(task(tmp_path, pairs, 6000), beams=1, sentences=None, tied=True, tokenize="13a")
     model = trained(made, epochs=20)
     rows = np.arange(400)
     right = sum(map(str.__eq__, made.translated(model, "test", rows), made.references("test", rows)))
@@ -100,7 +100,7 @@ def markov(transitions: np.ndarray) -> Callable[[int, int], pa.Table]:
 
 def test_a_causal_model_reaches_the_entropy_of_an_order_two_source(tmp_path: Path) -> None:
     transitions = chain(2)
-    made = causal.objective(task(tmp_path, markov(transitions), 12000), side="source", share=1.0, tied=True)
+    made = causal.Causal(task(tmp_path, markov(transitions), 12000), side="source", share=1.0, tied=True)
     found = loss_on_test(made, trained(made, epochs=12))
     symbols = sampled(transitions, 400, 2)
     known = -np.log(transitions[symbols[:, :-2], symbols[:, 1:-1], symbols[:, 2:]]).sum() + 800 * np.log(len(SYMBOLS))
@@ -111,7 +111,7 @@ def test_a_causal_model_reaches_the_entropy_of_an_order_two_source(tmp_path: Pat
 
 def test_a_masked_model_reaches_the_bound_of_forward_and_backward(tmp_path: Path) -> None:
     transitions = chain(1)
-    made = masked.objective(
+    made = masked.Masked(
         task(tmp_path, markov(transitions), 12000), side="source", rate=0.15, masked=1.0, random=0.0, tied=True
     )
     found = loss_on_test(made, trained(made, epochs=25))

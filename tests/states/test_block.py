@@ -12,7 +12,7 @@ from scipy import stats
 from fusions import CONV2D, THREE
 from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats
-from isoscope.models.fusion import build_fusion
+from isoscope.models.embeddings import build_fusion
 from isoscope.states import block
 from isoscope.states.hidden_states import kernel
 from isoscope.states.trajectory import Trajectory

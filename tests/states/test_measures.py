@@ -1,6 +1,5 @@
 """Values of each measure: closed forms, planted classes and words, other libraries, noise at its floor."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -201,16 +200,13 @@ def test_every_metric_that_figures_show_is_one_of_its_measure() -> None:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[None]:
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Register a plugin's measure for one test."""
-    before = dict(plugins.MEASURES)
+    monkeypatch.setattr(plugins.MEASURES, "own", {})
     path = tmp_path / "own.py"
     function = "@measure('twice_n')\ndef twice(cell):\n    return {'n': 2 * cell.n}\n"
     path.write_text(f"from isoscope.plugins import measure\n\n\n{function}")
     plugins.load(path)
-    yield
-    plugins.MEASURES.clear()
-    plugins.MEASURES.update(before)
 
 
 @pytest.mark.usefixtures("own")

@@ -15,10 +15,9 @@ from torch import nn
 from isoscope import plugins
 from isoscope.base.errors import InputError, RunError
 from isoscope.objectives import Place
-from isoscope.platform.config.training import Training
 from isoscope.training.job import observers_of
 from isoscope.training.observers import Context, Observer
-from training_runs import SETTINGS, files, make_loop
+from training_runs import SETTINGS, attributes, files, make_loop
 
 CALLS = ("begin", "places", "before_update", "after_update", "evaluated", "finish", "state")
 
@@ -250,10 +249,11 @@ def test_a_call_that_returns_nothing_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("junk", [None, 3, "norms", Meddler, {"after_update": print}])
 def test_a_plugin_that_makes_no_observer_is_one_line(monkeypatch: pytest.MonkeyPatch, junk: Any) -> None:
-    monkeypatch.setitem(plugins.OBSERVERS, "norms", SimpleNamespace(factory=lambda: junk))
-    settings = SimpleNamespace(kind="norms", model_dump=lambda exclude: {})
+    monkeypatch.setattr(plugins.OBSERVERS, "own", {})
+    plugins.observer("norms")(lambda: junk)
+    settings = SimpleNamespace(kind="norms")
     with pytest.raises(InputError, match=r"^observers\.mine: its plugin returns .*, expected an Observer$"):
-        observers_of(Training.model_validate(SETTINGS), {"mine": settings})
+        observers_of(attributes(SETTINGS), {"mine": settings})
 
 
 def test_state_may_be_a_weight_of_the_model(tmp_path: Path, plain: dict[str, bytes]) -> None:

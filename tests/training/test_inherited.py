@@ -8,10 +8,9 @@ from accelerate.state import AcceleratorState, GradientState
 
 from isoscope.base.environment import RULES, recorded, settle
 from isoscope.base.errors import InputError
-from isoscope.platform.config.training import Training
 from isoscope.platform.runs.provenance import environment
 from isoscope.training.ranks import make_accelerator
-from training_runs import SETTINGS, files, make_loop
+from training_runs import SETTINGS, attributes, files, make_loop
 
 IGNORED = {
     "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "4",
@@ -78,9 +77,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def trained(folder: Path) -> dict[str, bytes]:
     """The bytes of six updates, by the Accelerator of the command line."""
-    loop = make_loop(
-        folder, rows=24, epochs=2, accelerator=make_accelerator(Training.model_validate(SETTINGS), unused=False)
-    )
+    loop = make_loop(folder, rows=24, epochs=2, accelerator=make_accelerator(attributes(SETTINGS), unused=False))
     loop.test(loop.fit())
     return files(folder / "work")
 
@@ -104,7 +101,7 @@ def test_the_same_bytes_with_it(
 def test_it_is_refused_in_one_line(name: str, value: str, fresh: pytest.MonkeyPatch) -> None:
     fresh.setenv(name, value)
     with pytest.raises(InputError, match=f"^{name}=.* in the environment.*unset") as found:
-        make_accelerator(Training.model_validate(SETTINGS), unused=False)
+        make_accelerator(attributes(SETTINGS), unused=False)
     assert "\n" not in str(found.value)
 
 

@@ -251,7 +251,7 @@ def test_killed_and_resumed_it_writes_the_same_bytes(tmp_path: Path, step: int) 
 
 
 def test_frozen_parameters_have_exactly_none_and_then_some(tmp_path: Path) -> None:
-    freeze = {"embeddings": True, "layers": 1, "epochs": 1}
+    freeze = {"after": 0, "until": 6, "groups": ["enc.emb", "enc.pos", "enc.LayerNorm", "enc.0"]}
     finished(tmp_path, asked={"dense": 0, "chords": 1}, freeze=freeze, epochs=1, weight_decay=0.5)
     found = table(tmp_path)
     lowest = found["layer"].eq(0) | (found["component"].isin(["emb", "pos"]))

@@ -12,6 +12,8 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, Trainer, TrainingArguments
 
 from isoscope.base.errors import InputError
+from isoscope.base.registry import OBSERVERS
+from isoscope.platform.config.kinds import options_of
 from isoscope.platform.config.training import Allocation as Settings
 from isoscope.platform.config.tree import read_yaml
 from isoscope.training.observers.lca import Allocation
@@ -151,6 +153,15 @@ def test_the_defaults_are_those_of_the_overlay() -> None:
     given = inspect.signature(Allocation).parameters
     asked = Settings(**overlay["training"]["allocation"]).model_dump()
     assert {name: one.default for name, one in given.items()} == asked
+
+
+def test_its_arguments_have_the_types_and_bounds_of_the_section() -> None:
+    """The section is checked without torch, so it is written down twice."""
+    given, asked = (kind.model_json_schema()["properties"] for kind in (options_of(OBSERVERS["allocation"]), Settings))
+    for one in (*given.values(), *asked.values()):
+        one.pop("default", None)
+    assert given.keys() - asked.keys() == {"kind"}
+    assert {name: given[name] for name in asked} == asked
 
 
 @pytest.mark.parametrize(

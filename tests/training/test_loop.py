@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from isoscope.platform.config.training import Training
 from isoscope.training.progress import DivergedError, InterruptedRunError
-from training_runs import diverging, equal, files, make_loop, weights
+from training_runs import SETTINGS, diverging, equal, files, make_loop, weights
 
 CONV2D = {
     "kind": "conv2d",
@@ -154,23 +155,6 @@ def test_the_training_loss_is_the_mean_over_examples(tmp_path: Path) -> None:
     assert epoch == pytest.approx(np.average(steps, weights=sizes), rel=1e-6)
 
 
-def test_frozen_parameters_stay_and_then_move(tmp_path: Path) -> None:
-    freeze = {"embeddings": True, "layers": 1, "epochs": 1}
-    loop = make_loop(tmp_path, freeze=freeze, keep="all", weight_decay=0.5)
-    start = weights(loop)
-    loop.fit()
-    loop.keeper.load(loop.raw_model, 1)
-    first = weights(loop)
-    loop.keeper.load(loop.raw_model, 2)
-    second = weights(loop)
-    assert loop.frozen
-    for name, value in start.items():
-        assert torch.equal(first[name], value) == (name in loop.frozen), name
-    moved = {name for name in loop.frozen if not torch.equal(second[name], first[name])}
-    assert any("embeddings" in name for name in moved)
-    assert any("layer.0" in name for name in moved)
-
-
 def test_patience_stops_and_the_best_epoch_is_restored(tmp_path: Path) -> None:
     loop = make_loop(tmp_path, epochs=40, patience=2, learning_rate=3e-2, select="loss", log_every=1000)
     fitted = loop.fit()
@@ -220,4 +204,4 @@ def test_a_schedule_may_be_longer_than_the_run(tmp_path: Path) -> None:
         file = f"epoch-{epoch}/model.safetensors"
         assert (short.keeper.checkpoints / file).read_bytes() == (longer.keeper.checkpoints / file).read_bytes()
     with pytest.raises(ValueError, match="less than epochs"):
-        make_loop(tmp_path / "bad", epochs=4, schedule={"kind": "linear", "warmup": 0.1, "epochs": 2})
+        Training.model_validate(SETTINGS | {"epochs": 4, "schedule": {"kind": "linear", "warmup": 0.1, "epochs": 2}})

@@ -17,13 +17,10 @@ PENALTY = {"kind": "cosine", "weight": 0.1, "warmup": 0.0, "points": {"layer": -
 
 
 @pytest.fixture(autouse=True)
-def _forget() -> Any:
-    before = [dict(one) for one in plugins.REGISTRIES]
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    for registry in plugins.REGISTRIES:
+        monkeypatch.setattr(registry, "own", {})
     plugins.load(EXAMPLE)
-    yield
-    for registry, kept in zip(plugins.REGISTRIES, before, strict=True):
-        registry.clear()
-        registry.update(kept)
 
 
 def make(folder: Path, **settings: Any) -> Loop:

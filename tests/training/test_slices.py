@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 import torch
 
+from example_objectives import example
 from isoscope.base.errors import InputError
 from isoscope.data.token_classes import token_classes
-from isoscope.objectives import Task, denoising, prefix
+from isoscope.objectives import Task
 from isoscope.training.allocation_sets import undisturbed
 from isoscope.training.loop import Loop
 from isoscope.training.observers.slices import Slices
@@ -28,11 +29,11 @@ BLOCK = ["update", "set", "stack", "layer", "component"]
 
 
 def denoises(task: Task) -> Any:
-    return denoising.objective(task, rate=0.3, tied=True)
+    return example("denoising").objective(task, rate=0.3, tied=True)
 
 
 def continues(task: Task) -> Any:
-    return prefix.objective(task, tied=True)
+    return example("prefix").objective(task, tied=True)
 
 
 def finished(folder: Path, *, asked: dict[str, Any] | None = None, **settings: Any) -> Loop:

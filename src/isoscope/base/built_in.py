@@ -26,13 +26,18 @@ STAGES = {
 
 `states` consists of two runs, `extract` and `measure`.
 """
+FUSIONS = {
+    "additive": "isoscope.fusions.additive",
+    "scaled": "isoscope.fusions.scaled",
+    "conv2d": "isoscope.fusions.conv2d",
+    "linear": "isoscope.fusions.linear",
+    "fft": "isoscope.fusions.fft",
+}
 OBJECTIVES = {
     "classification": "isoscope.objectives.classification",
     "masked": "isoscope.objectives.masked",
     "causal": "isoscope.objectives.causal",
     "translation": "isoscope.objectives.translation",
-    "denoising": "isoscope.objectives.denoising",
-    "prefix": "isoscope.objectives.prefix",
     "alignment": "isoscope.objectives.alignment",
 }
 PENALTIES = {
@@ -42,7 +47,7 @@ PENALTIES = {
     "isoscore": "isoscope.penalties.isoscore",
 }
 OBSERVERS = {
-    "hold": "isoscope.training.observers.hold",  # first, so that the others see the gradients that it leaves
+    "freeze": "isoscope.training.observers.freeze",  # first, so that the others see the gradients that it leaves
     "watch": "isoscope.training.observers.watch",
     "allocation": "isoscope.training.observers.lca",
     "slices": "isoscope.training.observers.slices",
@@ -50,33 +55,30 @@ OBSERVERS = {
 """Observers by their section of `training`, in the order of their calls and of their metrics."""
 STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.training.starts")
 """Kinds of `model.encoder` that start from other runs."""
-KINDS = (*OBJECTIVES.values(), *PENALTIES.values(), *OBSERVERS.values(), STARTS["run"])
 PLAIN = "arms"
 """The kind of a study that compares its arms and no more."""
 KINDS_OF_STUDIES = tuple(sorted(file.parent.name for file in Path(__file__).parents[1].glob("studies/*/tables.py")))
 """Built-in ways to compare the arms of a study, or several studies: folders with tables."""
 SHOWS = tuple(f"isoscope.studies.{kind}{part}" for kind in KINDS_OF_STUDIES for part in ("", ".views", ".claims"))
 COMPARES = (*SHOWS, *(f"isoscope.studies.{kind}.tables" for kind in KINDS_OF_STUDIES))
-LOADED = {
-    "train": KINDS,
+LOADS = {
+    "search": (STAGES["train"],),
     "states": (STAGES["measure"],),
     "analyse": COMPARES,
     "compare": COMPARES,
-    "search": (STAGES["train"], *KINDS),
     "report": SHOWS,
 }
-"""Stages that may use every built-in kind → the modules that they load by name."""
+"""Stages that run another stage's function, or may use every kind of study → the modules that they load by name."""
 
 
 def load(registry: Mapping[str, str], kind: str) -> ModuleType:
-    """Import and return the module of a built-in kind or a stage."""
+    """Import and return the module of a stage's function."""
     return import_module(registry[kind])
 
 
-def modules(
-    *, objective: str, penalty: str, observers: Iterable[str] = (), encoder: str = "scratch"
-) -> tuple[str, ...]:
+def modules(*, fusion: str, objective: str, penalty: str, observers: Iterable[str], encoder: str) -> tuple[str, ...]:
     """Return the dotted names of the built-in modules that these choices use; a plugin's code has its own hash."""
+    fusions = FUSIONS if encoder == "hybrid" else (fusion,)  # the parts of a hybrid keep theirs
     asked = [(OBJECTIVES, objective), (PENALTIES, penalty), (STARTS, encoder)]
-    asked += [(OBSERVERS, name) for name in observers]
+    asked += [(FUSIONS, kind) for kind in fusions] + [(OBSERVERS, name) for name in observers]
     return tuple(sorted(registry[kind] for registry, kind in asked if kind in registry))

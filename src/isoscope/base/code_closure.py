@@ -1,6 +1,7 @@
 """Code version of a stage: a hash of all sources that its function imports, and of the built-in kinds that a run uses.
 
-Modules of built-in kinds are loaded when a run uses them: editing a penalty does not affect runs with another penalty.
+A module that imports a registry (`isoscope.base.registry`) may load every built-in kind of it. A run names the kinds
+that it uses: editing a penalty does not affect runs with another penalty.
 """
 
 import ast
@@ -9,7 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from isoscope.base.built_in import LOADED, STAGES
+from isoscope.base import built_in
+from isoscope.base.built_in import LOADS, STAGES
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -18,11 +20,13 @@ INERT = (
     "__init__.py",
     "base/atomic_files.py",
     "base/code_closure.py",
+    "base/entry.py",
     "base/environment.py",
     "base/errors.py",
     "base/paths.py",
     "base/processes.py",
     "base/built_in.py",
+    "base/registry.py",
     "base/symlinks.py",
     "platform/cli",
     "platform/config",
@@ -30,9 +34,9 @@ INERT = (
     "platform/mirror",
     "platform/runs",
     "plugins.py",
-    "renamed.py",
 )
 
+_REGISTRY = "isoscope.base.registry."
 _NOTHING = "pass"
 NUMBERS = "published.yaml"
 """Published numbers of a package, which are part of its code."""
@@ -41,13 +45,15 @@ SHOWN = (".html", ".css", ".js")
 
 
 def stripped(source: str) -> str:
-    """Return `source` without comments, docstrings and layout, so that it changes only when code changes."""
+    """Return `source` without comments, docstrings, layout and types of arguments: it changes only with the code."""
     return _written(ast.parse(source))
 
 
 def _written(tree: ast.Module) -> str:
-    """Remove the docstrings of `tree` and return it as text."""
+    """Remove the docstrings of `tree`, and the types of arguments with their bounds, and return it as text."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            node.annotation = None
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
             and ast.get_docstring(node, clean=False) is not None
@@ -95,40 +101,48 @@ def inert(file: Path) -> bool:
 
 
 @cache
-def closure(stage: str, used: tuple[str, ...] = ()) -> frozenset[Path]:
-    """Return every source file that a stage's function and the modules `used` import, except inert files."""
+def closure(stage: str, used: tuple[str, ...] | None = None, loads: tuple[str, ...] | None = None) -> frozenset[Path]:
+    """Return every source file that a stage's function imports, except inert files.
+
+    `used`: modules of the kinds of registries that a run names; None: those of every built-in kind of the registries
+    that are imported. `loads`: other modules that it loads by name, as those of its kind of study; None: `LOADS`.
+    """
     seen: set[Path] = set()
-    todo = [file for name in (STAGES[stage], *used) for file in _files(name)]
+    start = STAGES.get(stage, f"isoscope.platform.stages.{stage}")
+    by_name = LOADS.get(stage, ()) if loads is None else loads
+    todo = [file for name in (start, *by_name, *(used or ())) for file in _files(name)]
     while todo:
         file = todo.pop()
         if file in seen or inert(file):
             continue
         seen.add(file)
-        todo.extend(found for name in _read(file)[0] for found in _files(name))
+        names = _read(file)[0]
+        kinds = [_kinds(name) for name in names if used is None and name.startswith(_REGISTRY)]
+        todo.extend(found for name in names.union(*kinds) for found in _files(name))
     return frozenset(seen)
 
 
+def _kinds(registry: str) -> frozenset[str]:
+    """Return the modules of the built-in kinds of a registry by its dotted name."""
+    return frozenset(getattr(built_in, registry.removeprefix(_REGISTRY), {}).values())
+
+
 @cache
-def code_version(stage: str, used: tuple[str, ...] = ()) -> str:
-    """Return the sha256 of the stripped sources, with their names, that a stage and its `used` modules import."""
+def code_version(stage: str, used: tuple[str, ...] | None = None, loads: tuple[str, ...] | None = None) -> str:
+    """Return the sha256 of the stripped sources, with their names, of a stage's `closure`."""
     digest = hashlib.sha256()
-    for file in sorted(closure(stage, used)):
+    for file in sorted(closure(stage, used, loads)):
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0{_read(file)[1]}\0".encode())
     return digest.hexdigest()
 
 
-def stage_closure(stage: str) -> frozenset[Path]:
-    """Return every source file that a DVC stage can import, whatever kinds its runs use."""
-    return closure(stage, LOADED.get(stage, ()))
-
-
 def stage_version(stage: str) -> str:
-    """Return the sha256 of all code that can change a DVC stage's outputs: its `stage_closure` and files of the page.
+    """Return the sha256 of all code that can change a DVC stage's outputs: its `closure` and files of the page.
 
     It is equal for a checkout and an installed wheel of the same sources.
     """
-    digest = hashlib.sha256(code_version(stage, LOADED.get(stage, ())).encode())
-    folders = {file.parent for file in stage_closure(stage)}
+    digest = hashlib.sha256(code_version(stage).encode())
+    folders = {file.parent for file in closure(stage)}
     for file in sorted(file for folder in folders for file in folder.iterdir() if file.suffix in SHOWN):
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0".encode() + file.read_bytes())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""A model's parameters by stack × layer × component: the groups that are held, and that are removed from a model."""
+"""A model's parameters by stack × layer × component: the groups that are frozen, and that are removed from a model."""
 
 from torch import nn
 

@@ -152,25 +152,6 @@ def fusion_distance(model: nn.Module, start: Mapping[str, Tensor]) -> float | No
     return float((after - before).norm()) / (scale or 1.0)
 
 
-def freezable(model: Classifier, *, embeddings: bool, layers: int) -> set[str]:
-    """Return names of the parameters to freeze: the embedding tables and their LayerNorm, the first `layers` layers.
-
-    The fusion's parameters stay trainable: they are under study, and mostly new. Raises `InputError` if `layers`
-    exceeds the encoder's number of layers.
-    """
-    depth, encoder = model.config.num_hidden_layers, model.base_model_prefix
-    if (embeddings or layers) and model.config.is_encoder_decoder:
-        raise InputError(
-            "training.freeze: an encoder-decoder cannot be frozen; set embeddings to false and layers to 0"
-        )
-    if layers > depth:
-        raise InputError(f"training.freeze.layers: {layers}, but the encoder has {depth} layers")
-    prefixes = [f"{encoder}.encoder.layer.{index}." for index in range(layers)]
-    prefixes += [f"{encoder}.embeddings."] if embeddings else []
-    names = {name for name, _ in model.named_parameters() if name.startswith(tuple(prefixes))}
-    return names - fusion_parameters(model).keys()
-
-
 def _head(labels: Sequence[str]) -> dict[str, Any]:
     if len(labels) < 2 or len(set(labels)) < len(labels):
         raise InputError(f"labels: {list(labels)}; expected two or more different names")

@@ -1,5 +1,6 @@
 """The embedding blocks of BERT and RoBERTa with the fusion as a separate module."""
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -9,9 +10,8 @@ from torch.nn import functional as F
 from transformers.models.bert.modeling_bert import BertEmbeddings
 from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
 
-from isoscope.base.errors import InputError
-from isoscope.models.binding import FFT
-from isoscope.models.fusion import build_fusion, check_fused
+from isoscope.base.errors import InputError, brief
+from isoscope.base.registry import FUSIONS
 
 
 def rope_angles(width: int) -> Tensor:
@@ -106,7 +106,7 @@ class FusedTables(nn.Module):
             setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: marks who initialises it)
         if config.positions == "sinusoidal":
             self.position_embeddings = SinusoidalPositions(self.position_embeddings, scale=config.init_std)
-        elif isinstance(self.fusion, FFT) and self.fusion.positions != "table":
+        elif self.fusion_options["kind"] == "fft" and self.fusion.positions != "table":
             learned = self.fusion.positions == "learned"
             self.position_embeddings = FractionalPositions(self.position_embeddings, learned=learned)
 
@@ -220,3 +220,37 @@ def _check_one_text(position_ids: Tensor, mask: Tensor | None, *, padding: int |
     elif anew.any():
         row, token = anew.nonzero()[0].tolist()
         raise InputError(f"position_ids: row {row} restarts at token {token}: {hint}")
+
+
+def build_fusion(fusion: Mapping[str, Any], *, hidden_size: int, causal: bool, init_std: float) -> nn.Module:
+    """Build the module that `fusion` describes: `kind`, a built-in name or a registered plugin's, and its options.
+
+    `init_std` is the standard deviation of the tables at the start. A plugin in a `causal` encoder must set
+    `causal = True` on its module: it uses no later token. Raises `InputError` for an unknown kind, for missing or
+    unknown options, and for invalid values: a config.json may have any.
+    """
+    options = dict(fusion)
+    kind = options.pop("kind", None)
+    if kind not in FUSIONS:
+        known = ", ".join(FUSIONS)
+        raise InputError(f"model.fusion.kind: {kind!r} is none of {known}; a custom fusion must be loaded as a plugin")
+    entry = FUSIONS[kind]
+    complete = entry.checked(options, "model.fusion")
+    module = entry.make(complete, hidden_size=hidden_size, causal=causal, init_std=init_std)
+    if not isinstance(module, nn.Module):
+        raise InputError(f"{entry.title}: returns {brief(module)}; expected a torch.nn.Module")
+    if causal and not entry.built_in and getattr(module, "causal", False) is not True:
+        raise InputError(
+            f"model.fusion.kind: {kind!r} does not set `causal = True` on its module, so a causal model cannot use it"
+        )
+    return module
+
+
+def check_fused(fused: Any, word: Tensor, *, kind: str, first: bool) -> None:
+    """Check a plugin's output: shape and type of `word`, and finite if `first`; else raise `InputError`."""
+    title = FUSIONS[kind].title if kind in FUSIONS else f"fusion {kind!r}"
+    if not isinstance(fused, Tensor) or fused.shape != word.shape or fused.dtype != word.dtype:
+        found = f"{list(fused.shape)} of {fused.dtype}" if isinstance(fused, Tensor) else brief(fused)
+        raise InputError(f"{title}: returns {found}; expected {list(word.shape)} of {word.dtype}")
+    if first and not bool(fused.isfinite().all()):
+        raise InputError(f"{title}: returns NaN or infinity for the first batch")

@@ -8,7 +8,6 @@ import torch
 from isoscope.base.errors import InputError
 from isoscope.models.embeddings import FractionalPositions, FusedTables
 from isoscope.models.fused import FusionSettings
-from isoscope.models.fusion import Additive, Conv2d
 from isoscope.models.hybrid import FusionBertHybrid
 from isoscope.models.roberta import FusionRobertaForCausalLM
 
@@ -35,12 +34,12 @@ def _reason(block: FusedTables) -> str:
     fusion = block.fusion
     if isinstance(block.position_embeddings, FractionalPositions):
         raise InputError("positions are computed from angles, and looked up in a table in transformers' class")
-    if isinstance(fusion, Additive):
-        return "the fusion is additive"
     kind, gate = block.fusion_options["kind"], getattr(fusion, "gate", None)
+    if kind == "additive":
+        return "the fusion is additive"
     if gate is not None and gate.item() == 0:
         return f"the gate of the fusion {kind!r} is closed: its value is 0"
-    if isinstance(fusion, Conv2d) and fusion.activation is None and fusion.normalisation == "none":
+    if kind == "conv2d" and fusion.activation is None and fusion.normalisation == "none":
         untouched = torch.zeros_like(fusion.weight)
         untouched[:, fusion.past, fusion.weight.shape[2] // 2] = 1
         if torch.equal(fusion.weight, untouched) and (fusion.bias is None or fusion.bias.item() == 0):

@@ -5,15 +5,16 @@ The interface covers a task's data, loss, tally, metrics, and points in hidden s
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor, einsum
 
 from isoscope.base.errors import InputError
-from isoscope.platform.config.base import Direction as Direction
 
+Direction = Literal["maximise", "minimise"]
+"""Which way a metric is better."""
 Indices = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 Batch = Mapping[str, npt.NDArray[Any]]

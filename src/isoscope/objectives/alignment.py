@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isoscope import plugins
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.geometry.alignment import error, r2_by_dimension, retrieval
@@ -22,7 +23,7 @@ from isoscope.geometry.similarity import CKA, PWCCA, Procrustes
 from isoscope.models.encoder import load_encoder
 from isoscope.models.hybrid import TARGET
 from isoscope.objectives import Batch, Direction, Forward, Indices, Numbers, Place, Scored, Task, owners_of, points_at
-from isoscope.objectives.language import Sides, continued, padded, sides
+from isoscope.objectives.language import continued, padded, sides
 from isoscope.objectives.planned import Planned
 
 ITEMS = 1000
@@ -50,6 +51,7 @@ class Distances(NamedTuple):
         return {name: getattr(self, name) / self.tokens for name in ("loss", "error", "moved")}
 
 
+@plugins.objective("alignment")
 class Alignment(Planned):
     """Minimise ‖f(s) − g(s)‖² + anchor · ‖f(s) − f₀(s)‖² per token and dimension.
 
@@ -60,7 +62,8 @@ class Alignment(Planned):
     metrics: Mapping[str, Direction] = {"loss": "minimise", "error": "minimise", "moved": "minimise"}
     classes = 1
 
-    def __init__(self, texts: Sides, task: Task, *, anchor: float) -> None:
+    def __init__(self, task: Task, *, anchor: float) -> None:
+        texts = sides(task)
         self.texts, self.anchor = texts, anchor
         self.splits = texts.source
         lengths = {split: one.lengths for split, one in self.splits.items()}
@@ -175,8 +178,3 @@ def distances(found: Numbers, target: Numbers) -> dict[str, float]:
         "cosine_forward": by_cosine.forward,
         "cosine_back": by_cosine.back,
     }
-
-
-def objective(task: Task, **options: Any) -> Alignment:
-    """Return the objective of a prepared task; `options` of the section `objective`."""
-    return Alignment(sides(task), task, **options)

@@ -1,14 +1,14 @@
 """Causal language modelling: predict each token from those before it."""
 
-from typing import Any
-
 import numpy as np
 
+from isoscope import plugins
 from isoscope.data.chosen_tokens import TokenDraws, choose, numbers_of_chosen
 from isoscope.objectives import Batch, Indices, Task
-from isoscope.objectives.language import LanguageModel, Sides, padded, sides
+from isoscope.objectives.language import LanguageModel, padded, sides
 
 
+@plugins.objective("causal")
 class Causal(LanguageModel):
     """Predict every token of a sentence and its end from the tokens before it.
 
@@ -18,7 +18,8 @@ class Causal(LanguageModel):
 
     wiring = "causal"
 
-    def __init__(self, texts: Sides, task: Task, *, side: str, share: float, tied: bool) -> None:
+    def __init__(self, task: Task, *, side: str, share: float, tied: bool) -> None:
+        texts = sides(task)
         self.splits = getattr(texts, side)
         # The last token is predicted, not read.
         read = {split: encoded.lengths - 1 for split, encoded in self.splits.items()}
@@ -42,8 +43,3 @@ class Causal(LanguageModel):
         if self.share == 1:
             return float(read.sum())
         return float(numbers_of_chosen(self.draws[split].of(rows, epoch), read, share=self.share).sum())
-
-
-def objective(task: Task, **options: Any) -> Causal:
-    """Return the objective of a prepared task; `options` of the section `objective`."""
-    return Causal(sides(task), task, **options)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from torch import Tensor
 from torch.nn import functional as F
 
+from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.batches import collate, draw_fraction
@@ -140,6 +141,7 @@ def read(kind: type[Kind], task: Task) -> Kind:
     return kind(splits, labels=task.manifest["labels"], pad_id=pad_id, vocab_size=vocab_size, task=task)
 
 
+@plugins.objective("classification")
 def objective(task: Task) -> Classification:
     """Return the objective of a prepared task."""
     return read(Classification, task)

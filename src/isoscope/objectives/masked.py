@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.data.chosen_tokens import Noise, TokenDraws, choose, numbers_of_chosen
 from isoscope.objectives import Batch, Indices, Task
-from isoscope.objectives.language import LanguageModel, Sides, padded, sides
+from isoscope.objectives.language import LanguageModel, padded, sides
 
 
+@plugins.objective("masked")
 class Masked(LanguageModel):
     """Predict `rate` of a sentence's tokens, 1 or more, from both sides.
 
@@ -22,9 +24,8 @@ class Masked(LanguageModel):
 
     wiring = "masked"
 
-    def __init__(
-        self, texts: Sides, task: Task, *, side: str, rate: float, masked: float, random: float, tied: bool
-    ) -> None:
+    def __init__(self, task: Task, *, side: str, rate: float, masked: float, random: float, tied: bool) -> None:
+        texts = sides(task)
         self.splits = getattr(texts, side)
         lengths = {split: encoded.lengths for split, encoded in self.splits.items()}
         super().__init__(texts, lengths, {split: one.truncated for split, one in self.splits.items()}, task, tied=tied)
@@ -59,8 +60,3 @@ class Masked(LanguageModel):
         """Return which tokens are text, `[B, L]`: all but the first, the last and the padding."""
         within = np.arange(width)
         return (within > 0) & (within < self.lengths[split][rows][:, None] - 1)
-
-
-def objective(task: Task, **options: Any) -> Masked:
-    """Return the objective of a prepared task; `options` of the section `objective`."""
-    return Masked(sides(task), task, **options)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from isoscope import plugins
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.data.corpus import PAIR
@@ -16,9 +17,10 @@ from isoscope.metrics.translation_scores import bleu, bleu_shares, translation_s
 from isoscope.models.translation import written
 from isoscope.objectives import Indices, Scored, Task
 from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
-from isoscope.objectives.language import Sides, sides
+from isoscope.objectives.language import sides
 
 
+@plugins.objective("translation")
 class Translation(EncoderDecoder):
     """Predict the target's tokens and its end, from the source and the target's tokens before them.
 
@@ -26,11 +28,10 @@ class Translation(EncoderDecoder):
     `tokenize`: sacrebleu's name for the words of BLEU.
     """
 
-    def __init__(
-        self, texts: Sides, task: Task, *, beams: int, sentences: int | None, tied: bool, tokenize: str
-    ) -> None:
+    def __init__(self, task: Task, *, beams: int, sentences: int | None, tied: bool, tokenize: str) -> None:
+        texts = sides(task)
         if tuple(task.manifest["columns"]) != PAIR:
-            raise InputError("objective.kind: 'translation' needs a task of pairs; set 'denoising' or 'prefix'")
+            raise InputError("objective.kind: 'translation' needs a task of pairs; set 'masked' or 'causal'")
         bleu(tokenize)  # before training: its packages are installed
         self.beams, self.sentences, self.tokenize = beams, sentences, tokenize
         truncated = {split: texts.source[split].truncated + one.truncated for split, one in texts.target.items()}
@@ -78,8 +79,3 @@ class Translation(EncoderDecoder):
 
     def _text(self, ids: list[int]) -> str:
         return str(self.texts.tokenizer.backend.decode(ids, skip_special_tokens=True)).strip()
-
-
-def objective(task: Task, **options: Any) -> Translation:
-    """Return the objective of a prepared task; `options` of the section `objective`."""
-    return Translation(sides(task), task, **options)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from isoscope.plugins import penalty
+
 
 class CosineTerms(NamedTuple):
     """The penalty and the mean cosine that it is computed from."""
@@ -15,6 +17,7 @@ class CosineTerms(NamedTuple):
     """Mean over all pairs of different points; 0 for fewer than two points."""
 
 
+@penalty("cosine")
 class CosineRegularization(nn.Module):
     """`weight · (1/n²) Σ_{i≠j} ŵ_iᵀŵ_j`, ŵ = w / ‖w‖: in O(nd), since the sum is `‖Σ ŵ‖² − n`.
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from isoscope.plugins import penalty
+
 
 class IsoScoreTerms(NamedTuple):
     """The penalty and the IsoScore* that it is computed from."""
@@ -47,3 +49,9 @@ class IsoScoreStar(nn.Module):
         ratio = torch.where(some, first.square() / torch.where(some, second, 1.0), 1.0)
         isoscore = (ratio - 1.0) / (d - 1)
         return IsoScoreTerms(self.weight * (1.0 - isoscore), isoscore.detach())
+
+
+@penalty("isoscore")
+def isoscore(zeta: float, reference: int | None) -> IsoScoreStar:
+    """Return the penalty of a section `penalty`; the caller estimates the reference from that many points."""
+    return IsoScoreStar(zeta=zeta)

@@ -2,13 +2,14 @@
 
 import math
 from numbers import Integral, Real
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
 from isoscope.geometry.barcodes import Selection, entropy_and_slope, library, normalised, numbers, select
 from isoscope.geometry.spanning_trees import minimum_spanning_trees, of_lengths
+from isoscope.plugins import penalty
 
 
 def clouds(
@@ -121,3 +122,9 @@ class PersistentEntropy(nn.Module):
             bars=torch.as_tensor(longer.sum(-1)),
             points=torch.full((len(split),), len(points), device=points.device) if mask is None else mask.sum(-1),
         )
+
+
+@penalty("persistent_entropy")
+def persistent_entropy(classes: int, clouds: str, **options: Any) -> PersistentEntropy:
+    """Return the penalty of a section `penalty`; shuffled labels are shuffled by the caller."""
+    return PersistentEntropy(per_class=clouds != "batch", classes=classes, **options)

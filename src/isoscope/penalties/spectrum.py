@@ -5,6 +5,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from isoscope.plugins import penalty
+
 
 class SpectrumTerms(NamedTuple):
     """The penalty and the spectrum's distance from its prior."""
@@ -15,6 +17,7 @@ class SpectrumTerms(NamedTuple):
     """Mean squared difference of σ_k / σ_1 and the prior; 0 for a cloud without variance."""
 
 
+@penalty("spectrum")
 class SpectrumControl(nn.Module):
     """`weight · mean_k (σ_k / σ_1 − p_k)²` over the singular values of the centred batch, k = 1 … min(n − 1, d).
 

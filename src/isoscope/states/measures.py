@@ -15,6 +15,7 @@ from sklearn import config_context
 from tqdm import tqdm
 
 from isoscope import plugins
+from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError, RunError, brief
 from isoscope.geometry import contextuality, dimension, isotropy, moments, persistence, separation
 from isoscope.geometry.dimension import Estimate
@@ -175,7 +176,7 @@ def measure(name: str) -> Measure:
     )
 
 
-def _of_plugin(plugin: plugins.Plugin, cell: Cell) -> Figures:
+def _of_plugin(plugin: Entry, cell: Cell) -> Figures:
     """Return the values of a plugin's measure. Raises `RunError` if they are not a mapping of names to numbers."""
     found = plugin.factory(cell)
     try:

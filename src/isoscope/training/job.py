@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from accelerate import Accelerator
 
-from isoscope import plugins
-from isoscope.base import built_in, processes
+from isoscope.base import processes
 from isoscope.base.errors import InputError, brief, plugins_named
+from isoscope.base.registry import OBJECTIVES, OBSERVERS, STARTS
 from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.objectives import Objective, Task
 from isoscope.training.display import Display, Log, Mute, Progressbar
@@ -137,20 +137,16 @@ def loop_of(
         seed=job.seed,
     )
     with plugins_named():
-        own = asked.kind in built_in.OBJECTIVES
-        make = (
-            built_in.load(built_in.OBJECTIVES, asked.kind).objective if own else plugins.OBJECTIVES[asked.kind].factory
-        )
-        objective: Objective = make(task=task, **asked.model_dump(exclude={"kind"}))
+        objective: Objective = OBJECTIVES[asked.kind].make(_options(asked), task=task)
     if training.select not in objective.metrics:
         raise InputError(
             f"training.select: the objective has no metric {training.select!r}; it has {', '.join(objective.metrics)}"
         )
-    parts = {"encoder": model.encoder.model_dump(), "fusion": model.fusion.model_dump(mode="json")}
+    fusion = {name: [*one] if isinstance(one, tuple) else one for name, one in vars(model.fusion).items()}
+    parts = {"encoder": vars(model.encoder), "fusion": fusion}
     start = job.checkpoint
     if chosen := job.starts():
-        starting_point = built_in.load(built_in.STARTS, model.encoder.kind).starting_point
-        start = starting_point(job, chosen, folder / "start", Ranks(accelerator))
+        start = STARTS[model.encoder.kind].factory(job, chosen, folder / "start", Ranks(accelerator))
     built = objective.build(parts, start)
     job.unchanged()  # checkpoints take their tokenizer from the data
     job.starts()  # still intact, after they were read
@@ -173,12 +169,12 @@ def loop_of(
 
 def observers_of(training: Any, own: Mapping[str, Any]) -> list[Observer]:
     """Return the observers of a run, in the order of their metrics: built-in, then those of plugins by name."""
-    asked = [(name, settings) for name in built_in.OBSERVERS if (settings := getattr(training, name)) is not None]
-    found: list[Observer] = [built_in.load(built_in.OBSERVERS, name).observer(settings) for name, settings in asked]
+    asked = [(name, settings) for name in OBSERVERS.modules if (settings := getattr(training, name)) is not None]
+    found: list[Observer] = [OBSERVERS[name].make(vars(settings)) for name, settings in asked]
     found.append(FusionMoved())
     for name, settings in own.items():
         with plugins_named():
-            made = plugins.OBSERVERS[settings.kind].factory(**settings.model_dump(exclude={"kind"}))
+            made = OBSERVERS[settings.kind].make(_options(settings))
         if not isinstance(made, Observer):
             raise InputError(f"observers.{name}: its plugin returns {brief(made)}, expected an Observer")
         made.name = name
@@ -186,8 +182,12 @@ def observers_of(training: Any, own: Mapping[str, Any]) -> list[Observer]:
     return found
 
 
+def _options(settings: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(settings).items() if name != "kind"}
+
+
 def _accelerator(job: Job) -> Accelerator:
     training, fusion = job.parts.training, job.parts.model.fusion
-    # An update may leave parameters unused under a plugin, without token types, and in frozen first epochs.
-    unused = training.freeze.epochs > 0 or job.plugins or getattr(fusion, "token_type", "add") != "add"
+    # An update may leave parameters unused under a plugin, and without token types.
+    unused = job.plugins or getattr(fusion, "token_type", "add") != "add"
     return make_accelerator(training, unused=unused)

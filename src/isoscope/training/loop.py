@@ -15,7 +15,6 @@ from isoscope.base.atomic_files import write_text
 from isoscope.data.batches import drawn_rows
 from isoscope.models import build
 from isoscope.objectives import Indices, Objective, Place, Scored, Tally
-from isoscope.platform.config.training import Training
 from isoscope.training.backward import Backward
 from isoscope.training.budget import updates_within
 from isoscope.training.determinism import seed_dropout
@@ -43,7 +42,7 @@ from isoscope.training.resumption import Resumption
 class Loop:
     """One training run, from its first update or its last good state to its best epoch.
 
-    The loop trains any `Objective` and calls any `observers`.
+    The loop trains any `Objective` and calls any `observers`. `settings`: the section `training`, as attributes.
 
     `work` receives the output (metrics.jsonl, checkpoints, snapshots); `states` holds what resuming needs. Batches are
     pure functions of (seed, epoch). Dropout draws from torch's generator, whose state is saved. So a resumed run is
@@ -59,7 +58,7 @@ class Loop:
         model: Any,
         objective: Objective,
         *,
-        settings: Training,
+        settings: Any,
         seed: int,
         accelerator: Accelerator,
         penalised: WeightedPenalty | None,
@@ -75,7 +74,6 @@ class Loop:
         self.work, self.keeper = work, keeper
         self.log, self.display, self.stop = log, display, stop
         self.ranks = Ranks(accelerator)
-        self.frozen = build.freezable(model, embeddings=settings.freeze.embeddings, layers=settings.freeze.layers)
         groups = parameter_groups(
             model.named_parameters(),
             fusion=build.fusion_parameters(model).keys(),
@@ -153,7 +151,6 @@ class Loop:
         self.model.train()
         self._begin()
         for epoch in range(1, self.settings.epochs + 1) if updates else ():
-            self._freeze(epoch <= self.settings.freeze.epochs)
             self._refer(epoch)
             for rows in self.objective.plan("train", epoch):
                 self._update(rows, epoch)
@@ -188,7 +185,6 @@ class Loop:
         return evaluate(self.raw_model, self.objective, split, **where, places=places, **options)
 
     def _train_epoch(self, epoch: int) -> None:
-        self._freeze(epoch <= self.settings.freeze.epochs)
         done = self.progress.step - (epoch - 1) * self.per_epoch
         between = {self.per_epoch * k // self.settings.evaluations for k in range(1, self.settings.evaluations)}
         if done == 0:
@@ -289,11 +285,6 @@ class Loop:
         due = (step & (step - 1) == 0) if every == "powers" else (every != "none" and step % every == 0)
         if due and self.ranks.main:
             self.keeper.snapshot(self.raw_model, step)
-
-    def _freeze(self, frozen: bool) -> None:
-        for name, parameter in self.raw_model.named_parameters():
-            if name in self.frozen:
-                parameter.requires_grad_(not frozen)
 
 
 def _named(split: str, scored: Scored) -> dict[str, float]:

@@ -5,24 +5,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from isoscope import plugins
-from isoscope.base import built_in
+from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError, brief
+from isoscope.base.registry import PENALTIES
 from isoscope.objectives import Place
-from isoscope.platform.config.base import Section
-from isoscope.platform.config.penalty import IsoScorePenalty, PersistentEntropyPenalty, Weighted
 from isoscope.training.determinism import seed_of
 
 Fields = list[tuple[str, Any]]
 
 _DRAW = 0x9E4A
-_OWN = {"kind", "weight", "warmup", "points"}
-_CLASSES = {
-    "persistent_entropy": "PersistentEntropy",
-    "cosine": "CosineRegularization",
-    "spectrum": "SpectrumControl",
-    "isoscore": "IsoScoreStar",
-}
+_SHARED = {"kind", "weight", "warmup", "points"}
 _TAKEN = ("penalty", "penalty_weight", "penalty_gradient_norm", "loss", "gradient_norm", "learning_rate")
 """Metrics of a step; a plugin's penalty must not log metrics with these names."""
 
@@ -40,14 +32,21 @@ class WeightedPenalty:
     Random choices (which points, which bars, which labels) are a function of (seed, update).
     """
 
-    def __init__(self, settings: Weighted, *, classes: int, seed: int) -> None:
+    def __init__(self, settings: Any, *, classes: int, seed: int) -> None:
         self.weight, self.warmup, self.points = settings.weight, settings.warmup, settings.points
         self.seed, self.classes = seed, classes
         self.place = Place(settings.points.layer, settings.points.vectors)
-        self.plugin = plugins.PENALTIES.get(settings.kind)  # type: ignore[attr-defined]
-        self.clouds = settings.clouds if isinstance(settings, PersistentEntropyPenalty) else None
-        self.reference = settings.reference if isinstance(settings, IsoScorePenalty) else None
-        self.module = _module(settings, classes)
+        entry, options = PENALTIES[settings.kind], vars(settings)
+        self.plugin = None if entry.built_in else entry
+        self.clouds, self.reference = (
+            options.get(name) if entry.built_in else None for name in ("clouds", "reference")
+        )
+        own = {name: value for name, value in options.items() if name not in _SHARED}
+        self.module = entry.make(own, classes=classes)
+        if not callable(self.module):
+            raise InputError(
+                f"{entry.title}: returns {brief(self.module)}; expected a callable that takes points and labels"
+            )
 
     def look(self, points: Tensor, labels: Tensor, *, step: int, total: int) -> PenaltyResult:
         """Evaluate the penalty on the effective batch's `points` `[n, d]`, detached, at update `step`."""
@@ -94,27 +93,12 @@ class WeightedPenalty:
             self.module.reference = state["reference"]
 
 
-def penalised(settings: Section, *, classes: int, seed: int) -> WeightedPenalty | None:
-    """Return the penalty of the section `penalty`; None if the section asks for none."""
-    return WeightedPenalty(settings, classes=classes, seed=seed) if isinstance(settings, Weighted) else None
+def penalised(settings: Any, *, classes: int, seed: int) -> WeightedPenalty | None:
+    """Return the penalty of the section `penalty`, as attributes; None if the section asks for none."""
+    return None if settings.kind == "none" else WeightedPenalty(settings, classes=classes, seed=seed)
 
 
-def _module(settings: Weighted, classes: int) -> Any:
-    kind = settings.kind  # type: ignore[attr-defined]
-    options = settings.model_dump(exclude=_OWN | {"clouds", "reference"})
-    if kind not in built_in.PENALTIES:
-        plugin = plugins.PENALTIES[kind]
-        if callable(found := plugin.factory(**settings.model_dump(exclude=_OWN))):
-            return found
-        raise InputError(f"{plugin.title}: returns {brief(found)}; expected a callable that takes points and labels")
-    if isinstance(settings, PersistentEntropyPenalty):
-        options |= {"per_class": settings.clouds != "batch", "classes": classes}
-    return getattr(built_in.load(built_in.PENALTIES, kind), _CLASSES[kind])(**options)
-
-
-def _check_terms(
-    penalty: Any, others: Fields, plugin: plugins.Plugin, *, classes: int, first: bool, every: bool
-) -> None:
+def _check_terms(penalty: Any, others: Fields, plugin: Entry, *, classes: int, first: bool, every: bool) -> None:
     """Check that a plugin returned a scalar and metrics; else raise `InputError`.
 
     The `first` batch's penalty must be finite. It must depend on the points if the batch has `every` class.

@@ -15,14 +15,13 @@ from isoscope.base.environment import settle
 from isoscope.base.errors import InputError, RunError
 from isoscope.data.batches import Indices
 from isoscope.objectives import Numbers
-from isoscope.platform.config.training import Training
 from isoscope.training.determinism import choose_kernels
 
 Tensors = dict[str, torch.Tensor]
 _SHARDING = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
 
 
-def make_accelerator(training: Training, *, unused: bool) -> Accelerator:
+def make_accelerator(training: Any, *, unused: bool) -> Accelerator:
     """Return Accelerate's object for this process; `unused`: an update may leave parameters without gradients.
 
     The settings alone decide: variables of Accelerate are ignored or refused (`isoscope.base.environment`). Raises

@@ -10,6 +10,7 @@ import torch
 
 from isoscope.base.atomic_files import fault, write_whole
 from isoscope.base.errors import InputError
+from isoscope.base.registry import STARTS
 from isoscope.data import tokens
 from isoscope.data.batches import draw_fraction, drawn_rows, evaluation_batches
 from isoscope.data.corpus import PAIR
@@ -27,6 +28,8 @@ from isoscope.training.ranks import Ranks
 BATCH = 64
 
 
+@STARTS.register("run")
+@STARTS.register("hybrid")
 def starting_point(job: Job, chosen: Mapping[str, Path], folder: Path, ranks: Ranks) -> Path:
     """Return the checkpoint that training starts from: the `chosen` one, or a hybrid of two.
 

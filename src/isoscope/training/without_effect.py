@@ -1,9 +1,9 @@
 """Settings that are larger than the run, and so do nothing or less than they say."""
 
-from isoscope.platform.config.training import Training
+from typing import Any
 
 
-def without_effect(settings: Training, *, rows: int, per_epoch: int, total: int) -> list[str]:
+def without_effect(settings: Any, *, rows: int, per_epoch: int, total: int) -> list[str]:
     """Return a line for each setting that is too large for a run of `total` updates, `per_epoch` an epoch.
 
     `rows`: of the train split that is used.

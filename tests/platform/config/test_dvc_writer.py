@@ -31,7 +31,7 @@ def targets() -> Iterator[tuple[str, str]]:
     """What `-S` may write: params.yaml, also under a profile, overlays, and the files of new projects."""
     for path in (ROOT / "params.yaml", *sorted((ROOT / "variants").glob("*/*.yaml"))):
         yield path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
-    for path in sorted((ROOT / "profiles").glob("*.yaml")):
+    for path in sorted((ROOT / "profiles").rglob("*.yaml")):
         yield f"under {path.stem}", laid_over(PARAMS, read_yaml(ROOT, path.relative_to(ROOT)))
 
 

@@ -50,8 +50,8 @@ FAULTS = {
     "dvc.yaml: stages.train.cmd: no command 'trian'; did you mean 'train'?": (
         *("dvc.yaml", "isoscope train ${key}", "isoscope trian ${key}"),
     ),
-    "dvc.yaml: stages.extract.foreach: expected '${studies}'": (
-        *("dvc.yaml", "extract:\n    foreach: ${studies}", "extract:\n    foreach: ${tasks}"),
+    "dvc.yaml: stages.states.foreach: expected '${studies}'": (
+        *("dvc.yaml", "states:\n    foreach: ${studies}", "states:\n    foreach: ${tasks}"),
     ),
     "params.yaml: studies.dynamics.kind: no kind 'dynamic'; did you mean 'dynamics'?": (
         *("params.yaml", "kind: dynamics", "kind: dynamic"),
@@ -182,8 +182,12 @@ def test_the_fault_of_a_replaced_node_names_what_replaced_it(project: Path) -> N
 
 def test_what_is_expected_is_said_without_names_of_python(project: Path) -> None:
     for setting, expected in (
-        ("training.hold={after: 4, groups: []}", "training.hold.groups: expected at least 1 item, got []"),
-        ("training.hold=3", "training.hold: expected a mapping"),
+        (
+            "training.freeze={after: 4, until: null, groups: []}",
+            "training.freeze.groups: expected at least 1 item, got []",
+        ),
+        ("training.freeze=3", "training.freeze: expected a mapping"),
+        ("training.freeze={after: 4, until: 4, groups: [enc]}", "training.freeze: until 4 is not after update 4"),
         ("studies.fusion.seeds=3", "studies.fusion.seeds: expected a list, got 3"),
     ):
         with pytest.raises(InputError) as caught:

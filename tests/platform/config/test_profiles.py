@@ -10,11 +10,11 @@ from isoscope.base.errors import InputError
 from isoscope.platform.config.agreement import check_agreement
 from isoscope.platform.config.explain import Faults
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.config.profiles import apply, drop, laid_over, restore
+from isoscope.platform.config.profiles import apply, drop, known, laid_over, restore
 from isoscope.platform.config.tree import merge, parse_yaml, read_yaml
 
 ROOT = Path(__file__).parents[3]
-COMMANDS = {"prepare", "train", "states", "analyse", "compare"} | {
+COMMANDS = {"prepare", "geometry", "train", "states", "analyse", "compare"} | {
     "report",
     "repro",
     "search",
@@ -82,9 +82,9 @@ def test_an_overlay_of_nothing_changes_not_a_byte() -> None:
     assert laid_over(text, {}) == text
 
 
-@pytest.mark.parametrize("name", [path.stem for path in (ROOT / "profiles").glob("*.yaml")])
+@pytest.mark.parametrize("name", [*known(ROOT)])
 def test_the_check_merges_a_profile_as_it_is_applied(name: str) -> None:
-    params, overlay = (read_yaml(ROOT, Path(file)) for file in ("params.yaml", f"profiles/{name}.yaml"))
+    params, overlay = (read_yaml(ROOT, Path(file)) for file in ("params.yaml", known(ROOT)[name]))
     applied = parse_yaml(laid_over((ROOT / "params.yaml").read_text(), overlay), "applied")
     merge(params, overlay)
     drop(params, overlay)
@@ -105,7 +105,7 @@ def check(project: Path) -> int:
 
 
 def test_the_committed_files_agree(project: Path) -> None:
-    assert check(project) == len(list((project / "profiles").glob("*.yaml")))
+    assert check(project) == len(known(project))
 
 
 def test_a_profile_leaves_out_names_of_the_search_space(project: Path) -> None:
@@ -123,16 +123,16 @@ def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path)
     params = project / "params.yaml"
     apply(project, "minilm")
     assert parse_yaml(params.read_text(), "params")["search"] is None
-    assert check(project) == len(list((project / "profiles").glob("*.yaml")))
+    assert check(project) == len(known(project))
     subprocess.run(["git", "commit", "-q", "-a", "-m", "no search"], cwd=project, check=True)
     before = params.read_text()
     with pytest.raises(
-        InputError, match=r"^profiles/search_mrpc\.yaml: search: incomplete, and params\.yaml has search: null"
+        InputError, match=r"^profiles/results/search_mrpc\.yaml: search: incomplete, and params\.yaml has search: null"
     ):
         apply(project, "search_mrpc")
     assert params.read_text() == before
     apply(project, "scratch")
-    (project / "profiles/search_mrpc.yaml").write_text("search:\n  name: mrpc\ntraining:\n  epoch: 2\n")
+    (project / "profiles/results/search_mrpc.yaml").write_text("search:\n  name: mrpc\ntraining:\n  epoch: 2\n")
     with pytest.raises(InputError, match=r"search_mrpc\.yaml: merged over params\.yaml: .*did you mean 'epochs'"):
         check(project)
 

@@ -163,7 +163,7 @@ def test_no_group_mixes_settings_code_plugins_or_data() -> None:
         run._replace(seed=1, digest="5e"),
         run._replace(inputs={**run.inputs, "models/half_depth/masked/seed-1": "1"}),  # the seed's own start
         run._replace(params={**run.params, "training.threads": 2}),
-        run._replace(tags={"isoscope.platform.search": "search-fusion"}),
+        run._replace(tags={"isoscope.search": "search-fusion"}),
     ]
     assert {own(one) for one in alike} == {own(run)}
     others = [

@@ -139,7 +139,7 @@ def test_an_output_that_is_a_link_out_of_the_project_is_named(
         ("axes", []),
         ("params", "x"),
         ("inputs", {"a": 1}),
-        ("tags", {"isoscope.platform.search": "../../evil"}),
+        ("tags", {"isoscope.search": "../../evil"}),
         ("tags", []),
         ("parent", ["a"]),
         ("study", "x" * 300),

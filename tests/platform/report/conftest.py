@@ -24,6 +24,7 @@ SHOWN: dict[str, dict[str, list[Any]]] = {
     "bars": {"arm": ["additive"]},
     "geometry": {
         "vectors": ["first", "words", "first"],
+        "measure": ["similarity", "similarity", "isoscore"],
         "figure": ["avg_sim", "self_sim", "effective_rank"],
         "layer": [0, 0, 0],
         "degenerate": [True, False, True],

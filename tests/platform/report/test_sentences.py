@@ -16,7 +16,6 @@ from isoscope.studies.fusion.probing_scores import PROBING
 from isoscope.studies.fusion.spectra import SPECTRUM
 from isoscope.studies.hybrids.views import VIEWS as HYBRIDS
 from isoscope.studies.isotropy.courses import TRADE
-from isoscope.studies.objective_or_data.views import VIEWS as DECIDES
 from isoscope.studies.spaces.similarity_maps import LAST
 from isoscope.studies.spaces.similarity_maps import VIEWS as MAPS
 from isoscope.studies.spaces.told_apart import couples, told_apart
@@ -199,18 +198,6 @@ def test_anisotropy_and_its_cost(low: float) -> None:
         "Share of the first direction (a₁), validation, at the end of training: none 0.600 ± 0.014, "
         f"all {low:.3f} ± 0.014 (2 seeds; not tested).",
         "Accuracy, validation, at the end of training: none 0.800 ± 0.014, all 0.700 ± 0.014 (2 seeds; not tested).",
-    ]
-
-
-def test_sources_of_variance() -> None:
-    rows = [
-        {"objectives": "all", "distance": distance, "source": source, "share": share, "runs": 24}
-        for distance, shares in (("hellinger", (0.7, 0.1)), ("cosine", (0.1, 0.7)))
-        for source, share in zip(("objective", "data"), shares, strict=True)
-    ]
-    found = said(DECIDES[:1], shares=pd.DataFrame(rows), left_out=pd.DataFrame())
-    assert [one["text"] for one in found] == [
-        "Share of the variance of the profiles, all objectives: objective 0.700, data 0.100 (24 runs; not tested)."
     ]
 
 

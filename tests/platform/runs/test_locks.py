@@ -14,13 +14,10 @@ import no_locks
 from isoscope.base.errors import InputError
 from isoscope.platform.runs.lease import Lease, held
 from isoscope.platform.runs.locks import file_lock
-from isoscope.platform.search.leases import FileLeases
 
 USERS: dict[str, Callable[[Path], object]] = {
     "lease": Lease,
     "held": held,
-    "trial": lambda folder: FileLeases(folder).take(0),
-    "turn": lambda folder: FileLeases(folder).take(-1, wait=True),
     "mirror": lambda folder: file_lock(folder / "mlflow-schema.lock", seconds=1),
     "results": lambda folder: file_lock(folder / "results.lock"),
 }
@@ -57,7 +54,7 @@ def test_each_user_of_locks_names_the_folder_and_the_remedy(number: int, tmp_pat
 def test_a_link_is_not_followed(user: str, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("kept")
-    names = ("lease.json", "0.lock", "-1.lock", "mlflow-schema.lock", "results.lock")
+    names = ("lease.json", "mlflow-schema.lock", "results.lock")
     for name in names:
         (tmp_path / name).symlink_to(target)
     with pytest.raises(OSError, match="symbolic links"):
@@ -70,9 +67,6 @@ def test_locks_that_are_there_exclude(tmp_path: Path) -> None:
     with Lease(tmp_path):
         assert held(tmp_path)
     assert not held(tmp_path)
-    one, other = FileLeases(tmp_path), FileLeases(tmp_path)
-    assert one.take(0)
-    assert not other.take(0)
     path = tmp_path / "results.lock"
     with file_lock(path), pytest.raises(Timeout):
         file_lock(path, seconds=0.1).acquire()

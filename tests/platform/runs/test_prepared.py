@@ -49,6 +49,14 @@ ON_TINY: dict[str, Any] = {
     "comparisons": {},
 }
 
+SPACES = """\
+comparisons:
+  spaces:
+    {kind: spaces, models: {one: {study: fusion, arm: additive}, other: {study: fusion, arm: conv2d}}, seed: 0,
+     text: {task: tiny, split: validation, column: sentence}, probe: words, occurrences: 100, per_sentence: 2,
+     pooling: mean, permutations: 2, items: 20, neighbours: 5, components: null, draws: 20, histogram: 1000,
+     over_training: null}"""
+
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -136,8 +144,8 @@ def test_another_source_is_named_by_its_kind(project: Project) -> None:
 
 
 READERS = {
-    "training_job": ["train fusion additive --seed 0", "accept", "search run", "search worker", "search confirm"],
-    "analyse": ["analyse fusion", "compare decides"],
+    "training_job": ["train fusion additive --seed 0", "accept", "search run", "search status", "search confirm"],
+    "analyse": ["analyse fusion", "compare spaces"],
     "states": ["states fusion additive"],
     "report": ["report"],
 }
@@ -146,8 +154,7 @@ READERS = {
 @pytest.mark.parametrize("command", [command for commands in READERS.values() for command in commands])
 def test_every_command_that_reads_data_refuses(project: Project, command: str) -> None:
     before = content_md5(project.folder / "data/processed/tiny")
-    section = "comparisons: {decides: {kind: objective_or_data, studies: [fusion], permutations: 99}}"
-    edit(project.folder / "params.yaml", "comparisons: {}", section)
+    edit(project.folder / "params.yaml", "comparisons: {}", SPACES)
     edit(project.folder / TINY, "seed: 0", "seed: 1")
     assert "prepared with data.source.seed 0" in refused(command.split())
     edit(project.folder / TINY, "seed: 1", "seed: 0")
@@ -251,14 +258,14 @@ def test_damaged_settings_are_named(project: Project) -> None:
 def test_a_data_set_of_ones_own_whose_code_has_changed_is_refused(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plugins, "DATASETS", {})
+    monkeypatch.setattr(plugins.DATASETS, "own", {})
     own = project.folder / "parity.py"
     shutil.copy(ROOT / "docs/examples/parity.py", own)
     (project.folder / TINY).write_text("data: {source: {kind: parity, size: 400, letters: 12, seed: 0}}\n", "utf-8")
     app(["prepare", "tiny", "--plugin", str(own)], standalone_mode=False)
 
     def again() -> None:
-        plugins.DATASETS.clear()
+        plugins.DATASETS.own.clear()
         check_prepared(project, Configuration(project.folder, (), [own]), "tiny")
 
     again()
@@ -333,8 +340,7 @@ OF_ANY = [*(one for commands in READERS.values() for one in commands)]
 
 @pytest.mark.parametrize("command, damage", [*zip(OF_ANY, cycle(DAMAGE)), *(("report", damage) for damage in DAMAGE)])
 def test_no_command_reads_damaged_data(project: Project, command: str, damage: str) -> None:
-    section = "comparisons: {decides: {kind: objective_or_data, studies: [fusion], permutations: 99}}"
-    edit(project.folder / "params.yaml", "comparisons: {}", section)
+    edit(project.folder / "params.yaml", "comparisons: {}", SPACES)
     DAMAGE[damage](project.folder / DATA)
     line = refused(command.split())
     assert line.startswith(f"{DATA}: ")

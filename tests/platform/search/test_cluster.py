@@ -18,10 +18,9 @@ from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.executor import cluster as module
 from isoscope.platform.executor.cluster import Cluster, check, connected
-from isoscope.platform.search.storage import check_shared, place
-from isoscope.platform.stages.search import work_on_node
+from isoscope.platform.executor.live_table import Progress
+from isoscope.platform.stages.search_runs import run_there
 from isoscope.platform.stages.study_cells import Setup
-from postgres import PostgreSQL
 from ray_nodes import SETTINGS, RayNodes, needs_ray
 from search_under_way import STATES, begin, ended, in_state, kill, tree, trials_of, wait
 from search_under_way import check as check_all
@@ -40,35 +39,26 @@ def nodes() -> Iterator[RayNodes]:
 
 
 @pytest.mark.ray
-@pytest.mark.postgresql
 @pytest.mark.slow
-def test_a_node_is_killed_in_mid_study(tmp_path: Path, postgres: PostgreSQL, nodes: RayNodes) -> None:
-    words = ["--seconds", "0.6", "--steps", "6", "--url", postgres.url, "--workers", "4"]
+def test_a_node_is_killed_in_mid_study(tmp_path: Path, nodes: RayNodes) -> None:
+    words = ["--seconds", "0.6", "--steps", "6", "--workers", "4"]
     hold = tmp_path / "hold"
-    hold.touch()  # every worker waits within its trial, so that trials are left for those that are placed anew
+    hold.touch()  # every run waits after its first step, so that all can be placed anew
     process = begin(tmp_path, *words, "--trials", "20", "--cluster", "auto", **nodes.settings)
     big, small = nodes.raylets[BIG], nodes.raylets[SMALL]
-    wait(process, lambda: (tmp_path / "runs").exists())
-    wait(process, lambda: all(len(workers_on(node, tmp_path, postgres.url)) == 2 for node in (big, small)))
+    wait(process, lambda: all(len(runs_on(node, tmp_path)) == 2 for node in (big, small)))
     kill(*tree(small))
-    wait(process, lambda: len(workers_on(big, tmp_path, postgres.url)) == 4)
+    wait(process, lambda: len(runs_on(big, tmp_path)) == 4)
     hold.unlink()
-    said = ended(process)
-    assert said.count("a worker was lost with its process or node: replaced") == 2
-    assert said.count("taken over, its worker has died") == 2
-    check_all(tmp_path, 20, postgres.url)
-    # A trial names the node that ended it.
-    assert {trial.user_attrs["provenance"]["node"] for trial in trials_of(tmp_path, postgres.url)} == {str(big)}
-
+    assert ended(process).count("lost with its process or node; run again") == 2
+    check_all(tmp_path, 20)
     ended(begin(tmp_path, *words, "--trials", "24"))
-    check_all(tmp_path, 24, postgres.url)
-    assert {trial.user_attrs["provenance"]["node"] for trial in trials_of(tmp_path, postgres.url)[20:]} == {None}
+    check_all(tmp_path, 24)
 
 
-def workers_on(raylet: int, folder: Path, url: str) -> set[int]:
-    """Processes on a node that have begun a trial."""
-    known = [trial.user_attrs.get("provenance", {}) for trial in trials_of(folder, url)]
-    return {one["pid"] for one in known if one.get("node") == str(raylet)}
+def runs_on(raylet: int, folder: Path) -> list[str]:
+    """Processes that have worked on a node."""
+    return [file.name for file in (folder / "nodes").glob("*") if file.read_text() == str(raylet)]
 
 
 @pytest.mark.ray
@@ -133,15 +123,6 @@ def test_an_address_is_one_of_three(address: str) -> None:
         check(Cluster(address, 1, 0))
 
 
-def test_a_file_is_not_shared_between_nodes(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"auto: storage sqlite://.* is a file on one machine; use --storage postgresql://"
-    ):
-        check_shared(place(None, tmp_path), Cluster("auto", 1, 0))
-    check_shared(place(None, tmp_path), Cluster("local", 1, 0))
-    check_shared(place("postgresql://one@db/isoscope", tmp_path), Cluster("ray://head:10001", 1, 0))
-
-
 @pytest.mark.parametrize("address, missing", [("local", "ray"), ("ray://head:10001", "grpc")])
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, address: str, missing: str) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == missing else util.find_spec("json"))
@@ -152,9 +133,9 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, address
 def test_a_node_without_the_project_says_so(tmp_path: Path) -> None:
     gone = tmp_path / "project"
     setup = Setup.__new__(Setup)  # as on the node, where it comes without a configuration
-    setup.__dict__.update(project=Project(gone, gone), stage="search")
+    setup.__dict__.update(project=Project(gone, gone), stage="train")
     with pytest.raises(InputError, match=rf"^node \S+: no project at {re.escape(str(gone))}; .* at the same path"):
-        work_on_node(setup, "postgresql://one@db/isoscope", str(gone), None, print)  # type: ignore[arg-type]
+        run_there(setup, {}, 0, None, Progress())
     assert not gone.exists()
 
 

@@ -7,13 +7,14 @@ import optuna
 import pytest
 
 from isoscope.base.errors import InputError
+from isoscope.platform.config.searching import Search
 from isoscope.platform.search.outcomes import PROVENANCE
 from isoscope.platform.search.status import in_words, status
 from isoscope.platform.search.storage import Place, place
 from isoscope.platform.search.stored_trials import StoredTrials
-from isoscope.platform.search.study import create, identity, latest, opened
+from isoscope.platform.search.study import held_study, identity, stored_study
 from isoscope.platform.search.trials_table import rebuilt, trials_table
-from search_work import IDENTITY, a_search, a_worker
+from search_work import IDENTITY, a_search, driven
 
 STATES = optuna.trial.TrialState
 QMC = {"sampler": {"kind": "qmc", "seed": 3}}
@@ -24,16 +25,12 @@ def go_on(
 ) -> optuna.Study:
     """A study with a number of trials, of which the last `left` are started and not finished."""
     search = a_search(budget={"trials": trials, "hours": None}, **changed)
-    name = create(search, IDENTITY, where, steps=1, kept=lambda: kept)
-    workers = [a_worker(search, name, where) for _ in range(1 + left)]
-    one = workers[0]
-    while len(one.study.get_trials(states=(STATES.COMPLETE,))) < trials - left:
-        trial = one.claim()[0].trial
-        one.study.tell(trial, trial.params["penalty.weight"])
-        one.leases.release(trial.number)
-    assert all(worker.claim()[0] is not None for worker in workers[1:])
-    for worker in workers:
-        worker.leases.close()
+    with driven(search, where, kept=lambda: kept) as (one, ask):
+        while len(one.study.get_trials(states=(STATES.COMPLETE,))) < trials - left:
+            trial = ask()
+            assert trial
+            one.study.tell(trial, trial.params["penalty.weight"])
+        assert all(ask() for _ in range(left))
     return one.study
 
 
@@ -52,8 +49,8 @@ def test_a_trial_that_had_not_ended_keeps_its_number_and_its_choices(tmp_path: P
 def test_choices_outlast_being_kept_twice(tmp_path: Path) -> None:
     before = go_on(place(None, tmp_path / "before"), 6, left=2)
     where = place(None, tmp_path / "between")
-    create(a_search(), IDENTITY, where, steps=1, kept=lambda: kept_of(before))
-    waiting = latest(a_search(), where)
+    with held_study(a_search(), IDENTITY, where, steps=1, kept=lambda: kept_of(before)) as one:
+        waiting = one.study
     assert [trial.state for trial in waiting.trials[4:]] == [STATES.WAITING] * 2
     after = go_on(place(None, tmp_path / "after"), 6, kept=kept_of(waiting))
     assert [trial.params for trial in after.trials] == [trial.params for trial in before.trials]
@@ -107,20 +104,25 @@ def test_choices_that_another_program_queued_are_kept(tmp_path: Path) -> None:
     assert after.trials[1].params == {"fusion": "conv2d", "model.fusion.width": 3, "penalty.weight": 2.5}
 
 
-def test_a_status_names_values_as_their_study_does(tmp_path: Path) -> None:
-    """Not as the search does that is described now, which may be another."""
+def fresh(search: Search, where: Place) -> optuna.Study:
+    """The study of a search, found or created."""
+    with held_study(search, IDENTITY, where, steps=1):
+        return stored_study(search, IDENTITY, where)
+
+
+def test_a_status_counts_and_suggests(tmp_path: Path) -> None:
     names = {"validation/accuracy": "maximise", "validation/a_1": "minimise"}
-    search, where = a_search(objectives=names), place(None, tmp_path)
-    study = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1).study
+    search = a_search(objectives=names)
+    study = fresh(search, place(None, tmp_path))
     for values in ((0.9, 0.5), (0.8, 0.1), (0.88, 0.15)):
         study.tell(study.ask(), values)
-    for other in (names, dict(reversed(names.items())), {"validation/f1": "maximise"}):
-        seen = status(study, a_search(objectives=other))
-        assert seen.best[1] == {"validation/accuracy": 0.8, "validation/a_1": 0.1}
-        assert seen.suggested == 2
-        assert in_words(seen).endswith("; suggested: trial 2")
+    seen = status(study, search)
+    assert seen.best[1] == {"validation/accuracy": 0.8, "validation/a_1": 0.1}
+    assert seen.suggested == 2
+    assert in_words(seen).endswith("; suggested: trial 2")
     assert "3 of 6 trials done" in in_words(seen)
-    assert "3 trials done, budget 2" in in_words(status(study, a_search(budget={"trials": 2, "hours": None})))
+    smaller = a_search(objectives=names, budget={"trials": 2, "hours": None})
+    assert "3 trials done, budget 2" in in_words(status(study, smaller))
 
 
 def test_objectives_in_another_order_are_another_search() -> None:
@@ -137,7 +139,7 @@ def test_the_time_left_is_that_of_the_budget_that_is_spent_first(tmp_path: Path)
     where = place(None, tmp_path)
     for trials, hours, left in ((100, None, 99 * 60), (100, 0.5, 29 * 60), (2, 0.5, 60), (1, 0.5, 0)):
         search = a_search(budget={"trials": trials, "hours": hours})
-        study = opened(search, create(search, IDENTITY, where, steps=1), where, steps=1).study
+        study = fresh(search, where)
         if not study.trials:
             trial = study.ask()
             trial.set_user_attr(PROVENANCE, {"seconds": 60.0})

@@ -10,14 +10,13 @@ import pytest
 from isoscope.base.errors import InputError
 from isoscope.platform.config.searching import corners
 from isoscope.platform.search import space
-from isoscope.platform.search.leases import BASELINE
 from isoscope.platform.search.samplers import sampler
 from isoscope.platform.search.space import combinations, point, wanted
 from isoscope.platform.search.status import status
 from isoscope.platform.search.storage import place
-from isoscope.platform.search.study import OpenStudy, create, differences, forget, latest, opened
+from isoscope.platform.search.study import BASE, differences, forget, held_study, stored_study
 from search_under_way import begin, ended, trials_of
-from search_work import FINITE, IDENTITY, SAMPLERS, a_search, a_worker
+from search_work import FINITE, IDENTITY, SAMPLERS, SPACE, a_search, driven
 
 STATES = optuna.trial.TrialState
 
@@ -26,13 +25,9 @@ def tried(folder: Path, changed: dict[str, object], *, budgets: tuple[int, ...])
     """Return the parameters of trials after sessions with successive budgets, each with a newly opened study."""
     for budget in budgets:
         search = a_search(**changed, budget={"trials": budget, "hours": None})
-        where = place(None, folder)
-        worker = a_worker(search, create(search, IDENTITY, where, steps=1), where)
-        while (claim := worker.claim()[0]) is not None:
-            worker.study.tell(claim.trial, claim.trial.params["penalty.weight"])
-            worker.leases.release(claim.trial.number)
-        worker.leases.close()
-        worker.opened.storage.engine.dispose()
+        with driven(search, place(None, folder)) as (one, ask):
+            while trial := ask():
+                one.study.tell(trial, trial.params["penalty.weight"])
     return [trial.params for trial in trials_of(folder)]
 
 
@@ -51,24 +46,20 @@ def test_twenty_trials_are_five_and_then_fifteen(kind: str, tmp_path: Path) -> N
 
 
 def test_a_grid_is_tried_whole_and_no_choice_twice(tmp_path: Path) -> None:
-    """Also by workers that have not reported anything yet."""
+    """Also while no trial has ended yet."""
     search = a_search(sampler={"kind": "grid", "seed": 3}, space=FINITE, budget={"trials": 100, "hours": None})
     assert combinations(search) == (1 + 9) * 3
-    where = place(None, tmp_path)
-    name = create(search, IDENTITY, where, steps=1)
-    workers = [a_worker(search, name, where) for _ in range(31)]
-    trials = [one.claim()[0].trial for one in workers[:30]]
-    assert [trial.number for trial in trials] == list(range(30))
-    assert len({json.dumps(trial.params, sort_keys=True) for trial in trials}) == 30
-    assert workers[30].claim() == (None, True)
-    for trial in trials:
-        workers[30].study.tell(trial, state=STATES.FAIL)
-    assert workers[30].claim() == (None, False)
-    assert status(workers[30].study, search).done
-    assert not status(workers[30].study, a_search(budget={"trials": 100, "hours": None})).done
-    for one in workers:
-        one.leases.close()
-        one.opened.storage.engine.dispose()
+    with driven(search, place(None, tmp_path)) as (one, ask):
+        trials = [trial for _ in range(30) if (trial := ask())]
+        assert [trial.number for trial in trials] == list(range(30))
+        assert len({json.dumps(trial.params, sort_keys=True) for trial in trials}) == 30
+        assert ask() is None
+        assert not status(one.study, search).done
+        for trial in trials:
+            one.study.tell(trial, state=STATES.FAIL)
+        assert ask() is None
+        assert status(one.study, search).done
+        assert not status(one.study, a_search(budget={"trials": 100, "hours": None})).done
 
 
 def test_of_a_grid_those_are_tried_that_stand_on_it(tmp_path: Path) -> None:
@@ -137,7 +128,7 @@ def test_a_trial_that_crashes_is_tried_again_shows_its_traceback_and_stops_nothi
     assert [trial for trial in trials if trial.state == STATES.FAIL] == heavy
     assert all("ValueError: too heavy to run" in trial.user_attrs["error"] for trial in heavy)
     assert said.count("Traceback") == len(heavy)
-    assert said.count("retrying") == retries * len(heavy)
+    assert said.count("; run again") == retries * len(heavy)
 
 
 def test_a_value_that_is_no_number_fails_its_trial_alone(tmp_path: Path) -> None:
@@ -173,41 +164,75 @@ def test_hopeless_trials_are_ended_early(kind: str, tmp_path: Path) -> None:
 
 
 def test_another_search_under_the_same_name_is_refused_with_the_difference(tmp_path: Path) -> None:
+    """By every command alike."""
     search, where = a_search(), place(None, tmp_path)
-    other = IDENTITY | {"space": {"fusion": 1}}
-    assert create(search, IDENTITY, where, steps=1) == "sleep"
-    with pytest.raises(InputError, match=r"has other settings: space\.fusion absent → 1; restore them"):
-        create(search, other, where, steps=1)
-    assert create(search, other, where, steps=1, fork=True) == "sleep-2"
-    assert create(search, IDENTITY, where, steps=1) == "sleep"
-    assert create(search, other, where, steps=1) == "sleep-2"
-    assert latest(search, where).study_name == "sleep-2"
+    other = IDENTITY | {"seeds": [1]}
+
+    def name(identity: dict[str, object], *, fork: bool = False) -> str:
+        with held_study(search, identity, where, steps=1, fork=fork) as one:
+            return one.study.study_name
+
+    with pytest.raises(InputError, match="no such study"):
+        stored_study(search, IDENTITY, where)
+    assert name(IDENTITY) == "sleep"
+    said = r"has other settings: seeds absent → \[1\]; restore them, or create a new study: isoscope search run --fork$"
+    for use in (name, lambda identity: stored_study(search, identity, where)):
+        with pytest.raises(InputError, match=said):
+            use(other)
+    assert name(other, fork=True) == "sleep-2"
+    assert [name(IDENTITY), name(other)] == ["sleep", "sleep-2"]
+    assert [stored_study(search, one, where).study_name for one in (IDENTITY, other)] == ["sleep", "sleep-2"]
+
+
+def test_a_space_that_has_grown_keeps_the_trials_inside(tmp_path: Path) -> None:
+    """A trial stays if its choices lie in the new space and give the runs that it names."""
+    small = {**SPACE, "fusion": {"choices": ["conv2d"]}, "penalty.weight": {"low": 0.1, "high": 1.0}}
+    large = {**SPACE, "model.fusion.width": {"low": 3, "high": 12, "when": {"fusion": ["conv2d"]}}}
+    where, old = place(None, tmp_path), IDENTITY | {"space": small, "overlays": {"a.yaml": {}}}
+    search = a_search(space=small, sampler={"kind": "random", "seed": 0})
+    with driven(search, where, identity=old) as (one, ask):
+        for number in range(6):
+            trial = ask()
+            assert trial
+            trial.report(0.5, 1)
+            one.study.tell(trial, *((None, STATES.FAIL) if number == 3 else (number / 10, None)))
+        before = one.study.trials
+        one.study.set_user_attr(BASE, {"validation/accuracy": 0.5})
+    new = IDENTITY | {"space": large, "overlays": {"a.yaml": {}, "b.yaml": {}}, "code": "another none"}
+    search = a_search(
+        space=large, sampler={"kind": "tpe", "seed": 0, "startup": 1}, budget={"trials": 9, "hours": None}
+    )
+    with pytest.raises(InputError, match=r"--fork, which keeps the trials that lie in the new space$"):
+        stored_study(search, new, where)
+    with driven(search, where, identity=new, fork=True, fits=lambda trial: trial.number != 1) as (one, ask):
+        kept = [trial for trial in before if trial.params["model.fusion.width"] >= 3 and trial.number != 1]
+        assert 0 < len(kept) < 5
+        found = one.study.trials
+        for name in ("params", "values", "state", "datetime_start", "intermediate_values", "user_attrs"):
+            assert [getattr(trial, name) for trial in found] == [getattr(trial, name) for trial in kept]
+        assert one.study.user_attrs[BASE] == {"validation/accuracy": 0.5}
+        while trial := ask():
+            one.study.tell(trial, 0.1)
+        assert len(one.study.trials) == 9
+    other = new | {"seeds": [1]}
+    with held_study(search, other, where, steps=1, fork=True, fits=lambda trial: True) as held:
+        assert held.study.trials == []
 
 
 def test_only_a_study_that_nothing_came_of_is_forgotten(tmp_path: Path) -> None:
     search, where = a_search(), place(None, tmp_path)
-
-    def again() -> OpenStudy:
-        return opened(search, create(search, IDENTITY, where, steps=1), where, steps=1)
-
-    one, other = again(), again()
-    failed = one.study.ask()
-    forget(one)
-    assert [trial.state for trial in latest(search, where).trials] == [STATES.RUNNING]
-    one.study.tell(failed, state=STATES.FAIL)
-    other.leases.take(BASELINE)  # somebody measures the default
-    forget(one)
-    assert len(latest(search, where).trials) == 1
-    other.leases.close()
-    forget(one)
-    with pytest.raises(InputError, match="no such study"):
-        latest(search, where)
-    whole = again()
-    whole.study.tell(whole.study.ask(), 1.0)
-    forget(whole)
-    assert len(latest(search, where).trials) == 1
-    for each in (one, other, whole):
-        each.storage.engine.dispose()
+    for result in (None, BASE, 1.0):
+        with held_study(search, IDENTITY, where, steps=1) as one:
+            one.study.tell(one.study.ask(), state=STATES.FAIL)
+            trial = one.study.ask()  # running
+            if result == BASE:
+                one.study.set_user_attr(BASE, {"validation/loss": 1.0})
+            elif result:
+                one.study.tell(trial, result)
+            forget(one)
+            assert (one.study.study_name in optuna.get_all_study_names(one.storage)) == bool(result)
+            if result == BASE:
+                optuna.delete_study(study_name="sleep", storage=one.storage)
 
 
 def test_a_long_difference_is_cut() -> None:
@@ -228,5 +253,5 @@ def test_a_long_difference_is_cut() -> None:
 )
 def test_a_wrong_storage_is_named_without_its_password(url: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said) as raised:
-        create(a_search(), IDENTITY, place(url, tmp_path), steps=1)
+        stored_study(a_search(), IDENTITY, place(url, tmp_path))
     assert "secret" not in str(raised.value)

@@ -158,8 +158,7 @@ def test_a_plugin_edited_after_it_was_loaded_counts_as_the_code_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Later cells of a study are forked from a process that has loaded it."""
-    monkeypatch.setattr(plugins, "MEASURES", {})
-    monkeypatch.setattr(plugins, "REGISTRIES", (plugins.MEASURES,))
+    monkeypatch.setattr(plugins.MEASURES, "own", {})
     file = tmp_path / "own.py"
     text = 'from isoscope.plugins import measure\n\n@measure("own")\ndef own(cell):\n    return {"own": 1.0}\n'
     file.write_text(text)
@@ -167,7 +166,7 @@ def test_a_plugin_edited_after_it_was_loaded_counts_as_the_code_that_runs(
     before = plugins.digest(file)
     file.write_text(text.replace("1.0", "2.0"))
     assert plugins.digest(file) == before
-    plugins.MEASURES.clear()
+    plugins.MEASURES.own.clear()
     plugins.load(file)
     assert plugins.digest(file) != before
 

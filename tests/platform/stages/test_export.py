@@ -14,7 +14,7 @@ from torch import nn
 from transformers import AutoModelForSeq2SeqLM, EncoderDecoderModel
 
 from fusions import CONV2D, FFT, FUSIONS, make
-from isoscope import models
+from isoscope import models, plugins
 from isoscope.base.errors import InputError, RunError
 from isoscope.data import tokens
 from isoscope.geometry.alignment import rotation
@@ -22,12 +22,9 @@ from isoscope.models import language
 from isoscope.models.hybrid import hybrid
 from isoscope.models.loading import quiet
 from isoscope.platform.cli import app
-from isoscope.platform.config.base import Section
 from isoscope.platform.stages import loaded_alone
 from isoscope.platform.stages.export import export, read_model, write
 from isoscope.platform.stages.export_check import Checked, Exported, check, compared
-from isoscope.plugins import FUSIONS as OF_PLUGINS
-from isoscope.plugins import Plugin
 
 SENTENCES = ["the film was good and slow", "a dull plot", "very fine films, not bad"]
 HEADS = ("Model", "ForSequenceClassification", "ForTokenClassification", "ForMaskedLM", "ForCausalLM")
@@ -227,7 +224,7 @@ def test_the_check_finds_other_weights_and_a_need_of_isoscope(saved: Callable[[A
         compared(one, SENTENCES[:1], found)
     with pytest.raises(RunError, match="transformers' tokenizer gives other input_ids than the run's"):
         compared(one, SENTENCES[:1], found | {"input_ids": ids + 1})
-    (tmp_path / "errors.py").write_text("from isoscope.base.errors import InputError, brief, said\n")
+    (tmp_path / "base_errors.py").write_text("from isoscope.base.errors import InputError, brief, said\n")
     with pytest.raises(RunError, match=r"does not load without isoscope: .*isoscope"):
         check([one])
 
@@ -266,7 +263,8 @@ def test_a_fusion_of_a_plugin_is_refused(
         def forward(self, word: Any, position: Any, token_type: Any, mask: Any) -> Any:
             return word
 
-    monkeypatch.setitem(OF_PLUGINS, "own", Plugin("own", lambda hidden_size: Own(), Section, Path("own.py")))
+    monkeypatch.setattr(plugins.FUSIONS, "own", {})
+    plugins.fusion("own")(lambda hidden_size: Own())
     model = models.FusionBertModel(make(models.FusionBertModel, {"kind": "additive"}).config)
     source = saved(model)
     settings = json.loads((source / "config.json").read_text()) | {"fusion": {"kind": "own"}}

@@ -7,7 +7,6 @@ import pytest
 from numpy.typing import NDArray
 
 from isoscope.platform.statistics.cell_permutation import Permuted, first_over_second, judge_cells
-from isoscope.platform.statistics.permutation_manova import sources
 
 
 def design(first: int, second: int) -> tuple[list[int], list[int]]:
@@ -20,17 +19,17 @@ def distances(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-def test_the_difference_is_that_of_the_shares_of_a_manova_and_p_counts_all_orders() -> None:
+def test_the_difference_is_that_of_the_sums_of_squares_and_p_counts_all_orders() -> None:
     first, second = design(3, 2)
     points = np.random.default_rng(0).normal(size=(6, 4)) + 0.8 * np.array(first)[:, None]
 
-    def shares(order: tuple[int, ...]) -> float:
-        by = {"first": first, "second": second}
-        found = {one.name: one.share for one in sources(distances(points[list(order)]), by, permutations=0)}
-        return found["first"] - found["second"]
+    def difference(order: tuple[int, ...]) -> float:
+        cells = points[list(order)].reshape(3, 2, 4) - points.mean(axis=0)
+        of_first, of_second = (2 * cells.mean(axis=1) ** 2).sum(), (3 * cells.mean(axis=0) ** 2).sum()
+        return float((of_first - of_second) / (cells**2).sum())
 
     found = first_over_second(distances(points), first, second)
-    every = [shares(order) for order in permutations(range(6))]
+    every = [difference(order) for order in permutations(range(6))]
     assert found.difference == pytest.approx(every[0])
     assert found.p == pytest.approx(np.mean(np.array(every) >= every[0] - 1e-9))
     assert found.least == pytest.approx(1 / 60)

@@ -92,7 +92,9 @@ def test_another_estimator_is_judged_but_does_not_decide(tmp_path: Path) -> None
 
 def test_what_is_missing_names_its_command(tmp_path: Path) -> None:
     old = ranks(PUBLISHED).drop(columns="verdict")
-    with pytest.raises(InputError, match=r"no table hurting_published, or .* version; run: isoscope analyse dynamics"):
+    with pytest.raises(
+        InputError, match=r"no table hurting_published, or .* version \('verdict'\); run: isoscope analyse dynamics"
+    ):
         shown(tmp_path, hurting_published=old)
     assert shown(tmp_path / "none").text.startswith("no runs of a published objective")
 

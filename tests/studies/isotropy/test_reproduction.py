@@ -169,7 +169,7 @@ def test_every_setting_counts(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name, section",
-    [("budget", {"kind": "updates", "number": 9}), ("hold", {"after": 1, "groups": ["enc.0.W1"]})],
+    [("budget", {"kind": "updates", "number": 9}), ("freeze", {"after": 1, "until": None, "groups": ["enc.0.W1"]})],
 )
 def test_a_section_that_is_set_counts_where_none_is_published(name: str, section: dict[str, Any]) -> None:
     found = known(run(**{f"training__{name}": section}))
@@ -183,7 +183,7 @@ def test_an_average_over_another_share_of_training_is_another_figure() -> None:
 
 FREE = {
     *("learning_rate", "weight_decay"),  # by task, above
-    *("accumulation", "select", "keep", "freeze.embeddings", "freeze.layers", "watch.sample", "watch.clusters"),
+    *("accumulation", "select", "keep", "watch.sample", "watch.clusters"),
     *("determinism", "device", "threads", "log_every", "checkpoint_every", "evaluations"),
     *("snapshots.steps", "snapshots.epochs", "fusion_lr", "allocation", "slices"),
 }

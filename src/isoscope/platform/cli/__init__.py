@@ -10,16 +10,18 @@ import typer
 
 from isoscope.base.errors import InputError, RunError, disk_trouble, plugins_named
 from isoscope.base.processes import StoppedError, rank, run_own_tree, world_size
-from isoscope.platform.cli import (
-    docs_command,
-    export_command,
-    inspection,
+
+from isoscope.platform.cli import (  # isort: skip - in the order of the help
     new_command,
-    reproduce_command,
-    spaces_command,
     stages,
-    tools,
+    inspection,
+    spaces_command,
     translate_command,
+    reproduce_command,
+    tools,
+    export_command,
+    tables_command,
+    docs_command,
 )
 from isoscope.platform.cli import search_commands as search
 from isoscope.platform.cli.options import app
@@ -36,6 +38,7 @@ __all__ = [
     "search",
     "spaces_command",
     "stages",
+    "tables_command",
     "tools",
     "translate_command",
 ]

@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from isoscope.base.errors import InputError
+from isoscope.platform.cli.once import BEGIN
 from isoscope.platform.cli.options import AsJson, app, say
 
 
-@app.command()
+@app.command(rich_help_panel=BEGIN)
 def docs(
     page: Annotated[str | None, typer.Argument(help="A page [default: list all pages].", metavar="PAGE")] = None,
     as_json: AsJson = False,

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 import typer
 
 from isoscope.base.errors import InputError
+from isoscope.platform.cli.once import GIVE_AWAY
 from isoscope.platform.cli.options import AsJson, app, check_free, load, say
 
 
-@app.command()
+@app.command(rich_help_panel=GIVE_AWAY)
 def export(
     checkpoint: Annotated[Path, typer.Argument(help="Folder of a checkpoint of a run.")],
     out: Annotated[Path, typer.Argument(help="New folder for the exported model.")],

@@ -9,6 +9,7 @@ import typer
 
 from isoscope.base import paths, processes
 from isoscope.base.errors import InputError
+from isoscope.platform.cli.once import LOOK, RUN
 from isoscope.platform.cli.options import (
     Arm,
     AsJson,
@@ -33,7 +34,7 @@ from isoscope.states.choices import ALIGNMENTS, ANALYSES, DEFAULTS, MEASURES, SP
 Seed = Annotated[int | None, typer.Option(help="Only the run with this seed.", min=0, max=2**31 - 1)]
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def states(
     study: Study,
     arm: Arm = None,
@@ -94,7 +95,7 @@ def states(
     say({"folders": shown}, as_json, line)
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def geometry(
     checkpoints: Annotated[
         list[str], typer.Argument(help="Folders or hub names (name@revision).", metavar="CHECKPOINT…")
@@ -156,6 +157,9 @@ def geometry(
     asked = dict(locals())
     from isoscope import plugins as known
     from isoscope.data.plain import read_texts
+
+    # MLproject passes an empty text for an option that is not given.
+    column, labels, analyses = column or None, labels or None, [one for one in analyses if one]
 
     for path in plugin:
         known.load(path)

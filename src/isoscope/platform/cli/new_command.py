@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from isoscope.base.errors import InputError
+from isoscope.platform.cli.once import BEGIN
 from isoscope.platform.cli.options import AsJson, app, load, say
 
 
-@app.command()
+@app.command(rich_help_panel=BEGIN)
 def new(
     folder: Annotated[Path, typer.Argument(help="The project: a new folder, or an empty one.")],
     text: Annotated[

@@ -7,10 +7,11 @@ import typer
 
 from isoscope.base import paths
 from isoscope.base.errors import InputError
+from isoscope.platform.cli.once import LOOK
 from isoscope.platform.cli.options import AsJson, app, configure, load, say
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def reproduce(
     study: Annotated[
         str, typer.Argument(help="A study of params.yaml, analysed; or spaces: AvgSim of bert-base-cased.")

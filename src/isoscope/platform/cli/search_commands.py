@@ -1,13 +1,12 @@
 """Commands of hyperparameter search."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import SEARCH
-from isoscope.platform.cli.once import Commands
+from isoscope.platform.cli.once import HYPERPARAMETERS, Commands
 from isoscope.platform.cli.options import (
     AsJson,
     Cpus,
@@ -30,17 +29,17 @@ search = Commands(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(search, name="search")
+app.add_typer(search, name="search", rich_help_panel=HYPERPARAMETERS)
 
 Storage = Annotated[
     str | None,
     typer.Option(
         envvar="ISOSCOPE_SEARCH",
         metavar="URL",
-        help="postgresql://HOST/DATABASE for several machines; default: a SQLite file in the project.",
+        help="postgresql://HOST/DATABASE, or sqlite:///FILE; default: a SQLite file in the project.",
     ),
 ]
-Workers = Annotated[int, typer.Option(min=1, max=256, help="Parallel trials, each in its own process.")]
+Workers = Annotated[int, typer.Option(min=1, max=256, help="Parallel trials, each run in its own process.")]
 
 
 @search.command()
@@ -64,24 +63,31 @@ def run(
     Example: isoscope search run --workers 2 -S search.budget.trials=20
     """
     nodes = cluster_of(cluster, cpus, gpus)
-    _work(workers, storage, overrides, plugin, as_json, fork=fork, join=False, if_any=if_any, nodes=nodes)
+    as_stage()
+    project, configuration = configure(overrides, plugin)
+    if if_any and configuration.root.search is None:
+        from isoscope.base.atomic_files import replacing, write_text
+
+        (project.folder / SEARCH).parent.mkdir(exist_ok=True)
+        with replacing(project.folder / SEARCH, "table") as fresh:  # drops the results of an earlier search
+            write_text(fresh / "study.json", '{"counts": {}}\n', "table")
+        say({"study": None}, as_json, "no search in params.yaml")
+        return
+    section, _, _, where = searched = _searched(project, configuration, storage)
+    begin(project, configuration)
+    # reports/search holds the search of params.yaml; other searches have another folder.
+    other = plugin or [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
+    target = where.folder / "reports" / section.name if other else project.folder / SEARCH
+    options = {"workers": workers, "cluster": nodes, "fork": fork, "target": target}
+    seen, folder = load("platform.stages.search").search(*searched, **options)
+    shown = f"{load('platform.search.status').in_words(seen)}\n{folder}"
+    say({**seen._asdict(), "folder": str(folder)}, as_json, shown)
 
 
-@search.command()
-def worker(
-    workers: Workers = 1,
-    storage: Storage = None,
-    overrides: Set = [],  # noqa: B006
-    plugin: Plugins = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
-    """Join a search that runs on another machine, until its budget is spent.
-
-    Needs the same commit, the same params.yaml and the prepared task.
-
-    Example: isoscope search worker --storage postgresql://db.example.org/isoscope
-    """
-    _work(workers, storage, overrides, plugin, as_json, fork=False, join=True)
+@search.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def worker() -> None:
+    """Name the command that took its place: one driver searches, and a cluster brings other machines."""
+    raise InputError("search worker: a search has one driver now; for several machines: isoscope search run --cluster")
 
 
 @search.command()
@@ -91,13 +97,14 @@ def status(
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Show the progress of the search (its newest study).
+    """Show the progress of the search, whose settings are those of params.yaml.
 
     Example: isoscope search status --json
     """
-    section, _, _, where = _searched(*configure(overrides, plugin), storage)
-    progress = load("platform.search.status")
-    seen = progress.status(load("platform.search.study").latest(section, where), section)
+    section, configuration, project, where = _searched(*configure(overrides, plugin), storage)
+    progress, identified = load("platform.search.status"), load("platform.stages.search_runs").identified
+    known = identified(configuration, section, project)
+    seen = progress.status(load("platform.search.study").stored_study(section, known, where), section)
     say(seen._asdict(), as_json, progress.in_detail(seen))
 
 
@@ -140,51 +147,19 @@ def confirm(
     Example: isoscope search confirm --seeds 5 --workers 2
     """
     searched = _searched(*configure(overrides, plugin), storage)
-    section, configuration, project, _ = searched
-    begin(project, configuration, configuration.study(section.study).task)
+    begin(searched[2], searched[1])
     found = load("platform.stages.search_choice").confirm(*searched, trial=trial, seeds=seeds, workers=workers)
     say(found._asdict(), as_json, found.as_text())
 
 
 def _searched(project: Any, configuration: Any, storage: str | None) -> tuple[Any, Any, Any, Any]:
     """Return the section `search`, the configuration, the project, and where the search is stored."""
+    from isoscope.platform.runs.prepared import check_prepared
+
     if configuration.root.search is None:
         raise InputError("params.yaml: search: null; define a search there")
     configuration.check_search()
+    section = configuration.root.search
     where = load("platform.search.storage").place(storage, project.state / ".isoscope" / "search")
-    return configuration.root.search, configuration, project, where
-
-
-def _work(
-    workers: int,
-    storage: str | None,
-    overrides: list[str],
-    plugin: list[Path],
-    as_json: bool,
-    *,
-    fork: bool,
-    join: bool,
-    if_any: bool = False,
-    nodes: Any = None,
-) -> None:
-    as_stage()
-    project, configuration = configure(overrides, plugin)
-    if if_any and configuration.root.search is None:
-        from isoscope.base.atomic_files import replacing, write_text
-
-        (project.folder / SEARCH).parent.mkdir(exist_ok=True)
-        with replacing(project.folder / SEARCH, "table") as fresh:  # drops the results of an earlier search
-            write_text(fresh / "study.json", '{"counts": {}}\n', "table")
-        say({"study": None}, as_json, "no search in params.yaml")
-        return
-    section, _, _, where = searched = _searched(project, configuration, storage)
-    if nodes is not None:
-        load("platform.search.storage").check_shared(where, nodes)
-    begin(project, configuration, configuration.study(section.study).task)
-    # reports/search holds the search of params.yaml; other searches have another folder.
-    other = plugin or [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
-    target = where.folder / "reports" / section.name if other else project.folder / SEARCH
-    options = {"workers": workers, "cluster": nodes, "fork": fork, "join": join}
-    seen, folder = load("platform.stages.search").search(*searched, **options, target=None if join else target)
-    shown = load("platform.search.status").in_words(seen) + (f"\n{folder}" if folder else "")
-    say({**seen._asdict(), "folder": str(folder) if folder else None}, as_json, shown)
+    check_prepared(project, configuration, configuration.study(section.study).task)
+    return section, configuration, project, where

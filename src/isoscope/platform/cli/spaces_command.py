@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from isoscope.base.errors import InputError
+from isoscope.platform.cli.once import LOOK
 from isoscope.platform.cli.options import AsJson, app, check_device, check_free, load, say
 from isoscope.states.choices import POOLINGS, PROBES, SPACES, SpaceSettings
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def spaces(
     checkpoints: Annotated[
         list[str], typer.Argument(help="Two or more folders or hub names (name@revision).", metavar="CHECKPOINT…")

@@ -11,6 +11,7 @@ import typer
 
 from isoscope.base import paths, processes
 from isoscope.base.errors import InputError
+from isoscope.platform.cli.once import RUN
 from isoscope.platform.cli.options import (
     PREPARED,
     TRAINED,
@@ -35,7 +36,7 @@ from isoscope.platform.cli.options import (
 )
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def prepare(
     task: Annotated[str, typer.Argument(help="A task of params.yaml.")],
     overrides: Set = [],  # noqa: B006 - typer copies it
@@ -65,7 +66,7 @@ def prepare(
     say({"folder": str(folder)}, as_json, f"prepared {task}: {folder.relative_to(project.folder)}")
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def train(
     study: Study,
     arm: Arm = None,
@@ -150,7 +151,7 @@ def _train_one(job: Any, output: Path | None, project: Any, as_json: bool) -> No
         say({"folder": str(folder), "epoch": epoch, "metrics": metrics}, as_json, text)
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def analyse(
     study: Study,
     overrides: Set = [],  # noqa: B006
@@ -172,7 +173,7 @@ def analyse(
     _analyse(project, configuration, "analysed", asked, study, arms, as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def compare(
     name: Annotated[str, typer.Argument(help="A comparison of params.yaml.")],
     overrides: Set = [],  # noqa: B006
@@ -181,7 +182,7 @@ def compare(
 ) -> None:
     """Compare the runs of several studies: tables and figures.
 
-    Example: isoscope compare what_decides
+    Example: isoscope compare spaces
     """
     as_stage()
     project, configuration = configure(overrides, plugin)
@@ -203,11 +204,12 @@ def _analyse(project: Any, configuration: Any, done: str, asked: Any, name: str,
 @app.command("chart", hidden=True)
 @app.command("explore", hidden=True)
 def _now_analyse(study: Study) -> None:
+    """Name the command that took their place."""
     pipeline = "in a dvc.yaml that has them, take that of a project of: isoscope new"
     raise InputError(f"chart and explore are part of analyse; run: isoscope analyse {study} ({pipeline})")
 
 
-@app.command()
+@app.command(rich_help_panel=RUN)
 def report(
     overrides: Set = [],  # noqa: B006
     as_json: AsJson = False,
@@ -237,7 +239,7 @@ def report(
     say({"page": str(page), "findings": found}, as_json, "\n".join(lines))
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(rich_help_panel=RUN, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def repro(
     context: typer.Context,
     cluster: OnCluster = None,

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from isoscope.base.errors import InputError
-from isoscope.base.paths import CODE, PROFILES
+from isoscope.base.paths import CODE
+from isoscope.platform.cli.once import BEGIN, KEEP_HOUSE, LOOK
 from isoscope.platform.cli.options import AsJson, Plugins, Set, app, begin, configure, heal, load, project_here, say
 from isoscope.platform.cli.streams import complain
 
@@ -16,7 +17,7 @@ MOST_FAULTS = 20
 """Faults that `isoscope check` prints."""
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP_HOUSE)
 def mirror(
     uri: Annotated[str | None, typer.Option(help="MLflow server [default: MLFLOW_TRACKING_URI or mlflow.db].")] = None,
     follow: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -40,7 +41,7 @@ def mirror(
     say(sent, as_json, line)
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP_HOUSE)
 def reconcile(as_json: AsJson = False) -> None:
     """Mark runs whose process died as KILLED, here and in MLflow. Live runs are not touched.
 
@@ -58,7 +59,7 @@ def reconcile(as_json: AsJson = False) -> None:
     say({"killed": [one.digest for one in healed]}, as_json, "\n".join(lines))
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP_HOUSE)
 def accept(
     studies: Annotated[list[str] | None, typer.Argument(help="Studies of params.yaml [default: all].")] = None,
     as_json: AsJson = False,
@@ -88,7 +89,7 @@ def accept(
     say({"accepted": [one.digest for one in found]}, as_json, "\n".join(lines or ["nothing to accept"]))
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP_HOUSE)
 def gc(
     idle_days: Annotated[
         float, typer.Option(help="Remove unfinished work that is unchanged for this many days.", min=0)
@@ -122,7 +123,7 @@ def gc(
     say({"removed": removed, "bytes": total, "kept_bytes": kept, "dry_run": dry_run}, as_json, "\n".join(lines))
 
 
-@app.command()
+@app.command(rich_help_panel=BEGIN)
 def check(
     overrides: Set = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
@@ -157,10 +158,11 @@ def check(
     say({"cells": resolved, "profiles": profiles}, as_json, line)
 
 
-@app.command()
+@app.command(rich_help_panel=BEGIN)
 def profile(
     name: Annotated[
-        str | None, typer.Argument(help="A file of profiles/, or 'embedded' for the committed params.yaml.")
+        str | None,
+        typer.Argument(help="A file of profiles/ or profiles/results/, or 'embedded' for the committed params.yaml."),
     ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Restore the committed params.yaml.")] = False,
 ) -> None:
@@ -168,16 +170,15 @@ def profile(
 
     Example: isoscope profile minilm
     """
-    from isoscope.platform.config.profiles import apply, restore
+    from isoscope.platform.config.profiles import apply, known, restore
 
     folder = project_here().folder
     if reset == (name is not None):
-        known = sorted(path.stem for path in (folder / PROFILES).glob("*.yaml"))
-        raise InputError(f"profile: give a name or --reset; known: embedded, {', '.join(known)}")
+        raise InputError(f"profile: give a name or --reset; known: embedded, {', '.join(known(folder))}")
     print(restore(folder) if reset or name == "embedded" else apply(folder, str(name)), end="")
 
 
-@app.command()
+@app.command(rich_help_panel=BEGIN)
 def schema() -> None:
     """Print the JSON schema of params.yaml and overlays, for editors.
 
@@ -188,7 +189,7 @@ def schema() -> None:
     print(json.dumps(json_schema(), indent=1, sort_keys=True))
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def ui(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1.", min=1, max=65535)] = 5000,
 ) -> None:

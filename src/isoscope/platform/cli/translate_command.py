@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from isoscope.base.errors import InputError
+from isoscope.platform.cli.once import LOOK
 from isoscope.platform.cli.options import AsJson, app, check_free, load, say
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def translate(
     checkpoint: Annotated[Path, typer.Argument(help="Folder of a translation model of a run, or of a hybrid.")],
     text: Annotated[Path, typer.Option(help="Sentences: csv, tsv, jsonl or parquet.")],

@@ -7,12 +7,12 @@ from collections.abc import Collection
 from pathlib import Path
 
 from isoscope.base.errors import InputError
-from isoscope.base.paths import CODE, PARAMS, PROFILES, VARIANTS, overlay
+from isoscope.base.paths import CODE, PARAMS, VARIANTS, overlay
 from isoscope.platform.config.code_digests import check_code
 from isoscope.platform.config.data import Local
 from isoscope.platform.config.explain import Faults, nearest
 from isoscope.platform.config.load import SECTIONS, Configuration, check_sections
-from isoscope.platform.config.profiles import drop, lacks_its_base
+from isoscope.platform.config.profiles import drop, known, lacks_its_base
 from isoscope.platform.config.tree import Tree, merge, read_yaml
 
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
@@ -28,7 +28,7 @@ def check_agreement(folder: Path, configuration: Configuration | None, commands:
     `configuration`: None if params.yaml cannot be read. `commands`: names of the CLI commands. `found`: faults of the
     configuration itself, to which file, key and expected value of every fault are added.
     """
-    profiles = sorted(path.relative_to(folder) for path in (folder / PROFILES).glob("*.yaml"))
+    profiles = [*known(folder).values()]
     stages = _entries(folder, DVC, "stages", "cmd", commands, found)
     if (folder / MLPROJECT).exists() or not (folder / CODE).exists():  # a project of `isoscope new` has none
         _entries(folder, MLPROJECT, "entry_points", "command", commands, found)

@@ -22,31 +22,6 @@ class OfStudies(Section):
         return True
 
 
-class ObjectiveOrData(OfStudies):
-    """Does the objective or the data decide what lowers the loss? The variance of the runs' allocation by factor."""
-
-    kind: Literal["objective_or_data"]
-    """Kind of comparison."""
-    studies: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
-    """Studies with an allocation. Their runs may differ in objective, task, training examples and seed alone."""
-    permutations: Annotated[int, Field(ge=99, le=99_999)]
-    """Permutations for each p."""
-
-    def _conflicts(self) -> Conflicts:
-        yield len(set(self.studies)) < len(self.studies), f"studies {list(self.studies)} contain a duplicate"
-
-    @property
-    def compared(self) -> tuple[str, ...]:
-        """The studies that it reads."""
-        return self.studies
-
-    def lacks(self, study: str, arms: Mapping[str, Any]) -> str | None:
-        """Return what a study with these arms (name → cell) lacks, with the remedy; None if nothing."""
-        if all(cell.training.allocation for cell in arms.values()):
-            return None
-        return "has arms without an allocation; add the overlay allocated to its settings"
-
-
 class SpaceModel(Section):
     """A model of a comparison of spaces: an arm of a study, with all its seeds."""
 
@@ -168,7 +143,7 @@ class Hybrids(OfStudies):
         return None
 
 
-Comparison = Annotated[ObjectiveOrData | Spaces | Hybrids, Field(discriminator="kind")]
+Comparison = Annotated[Spaces | Hybrids, Field(discriminator="kind")]
 """All kinds of comparison."""
-COMPARING = tuple(get_args(kind.model_fields["kind"].annotation)[0] for kind in (ObjectiveOrData, Spaces, Hybrids))
+COMPARING = tuple(get_args(kind.model_fields["kind"].annotation)[0] for kind in (Spaces, Hybrids))
 """Names of these kinds."""

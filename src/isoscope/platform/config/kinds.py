@@ -5,21 +5,22 @@ import contextlib
 import inspect
 import itertools
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Union, cast, get_args
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 from pydantic.json_schema import GenerateJsonSchema
 
-from isoscope import plugins
+from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError
+from isoscope.base.registry import DATASETS, FUSIONS, OBJECTIVES, OBSERVERS, PENALTIES
 from isoscope.platform.config.base import Name, Section
 from isoscope.platform.config.data import Data, Embedded, Hub, Local
 from isoscope.platform.config.explain import Faults, explain
-from isoscope.platform.config.fusion import BUILT_IN
 from isoscope.platform.config.model import Model
-from isoscope.platform.config.objective import OBJECTIVES
-from isoscope.platform.config.penalty import PENALTIES
+from isoscope.platform.config.objective import OBJECTIVES as BUILT_IN_OBJECTIVES
+from isoscope.platform.config.penalty import BUILT_IN, Weighted
 from isoscope.platform.config.project import Cell, Root, Study
 from isoscope.platform.config.tree import Tree
 
@@ -56,36 +57,65 @@ def _sound_studies(tree: Any, origin: Any) -> dict[str, Study]:
     return found
 
 
-def _union(builtin: tuple[type[BaseModel], ...], registry: Mapping[str, plugins.Plugin]) -> Any:
+@cache
+def options_of(entry: Entry, base: type[Section] = Section) -> type[Section]:
+    """Return the section that a factory's signature declares: its `kind`, then an option per parameter."""
+    fields: dict[str, Any] = {"kind": (Literal[entry.name], ...)}
+    told = entry.descriptions
+    for name, one in entry.options.items():
+        if one.annotation is one.empty or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            raise InputError(f"plugin {entry.name!r}: parameter {name!r} needs a type, as in 'scale: float'")
+        if name in base.model_fields:
+            raise InputError(f"plugin {entry.name!r}: {name!r} is a built-in option of every penalty; rename it")
+        default = ... if one.default is one.empty else one.default
+        strict = False if _plain(one.annotation) is tuple else None  # a list of YAML fits a tuple
+        fields[name] = (one.annotation, Field(default, description=told.get(name), strict=strict))
+
+    def agree(self: Section) -> Section:
+        if entry.check is not None:
+            entry.check(self)
+        return self
+
+    about = (inspect.getdoc(entry.factory) or "").partition("\n\n")[0]
+    rules: Any = {"rules": model_validator(mode="after")(agree)}
+    return create_model(entry.name.capitalize(), __base__=base, __doc__=about, __validators__=rules, **fields)
+
+
+def _plain(annotation: Any) -> Any:
+    """Return a type without its bounds and its items' types."""
+    return _plain(get_args(annotation)[0]) if get_origin(annotation) is Annotated else get_origin(annotation)
+
+
+def _union(builtin: tuple[type[BaseModel], ...], entries: Iterable[Entry], base: type[Section] = Section) -> Any:
     taken = {get_args(kind.model_fields["kind"].annotation)[0] for kind in builtin}
-    if clash := taken & registry.keys():
-        name = min(clash)
-        raise InputError(f"plugin {registry[name].file}: {name!r} is a built-in kind; give it another name")
-    kinds = (*builtin, *(plugin.options for plugin in registry.values()))
-    return Annotated[Union[kinds], Field(discriminator="kind")]  # noqa: UP007 - the members are known at run time only
+    kinds = [*builtin]
+    for entry in entries:
+        if entry.name in taken:
+            raise InputError(f"plugin {entry.file}: {entry.name!r} is a built-in kind; give it another name")
+        kinds.append(options_of(entry, base))
+    return Annotated[Union[tuple(kinds)], Field(discriminator="kind")]  # noqa: UP007 - the members are known at run time only
 
 
 def extended(base: type[BaseModel], **fields: Any) -> Any:
     """Return `base` with added or replaced fields."""
-    return create_model(base.__name__, __base__=base, **fields)
+    return create_model(base.__name__, __base__=base, __doc__=base.__doc__, **fields)
 
 
 def data_type() -> type[Data]:
     """Return the type of section `data`, including the data sets of plugins."""
-    return extended(Data, source=(_union((Embedded, Local, Hub), plugins.DATASETS), ...))
+    return extended(Data, source=(_union((Embedded, Local, Hub), DATASETS.own.values()), ...))
 
 
 def cell_type() -> type[Cell]:
     """Return the type of a cell, including fusions, objectives, penalties, observers and data sets of plugins."""
-    model = extended(Model, fusion=(_union((*BUILT_IN.values(),), plugins.FUSIONS), ...))
     fields: dict[str, Any] = {
         "data": (data_type(), ...),
-        "model": (model, ...),
-        "objective": (_union(OBJECTIVES, plugins.OBJECTIVES), ...),
-        "penalty": (_union(PENALTIES, plugins.PENALTIES), ...),
+        "model": (extended(Model, fusion=(_union((), FUSIONS.values()), ...)), ...),
+        "objective": (_union(BUILT_IN_OBJECTIVES, OBJECTIVES.own.values()), ...),
+        "penalty": (_union(BUILT_IN, PENALTIES.own.values(), Weighted), ...),
     }
-    if plugins.OBSERVERS:
-        fields["observers"] = (dict[Name, _union((), plugins.OBSERVERS)], ...)  # type: ignore[misc]
+    if OBSERVERS.own:
+        fields["observers"] = (dict[Name, _union((), OBSERVERS.own.values())], ...)  # type: ignore[misc]
     return extended(Cell, **fields)
 
 
@@ -105,11 +135,14 @@ class _Partial(GenerateJsonSchema):
 
 
 def _docstrings(kind: type[Section]) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a class with a docstring, and that.
+    """Yield the fields of a class with a docstring, and that; none of a class that was made from a signature.
 
     Not by pydantic, which reads the sources whenever a class is made: .04 to .2 s of each command.
     """
-    (found,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    try:
+        (found,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except OSError:
+        return
     for field, below in itertools.pairwise(found.body):  # type: ignore[attr-defined]
         match field, below:
             case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
@@ -121,9 +154,6 @@ def json_schema() -> dict[str, Any]:
 
     It requires no key, because an overlay may complete params.yaml; the loader checks the merged tree.
     """
-
-    class Params(Root, Cell):
-        pass
-
-    schema = Params.model_json_schema(schema_generator=_Partial)
+    params = create_model("Params", __base__=(Root, cell_type()))
+    schema = params.model_json_schema(schema_generator=_Partial)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "isoscope parameters"}

@@ -13,6 +13,7 @@ from isoscope import plugins
 from isoscope.base import paths
 from isoscope.base.built_in import KINDS_OF_STUDIES, PLAIN
 from isoscope.base.errors import InputError
+from isoscope.base.registry import FUSIONS, OBJECTIVES, OBSERVERS, PENALTIES
 from isoscope.platform.config.comparing import COMPARING, Comparison
 from isoscope.platform.config.data import Data
 from isoscope.platform.config.explain import Faults, closest, nearest
@@ -238,12 +239,12 @@ class Configuration:
         Data-set plugins are excluded: the hash of the data covers them.
         """
         used = [
-            plugins.FUSIONS.get(cell.model.fusion.kind),
-            plugins.OBJECTIVES.get(cell.objective.kind),
-            plugins.PENALTIES.get(cell.penalty.kind),
-            *(plugins.OBSERVERS.get(one.kind) for one in cell.observers.values()),
+            (FUSIONS, cell.model.fusion),
+            (OBJECTIVES, cell.objective),
+            (PENALTIES, cell.penalty),
+            *((OBSERVERS, one) for one in cell.observers.values()),
         ]
-        files = {plugin.file for plugin in used if plugin}
+        files = {registry.own[one.kind].file for registry, one in used if one.kind in registry.own}
         if len({file.name for file in files}) < len(files):
             raise InputError(f"plugins: two files of a run are called {next(iter(files)).name!r}; rename one")
         return {file.name: plugins.digest(file) for file in sorted(files)}

@@ -1,11 +1,10 @@
 """The section `model`: the encoder and how its word and position embeddings are fused."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from isoscope.platform.config.base import Conflicts, Count, Name, PlainName, Probability, Section
-from isoscope.platform.config.fusion import Fusion
 
 Deviation = Annotated[float, Field(ge=1e-6, le=100)]
 CheckpointName = Annotated[str, Field(pattern=r"^[\w.-]+(/[\w.-]+)?$")]
@@ -157,7 +156,7 @@ class Model(Section):
     """The encoder and how its embeddings are fused."""
 
     encoder: Annotated[Scratch | Pretrained | Continued | Hybrid, Field(discriminator="kind")]
-    fusion: Annotated[Fusion, Field(discriminator="kind")]
+    fusion: Any  # a kind of the registry of fusions: `cell_type` gives its type
     max_length: Annotated[int, Field(ge=4)]
     """Maximum input length in tokens; longer text is truncated."""
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,13 +23,6 @@ EXAMPLES, FEWEST_EPOCHS, MOST_EPOCHS = 40_000, 4, 40
 """Length of a run of the first study, over all epochs: seconds on one core, whatever the size of the data."""
 _BASE = "fusion"
 """Study of isoscope's own project that the first study is made of."""
-# As in variants/settings/small_language.yaml: with BERT's 0.02 so narrow a model only reaches the unigram loss.
-_LANGUAGE: Tree = {
-    "search": {"arm": "additive-masked", "space": {"penalty": None, "penalty.weight": None}},
-    "model": {"encoder": {"dropout": 0.0, "attention_dropout": 0.0, "init_std": 0.1, "initializer_range": 0.1}},
-    "training": {"learning_rate": 3e-3, "select": "loss"},
-}
-QUICK = str(overlay("settings", "quick"))
 AXES = ("fraction", "fusion", "objective", "penalty", "table", "weight")
 """Axes whose overlays suit any study; those of others continue the runs of isoscope's own studies."""
 _COPIED = (".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitattributes", ".gitignore")
@@ -40,41 +32,8 @@ _HEAD = """\
 # To set a number for one command: isoscope train STUDY ARM --seed 0 -S training.epochs=2
 # To read a page named docs/NAME.md: isoscope docs NAME
 """
-_README = """\
-# {name}
-
-A project of isoscope. Its task `{task}` is {text}. The study `first`, in `params.yaml`, asks:
-{question}
-
-```sh
-isoscope check                       # validate all files
-isoscope repro                       # prepare, train, search, analyse: reports/index.html
-isoscope train STUDY ARM --seed 0    # train one run
-isoscope ui                          # all runs in MLflow, on 127.0.0.1
-isoscope docs                        # list the pages of the documentation; isoscope docs tutorial
-```
-
-| file | content |
-|---|---|
-| `params.yaml` | all numbers; studies, and the search |
-| `variants/<axis>/<value>.yaml` | overlays: one choice each; the data is described in `variants/task/{task}.yaml` |
-{profiles}| `texts/`, `plugins/` | your text; your own fusions, penalties, measures … |
-| `dvc.yaml`, `code.yaml` | the pipeline, and digests of its code. After an upgrade of isoscope: `isoscope repro` |
-"""
-_OF_PROFILES = """\
-| `profiles/` | pre-trained encoders for your studies: `isoscope profile NAME`; to undo: `isoscope profile --reset` |
-"""
-_PROFILE = "minilm"
-"""Profile of isoscope's own project whose settings the profiles of a new project have."""
 CHECKPOINTS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2", "bert": "google-bert/bert-base-uncased"}
 """Profile of a new project → its pre-trained encoder, both of English."""
-_PROFILE_HEAD = """\
-# {name}: all studies train the pre-trained encoder {checkpoint} (of English text)
-# instead of a small encoder from random weights. Studies and tasks stay as they are. The search is left out: each of
-# its trials would train this encoder. On a GPU: -S training.device=cuda.
-# The checkpoint is looked up in ISOSCOPE_HUB first, then on the Hugging Face hub.
-# Fusions that keep the pre-trained start are conv2d_identity and fft_residual: set them in studies.first.axes.fusion.
-"""
 
 
 class OwnTask(NamedTuple):
@@ -113,31 +72,46 @@ def project_files(name: str, task: OwnTask, profile: str | None) -> dict[str, st
     Raises `InputError` if there is no such profile for the task.
     """
     origin = source()
-    profiles = _profiles(origin) if task.labelled else {}
-    if profile is not None and profile not in profiles:
-        reason = nearest(profile, profiles) or "; profiles are for classifiers: give --label"
+    known = CHECKPOINTS if task.labelled else {}
+    if profile is not None and profile not in known:
+        reason = nearest(profile, known) or "; profiles are for classifiers: give --label"
         raise InputError(f"--profile {profile}: no such profile for the task {task.name!r}{reason}")
-    params = _params(origin, task)
+    epochs, fraction = length(task.train_rows)
+    values: Tree = {"name": name, "task": task, "question": _question(task), "data": dump_yaml({"data": task.data})}
+    values |= {"epochs": epochs, "fraction": fraction, "trial_epochs": max(FEWEST_EPOCHS, epochs // 2)}
+
+    def written(template: str, **more: str) -> str:
+        return _written(template, values | more)
+
+    profiles = {
+        f"{PROFILES}/{one}.yaml": written("profiles/profile.yaml", profile=one, checkpoint=checkpoint)
+        for one, checkpoint in known.items()
+    }
+    params = _params(origin, parse_yaml(written(str(PARAMS)), str(PARAMS)), by_loss=not task.labelled)
     if profile is not None:
-        params = laid_over(params, parse_yaml(profiles[profile], profile))
-    stages = _stages((origin / "dvc.yaml").read_text("utf-8"))
+        params = laid_over(params, parse_yaml(profiles[f"{PROFILES}/{profile}.yaml"], profile))
     files: dict[str, str | Path] = {
         str(PARAMS): params,
-        "dvc.yaml": stages,
+        "dvc.yaml": _stages((origin / "dvc.yaml").read_text("utf-8")),
         str(CODE): code_file(read_yaml(origin, Path("dvc.yaml"))["stages"]),
-        "README.md": _README.format(
-            name=name, task=task.name, text=task.text, question=_question(task), profiles=_OF_PROFILES * bool(profiles)
-        ),
-        str(overlay("task", task.name)): as_dvc_writes(
-            f"# The text of this project.\n{dump_yaml({'data': task.data})}"
-        ),
+        "README.md": written("README.md"),
+        str(overlay("task", task.name)): as_dvc_writes(written(str(overlay("task", "task")))),
+        str(overlay("settings", "quick")): written(str(overlay("settings", "quick"))),
+        **profiles,
     }
-    files[QUICK] = _quick(origin, task)
-    files |= {f"{PROFILES}/{one}.yaml": text for one, text in profiles.items()}
     for folder in ("plugins", "texts"):
         text = (origin / folder / "README.md").read_text("utf-8")
         files[f"{folder}/README.md"] = re.sub(r"\[(docs/[^\]]*)\]\([^)]*\)", r"\1", text)
     return dict(_copied(origin, files.values())) | files
+
+
+def _written(template: str, values: Tree) -> str:
+    """Return a file of the folder `template`, with these values."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("isoscope.platform.config", "template")
+    options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    return Environment(loader=loader, undefined=StrictUndefined, **options).get_template(template).render(values)
 
 
 def _copied(origin: Path, written: Iterable[str | Path]) -> Iterable[tuple[str, Path]]:
@@ -162,25 +136,15 @@ def _settings(text: str) -> Iterator[str]:
         yield from re.findall(r"\w+", names)
 
 
-def _params(origin: Path, task: OwnTask) -> str:
+def _params(origin: Path, first: Tree, *, by_loss: bool) -> str:
     """Return isoscope's own params.yaml with one task and its first study in place of those there; comments stay."""
     text = committed(origin) if (origin / ".git").exists() else (origin / PARAMS).read_text("utf-8")
     given = parse_yaml(text, str(PARAMS))
-    epochs, fraction = length(task.train_rows)
-    first: Tree = {
-        "tasks": [task.name],
-        "studies": dict.fromkeys(given["studies"]) | {_BASE: _study(task)},
-        "comparisons": dict.fromkeys(given["comparisons"]),
-        "search": {"name": FIRST, "study": FIRST, "settings": ["quick"], "budget": {"trials": 4}},
-        "training": {"epochs": epochs, "fraction": fraction, "snapshots": {"epochs": False}},
-        "extraction": {"share": 1.0, "sentences": 500} | ({} if task.trees else {"treebank": None}),
-    }
-    if task.marked:
-        first["data"] = {"tokenizer": {"lowercase": False}}
-    if not task.labelled:
-        merge(first, _LANGUAGE)
+    others = {"studies": dict.fromkeys(given["studies"]), "comparisons": dict.fromkeys(given["comparisons"])}
+    merge(others, first)
+    if by_loss:
         text = edited(text, _score_by_loss)
-    text = laid_over(text, first)
+    text = laid_over(text, others)
     return _HEAD + re.sub(rf"^  {_BASE}:", f"  {FIRST}:", text[text.index("\nplugins:") :], count=1, flags=re.M)
 
 
@@ -188,20 +152,6 @@ def length(train_rows: int) -> tuple[int, float]:
     """Return epochs, and the fraction of the train split, of the first study: together `EXAMPLES`, or fewer."""
     wanted = EXAMPLES / train_rows
     return round(min(max(wanted, FEWEST_EPOCHS), MOST_EPOCHS)), min(1.0, float(f"{wanted / FEWEST_EPOCHS:.2g}"))
-
-
-def _quick(origin: Path, task: OwnTask) -> str:
-    """Return the overlay of the search's trials: half the epochs of the first study, but at least `FEWEST_EPOCHS`."""
-    of_study, _ = length(task.train_rows)
-    epochs = max(FEWEST_EPOCHS, of_study // 2)
-    tree = read_yaml(origin, Path(QUICK))
-    merge(tree, {"training": {"epochs": epochs}})
-    return _commented(f"Trials of the search: {epochs} epochs (the study: {of_study}), no snapshots.", tree)
-
-
-def _commented(comment: str, tree: Tree) -> str:
-    """Return the text of an overlay with a comment in its first line."""
-    return as_dvc_writes(f"# {comment}\n{dump_yaml(tree)}")
 
 
 def _stages(text: str) -> str:
@@ -222,38 +172,6 @@ def _question(task: OwnTask) -> str:
     if task.classes is None:
         return f"Which fusion of word and position embeddings predicts masked words of {task.text} best?"
     return f"Which fusion of word and position embeddings classifies {task.text} by {task.classes} best?"
-
-
-def _study(task: OwnTask) -> Tree:
-    axes, kind = {"fusion": ["additive", "conv2d"]}, "fusion"
-    if not task.labelled:
-        axes, kind = axes | {"objective": ["masked"]}, "isotropy"
-    return {
-        "about": _question(task),
-        "kind": kind,
-        "task": task.name,
-        "settings": [],
-        "axes": axes,
-        "seeds": [0, 1, 2],
-    }
-
-
-def _profiles(origin: Path) -> dict[str, str]:
-    """Return profiles by name: settings of a pre-trained encoder, for whatever studies and tasks a project has."""
-    text = (origin / PROFILES / f"{_PROFILE}.yaml").read_text("utf-8")
-    text = text[text.index("\ntasks:") + 1 :]  # without its comment, about isoscope's own study
-    return {
-        name: _PROFILE_HEAD.format(name=name, checkpoint=checkpoint)
-        + edited(text, partial(_settings_alone, checkpoint=checkpoint))
-        for name, checkpoint in CHECKPOINTS.items()
-    }
-
-
-def _settings_alone(tree: Any, *, checkpoint: str) -> None:
-    """Keep what a profile says about model, training and search, and set its checkpoint."""
-    for section in [name for name in tree if name not in ("model", "training", "search")]:
-        del tree[section]
-    tree["model"]["encoder"]["checkpoint"] = checkpoint
 
 
 def _by_digest(tree: Any) -> None:

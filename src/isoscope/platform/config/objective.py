@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isoscope.platform.config.base import Conflicts, Count, Direction, Fraction, Section, Share
+from isoscope.platform.config.base import Conflicts, Count, Direction, Section, Share
 
 
 class Classification(Section):
@@ -68,20 +68,6 @@ class Translation(Language):
     """
 
 
-class Denoising(Language):
-    """An encoder-decoder that predicts the target side from the same text with masked tokens."""
-
-    kind: Literal["denoising"]
-    rate: Fraction
-    """Share of masked tokens."""
-
-
-class Prefix(Language):
-    """An encoder-decoder that predicts the target side's later tokens from its first."""
-
-    kind: Literal["prefix"]
-
-
 class Alignment(Section):
     """A hybrid's encoder learns to give the states of the decoder's own encoder; needs `encoder.kind: hybrid`."""
 
@@ -90,13 +76,13 @@ class Alignment(Section):
     """Weight of the squared distance from the states that it started with."""
 
 
-OBJECTIVES = (Classification, Masked, Causal, Translation, Denoising, Prefix, Alignment)
-Built = Classification | Masked | Causal | Translation | Denoising | Prefix | Alignment
+OBJECTIVES = (Classification, Masked, Causal, Translation, Alignment)
+Built = Classification | Masked | Causal | Translation | Alignment
 """Options of a built-in objective."""
 _LANGUAGE: Mapping[str, Direction] = {"loss": "minimise", "accuracy": "maximise"}
 METRICS: Mapping[str, Mapping[str, Direction]] = {
     "classification": {"loss": "minimise", "accuracy": "maximise", "f1": "maximise", "matthews": "maximise"},
-    **dict.fromkeys(("masked", "causal", "translation", "denoising", "prefix"), _LANGUAGE),
+    **dict.fromkeys(("masked", "causal", "translation"), _LANGUAGE),
     "alignment": {"loss": "minimise", "error": "minimise", "moved": "minimise"},
 }
 """Metrics of each built-in objective with their better direction; those of a plugin are known when it is built."""

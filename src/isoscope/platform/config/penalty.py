@@ -101,4 +101,4 @@ class IsoScorePenalty(Weighted):
 
 
 Built = NoPenalty | PersistentEntropyPenalty | CosinePenalty | SpectrumPenalty | IsoScorePenalty
-PENALTIES: tuple[type[Section], ...] = get_args(Built)
+BUILT_IN: tuple[type[Section], ...] = get_args(Built)

@@ -14,6 +14,7 @@ from ruamel.yaml.representer import RoundTripRepresenter
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.base.paths import PARAMS, PROFILES, checked_name
+from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.tree import Tree, parse_yaml, read_yaml
@@ -22,21 +23,27 @@ from isoscope.platform.config.yaml_scalars import represent_float
 _KEPT = Path(".isoscope/params.before-reset.yaml")
 
 
+def known(folder: Path) -> dict[str, Path]:
+    """Return the profiles of a project by name, as paths in it: in `profiles/` and in folders below it."""
+    return {file.stem: file.relative_to(folder) for file in sorted((folder / PROFILES).rglob("*.yaml"))}
+
+
 def apply(folder: Path, name: str) -> str:
-    """Merge `profiles/<name>.yaml` into params.yaml, keep its comments, and return a unified diff.
+    """Merge the profile `name` into params.yaml, keep its comments, and return a unified diff.
 
     Raises `InputError` if params.yaml differs from its committed state, or the result is invalid.
     """
-    overlay = read_yaml(folder, PROFILES / f"{checked_name('profile', name)}.yaml")
+    profiles, missing = known(folder), PROFILES / f"{checked_name('profile', name)}.yaml"
+    if name not in profiles:
+        raise InputError(f"{missing}: no such file{nearest(name, profiles)}")
+    overlay = read_yaml(folder, profiles[name])
     before = (folder / PARAMS).read_text("utf-8")
     if before != committed(folder):
         raise InputError(
             f"{PARAMS}: has changes that are not committed; commit them, or drop them with: isoscope profile --reset"
         )
     if lacks_its_base(parse_yaml(before, str(PARAMS)), overlay):
-        raise InputError(
-            f"{PROFILES / name}.yaml: search: incomplete, and {PARAMS} has search: null; define it there first"
-        )
+        raise InputError(f"{profiles[name]}: search: incomplete, and {PARAMS} has search: null; define it there first")
     after = laid_over(before, overlay)
     write_text(folder / PARAMS, after, "params")
     try:

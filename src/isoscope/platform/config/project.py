@@ -100,7 +100,10 @@ class Root(Section):
     """Sections of params.yaml that overlays cannot set."""
 
     plugins: Annotated[tuple[Below, ...], Field(strict=False)]
-    """Python files below plugins/ with your own fusions, penalties, data sets or measures; folders: kinds of study."""
+    """Python files, or folders of them, below plugins/ with your own fusions, penalties, data sets or measures.
+
+    A folder with a tables.py is a kind of study.
+    """
     tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
     """Tasks to prepare; they must include the task of every study with seeds."""
     studies: dict[Name, Study]

@@ -183,7 +183,7 @@ class Search(Section):
     """Epoch of the metrics: the epoch chosen by `training.select`, or the last."""
     budget: Budget
     retries: Annotated[int, Field(ge=0)]
-    """Retries after a crash. A trial whose worker was killed is always taken over."""
+    """Retries after a crash of a run. A trial that was interrupted is always resumed."""
     sampler: Annotated[ModelBased | NSGAII | Unguided, Field(discriminator="kind")]
     pruner: Annotated[NoPruner | Median | Hyperband | Wilcoxon, Field(discriminator="kind")]
 

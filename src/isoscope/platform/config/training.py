@@ -29,17 +29,6 @@ class Budget(Section):
     """How many of them; 0: the model is only evaluated."""
 
 
-class Freeze(Section):
-    """Parameters frozen during the first epochs."""
-
-    embeddings: bool
-    """Freeze the embedding tables."""
-    layers: Annotated[int, Field(ge=0)]
-    """Number of lowest layers to freeze."""
-    epochs: Annotated[int, Field(ge=0)]
-    """Epochs to freeze for; 0: freeze nothing."""
-
-
 class Snapshots(Section):
     """Weights stored during training, for analyses of training dynamics."""
 
@@ -115,13 +104,20 @@ class Slices(Intervals):
     """A unigram or a bigram of the train split predicts a token if its probability is at least this."""
 
 
-class Hold(Section):
-    """Groups of parameters that stop learning during training: an intervention on what an allocation claims."""
+class Freeze(Section):
+    """Groups of parameters that do not learn during some updates."""
 
     after: Annotated[int, Field(ge=0)]
-    """The last update in which they change."""
+    """The last update before these; 0: from the start."""
+    until: Count | None
+    """The last of these updates; null: to the end."""
     groups: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False, min_length=1)]
-    """Stack, layer and component of each, such as enc.0.W1, or stack and component outside the layers: shared.emb."""
+    """Stack, layer and component of each, such as enc.0.W1; stack and component outside the layers: shared.emb; or a
+    whole layer or stack: enc.0, dec."""
+
+    def _conflicts(self) -> Conflicts:
+        until = self.until
+        yield until is not None and until <= self.after, f"until {until} is not after update {self.after}"
 
 
 class Training(Section):
@@ -156,7 +152,6 @@ class Training(Section):
     """Validation metric that selects the best epoch (the first on a tie); the objective must declare it."""
     patience: Count | None
     """Early stopping after this many epochs without a better `select`; null: no early stopping."""
-    freeze: Freeze
     determinism: Literal["off", "seeded", "strict"]
     """off: benchmarked kernels, unseeded dropout; seeded: every random draw repeats; strict: also deterministic kernels
     only, an error if an operation has none."""
@@ -177,8 +172,8 @@ class Training(Section):
     """Loss change allocation during training, written to allocation.parquet; null: none."""
     slices: Slices | None
     """The same by classes of predicted tokens, of a language model, written to slices.parquet; null: none."""
-    hold: Hold | None
-    """Groups of parameters that are neither moved nor decayed after an update; null: none."""
+    freeze: Freeze | None
+    """Groups of parameters that are neither moved nor decayed during some updates; null: none."""
     log_every: Count
     """Steps between logged values of loss, gradient norm, learning rate, penalty and monitored anisotropy."""
     checkpoint_every: Count

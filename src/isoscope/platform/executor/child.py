@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import NamedTuple
 
 from isoscope.base.errors import InputError, RunError, disk_trouble, plugins_named
@@ -17,6 +16,7 @@ from isoscope.base.processes import StoppedError, end_with_parent
 DONE, STOPPED, WRONG, FAILED = "done", "stopped", "wrong", "failed"
 CRASHED, KILLED, LOST = "crashed", "killed", "lost"
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TEXT = 30_000
 
 
@@ -32,27 +32,27 @@ class Ending(NamedTuple):
 
 
 class Child:
-    """A forked process that does `work`. Its output goes to the file `log`, or to `said()`.
+    """A forked process that does `work`. Its output goes to `said()`.
 
     It has its own process group, so Ctrl-C does not reach it. It receives SIGTERM when its parent ends, however the
     parent ends.
     """
 
-    def __init__(self, work: Callable[[], object], log: Path | None = None) -> None:
+    def __init__(self, work: Callable[[], object]) -> None:
         context = multiprocessing.get_context("fork")
         self._ended: Ending | None = None
         self._rest = b""
-        self._output: int | None = None
         self._pipe, theirs = context.Pipe(duplex=False)
-        if log is None:
-            self._output, writer = os.pipe()
-            os.set_blocking(self._output, False)
-        else:
-            writer = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self._process = context.Process(target=_run, args=(work, writer, log is not None, theirs, os.getpid()))
+        self._output, writer = os.pipe()
+        os.set_blocking(self._output, False)
+        self._process = context.Process(target=_run, args=(work, writer, theirs, os.getpid()))
         sys.stdout.flush()
         sys.stderr.flush()
-        self._process.start()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # else its parent's handlers could get them
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.pid = self._process.pid
         theirs.close()
         os.close(writer)
@@ -88,7 +88,7 @@ class Child:
 
     def said(self) -> list[str]:
         """Return the lines it has printed since the last call; after its end, all remaining lines."""
-        while self._output is not None:
+        while True:
             try:
                 more = os.read(self._output, 65536)
             except BlockingIOError:
@@ -102,16 +102,15 @@ class Child:
 
     def close(self) -> None:
         """Release its output."""
-        if self._output is not None:
-            os.close(self._output)
-            self._output = None
+        os.close(self._output)
 
 
-def _run(work: Callable[[], object], writer: int, logged: bool, pipe: Connection, parent: int) -> None:
+def _run(work: Callable[[], object], writer: int, pipe: Connection, parent: int) -> None:
     os.setpgid(0, 0)
     end_with_parent(signal.SIGTERM, parent)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+    for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     for stream in (1, 2):
         os.dup2(writer, stream)
     os.close(writer)
@@ -127,8 +126,6 @@ def _run(work: Callable[[], object], writer: int, logged: bool, pipe: Connection
         ending = Ending(FAILED, str(error))
     except Exception as error:
         ending = Ending(CRASHED, disk_trouble(error) or traceback.format_exc())
-    if logged and ending.kind != DONE and ending.text:
-        print(ending.text, file=sys.stderr)
     with suppress(BrokenPipeError):  # the parent is gone
         sys.stdout.flush()
         sys.stderr.flush()

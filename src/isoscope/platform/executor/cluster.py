@@ -1,4 +1,4 @@
-"""Run processes on the nodes of a Ray cluster. Ray only places them; leases decide who works on what."""
+"""Run processes on the nodes of a Ray cluster. Ray only places them; leases decide who owns a run."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from isoscope.base.errors import InputError
-from isoscope.platform.executor.child import CRASHED, LOST, Child, Ending
+from isoscope.platform.executor.child import LOST, WRONG, Child, Ending
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.runs.follower import FOLLOWED, PARENT_RUN
 
@@ -158,7 +158,7 @@ class Remote:
         try:
             ending, lines = self._ray.get(self._done)
         except self._ray.exceptions.RayTaskError as error:
-            return Ending(CRASHED, str(error))  # could not start, for example because isoscope is not installed there
+            return Ending(WRONG, str(error))  # could not start, for example because isoscope is not installed there
         except self._ray.exceptions.RayError:
             return Ending(LOST, "lost with its process or node")
         self._lines += lines

@@ -3,27 +3,24 @@
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from types import FrameType
 from typing import NamedTuple
 
-from isoscope.base.errors import InputError, RunError
+from isoscope.base.errors import RunError
 from isoscope.base.processes import StoppedError, StopSignal
 from isoscope.base.workers import cores
 from isoscope.platform.executor.child import CRASHED, DONE, FAILED, STOPPED, WRONG, Child, Ending
 from isoscope.platform.executor.cluster import Nodes, Remote
 from isoscope.platform.executor.live_table import PieceProgress, Progress, Screen
 
-FINISH, STOP = signal.SIGUSR1, signal.SIGTERM
 # Seconds between checks of all processes, and until a warning about processes that have not started.
 TICK, PATIENCE = 0.05, 30.0
-# Seconds that processes get to stop: a run saves its state first.
+# Seconds that a process gets to stop: a run saves its state first.
 GRACE = 60.0
 # A piece fails after this many of its processes were killed.
 TRIES = 3
-# Give up after this many workers in a row were killed before `BRIEF` seconds.
-BRIEF, BRIEF_TRIES = 1.0, 20
 
 
 class Piece(NamedTuple):
@@ -46,25 +43,68 @@ class Local(Child):
 Process = Local | Remote  # does a piece; `began`: whether it has answered
 
 
-class Requests:
-    """Stop requests that a worker received by signal.
-
-    `finish`: start nothing new (SIGUSR1, SIGTERM). `stop`: stop now (SIGTERM).
-    """
-
-    def __init__(self) -> None:
-        self.finish = self.stop = False
-        signal.signal(FINISH, self._note)
-        signal.signal(STOP, self._note)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.finish = True
-        self.stop = self.stop or number == STOP
-
-
 def room(threads: int | None, *, device: str) -> int:
     """Return how many runs of `threads` threads each (None: all cores) fit in parallel; 1 on a GPU."""
     return max(1, cores() // threads) if threads and device == "cpu" else 1
+
+
+class Pool(AbstractContextManager["Pool"]):
+    """Processes at work on pieces: started, listened to, and stopped so that their pieces can resume.
+
+    Its user decides what to start, and whether to start it again. At its end it stops what still runs.
+    """
+
+    def __init__(self, screen: Screen, nodes: Nodes | None, *, heard: Callable[[Piece, str], None]) -> None:
+        """`nodes`: of a cluster; None: this machine. `heard`: called with each line that a process prints."""
+        self._screen, self._nodes, self._heard = screen, nodes, heard
+        self._pieces, self._deadlines = dict[Process, Piece](), dict[Process, float]()
+        self._warning = float("inf") if nodes is None else time.monotonic() + PATIENCE
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def start(self, piece: Piece) -> None:
+        """Start a process for a piece."""
+        process: Process = Local(piece.do) if self._nodes is None else self._nodes.start(piece.do)
+        self._pieces[process] = piece
+
+    def stop(self, name: str | None = None) -> None:
+        """Stop the piece of this name, or all: each saves its state. After `GRACE` seconds its process is killed."""
+        for process, piece in self._pieces.items():
+            if name in (None, piece.name) and process not in self._deadlines:
+                self._deadlines[process] = time.monotonic() + GRACE
+                process.stop(signal.SIGTERM if process.began else signal.SIGKILL)
+
+    def ended(self) -> Iterator[tuple[Piece, Ending]]:
+        """Listen to all processes for a moment; yield the pieces whose processes have ended, and how."""
+        for process, piece in list(self._pieces.items()):
+            if time.monotonic() > self._deadlines.get(process, float("inf")):
+                process.stop(signal.SIGKILL)
+            ending = process.ending(TICK / len(self._pieces))
+            for line in process.said():
+                self._heard(piece, line)
+            if ending is not None:
+                process.close()
+                del self._pieces[process]
+                self._deadlines.pop(process, None)
+                self._screen.running.pop(piece.name, None)
+                yield piece, ending
+            elif process.began:
+                self._screen.running[piece.name] = process.progress
+        self._warn()
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+        while self._pieces:
+            for _ in self.ended():
+                pass
+
+    def _warn(self) -> None:
+        """Say once that no process has found room on the cluster for long."""
+        if self._nodes is not None and time.monotonic() > self._warning:
+            self._warning = float("inf")
+            if not any(process.began for process in self._pieces):
+                self._screen.say(f"isoscope: {len(self)} processes have not started: {self._nodes.shortage()}")
 
 
 def side_by_side(
@@ -75,160 +115,40 @@ def side_by_side(
     A killed process is replaced and resumes its piece. A failure does not stop the others.
     Raises `RunError` with the names of failed pieces; `StoppedError` after a signal, when all have saved their state.
     """
-    with PieceProgress(title, total=len(pieces) + found, found=found) as shown:
-        pool = _Pool(pieces, workers, stop, shown, nodes)
-        pool.run()
+    waiting, kills, said = deque(pieces), Counter[str](), Counter[str]()
+    results, failures = dict[str, str](), dict[str, Ending]()
+
+    def heard(piece: Piece, line: str) -> None:
+        said[line] += 1
+        if said[line] == 1:  # of pieces that say the same, the first
+            shown.say(f"{piece.name}: {line}")
+
+    with PieceProgress(title, total=len(pieces) + found, found=found) as shown, Pool(shown, nodes, heard=heard) as pool:
+        while pool or (waiting and not stop.stop):
+            if stop.stop:
+                pool.stop()
+            while waiting and len(pool) < workers and not stop.stop:
+                pool.start(waiting.popleft())
+            for piece, ending in pool.ended():
+                kills[piece.name] += 1
+                if ending.kind == DONE:
+                    results[piece.name] = ending.text
+                    shown.ended(done=True)
+                elif ending.kind in (WRONG, FAILED, CRASHED) or (kills[piece.name] >= TRIES and not stop.stop):
+                    failures[piece.name] = ending
+                    shown.ended(done=False)
+                    shown.say(f"isoscope: {piece.name} failed: {ending.text.rstrip()}")
+                elif not stop.stop:
+                    how = "stopped by another process" if ending.kind == STOPPED else ending.text
+                    shown.say(f"isoscope: {piece.name}: {how}; replaced")
+                    waiting.appendleft(piece)
+            shown.look()
+        for line in [line for line, times in said.items() if times > 1]:
+            shown.say(f"{said[line]} in all said: {line}")
     if stop.received is not None:
         done = f"{shown.done} of {shown.total} done"
         raise StoppedError(stop.received, f"{title}: stopped with {done}; run the same command to resume")
-    if pool.failures:
-        why = "; ".join(f"{name}: {(it.text.strip() or '?').splitlines()[-1]}" for name, it in pool.failures.items())
-        raise RunError(f"{title}: {len(pool.failures)} of {shown.total} failed: {why}")
-    return pool.results
-
-
-def work(
-    start: Callable[[Requests, Callable[[str], None]], None],
-    count: int,
-    *,
-    asked: StopSignal,
-    screen: Screen,
-    nodes: Nodes | None = None,
-) -> None:
-    """Keep `count` workers running `start(requests, say)` until all find nothing left to do.
-
-    A killed or stopped worker is replaced, unless many die young. Raises a worker's error after the others have
-    stopped.
-    """
-    pool = _Pool([Piece("a worker", partial(_worker, start))] * count, count, asked, screen, nodes, alike=True)
-    pool.run()
-    for ending in pool.failures.values():
-        raise (InputError if ending.kind == WRONG else RunError)(ending.text.rstrip())
-
-
-def _worker(start: Callable[[Requests, Callable[[str], None]], None], progress: Progress) -> str:
-    requests = Requests()
-    start(requests, progress.note)
-    if requests.stop:
-        raise StoppedError(STOP, "")  # the command prints the message
-    return ""
-
-
-class _Pool:
-    """Waiting pieces, running processes, and results and failures of the others.
-
-    `alike`: the pieces are workers that share one queue of their own. Then one failure ends all, and when one worker
-    finds nothing left, no other is started.
-    """
-
-    def __init__(
-        self,
-        pieces: Sequence[Piece],
-        workers: int,
-        asked: StopSignal,
-        screen: Screen,
-        nodes: Nodes | None,
-        *,
-        alike: bool = False,
-    ) -> None:
-        self._workers, self._asked, self._screen, self._nodes, self._alike = workers, asked, screen, nodes, alike
-        self._waiting, self._running = deque(pieces), dict[Process, Piece]()
-        self._started, self._kills = dict[Process, float](), Counter[str]()
-        self._signal, self._over, self._deadline, self._began = 0, False, 0.0, time.monotonic()
-        self._tries, self._brief = (BRIEF_TRIES, BRIEF) if alike and nodes is None else (TRIES, float("inf"))
-        self._said = Counter[str]()
-        self.results, self.failures = dict[str, str](), dict[str, Ending]()
-
-    def run(self) -> None:
-        """Return when all pieces have ended, or when all processes have stopped."""
-        try:
-            while self._running or (self._waiting and not self._wanted_signal()):
-                while self._waiting and len(self._running) < self._workers and not self._wanted_signal():
-                    self._start(self._waiting.popleft())
-                self._tell()
-                for process, piece in list(self._running.items()):
-                    self._listen(process, piece)
-                self._warn()
-                self._screen.look()
-        finally:
-            for process in self._running:
-                process.stop(signal.SIGKILL)
-            for line, times in self._said.items():
-                if times > 1:
-                    self._screen.say(f"{times} in all said: {line}")
-
-    def _start(self, piece: Piece) -> None:
-        process: Process = Local(piece.do) if self._nodes is None else self._nodes.start(piece.do)
-        self._running[process], self._started[process] = piece, time.monotonic()
-
-    def _wanted_signal(self) -> int:
-        """Return the signal that processes should have received by now; 0 for none."""
-        if self._asked.stop or (self._alike and self.failures):
-            self._deadline = self._deadline or time.monotonic() + GRACE
-            return signal.SIGKILL if time.monotonic() > self._deadline else STOP
-        return FINISH if self._asked.finish else 0
-
-    def _tell(self) -> None:
-        """Pass on stop requests; drop processes that wait for room on a cluster when nothing is left to do."""
-        number = self._wanted_signal()
-        for process in list(self._running):
-            if not process.began and (number or self._over):
-                self._forget(process)
-                process.stop(signal.SIGKILL)
-            elif number != self._signal:
-                process.stop(number)
-        self._signal = number
-
-    def _tell_once(self, piece: Piece, line: str) -> None:
-        """Show a line with the piece's name; of pieces that say the same, the first."""
-        self._said[line] += not self._alike
-        if self._said[line] < 2:
-            self._screen.say(line if self._alike else f"{piece.name}: {line}")
-
-    def _forget(self, process: Process) -> float:
-        """Remove a process; return its age in seconds."""
-        self._screen.running.pop(self._running.pop(process).name, None)
-        return time.monotonic() - self._started.pop(process)
-
-    def _listen(self, process: Process, piece: Piece) -> None:
-        ending = process.ending(TICK / len(self._running))
-        for line in process.said():
-            self._tell_once(piece, line)
-        if ending is None:
-            if process.began:
-                self._screen.running[piece.name] = process.progress
-            return
-        age = self._forget(process)
-        process.close()
-        if ending.kind == DONE:
-            self._over = self._alike
-            self.results[piece.name] = ending.text
-            self._screen.ended(done=True)
-        elif ending.kind in (WRONG, FAILED, CRASHED):
-            self._fail(piece, ending)
-        elif not (self._wanted_signal() or self._over):
-            early = age < self._brief or not process.began
-            self._kills[piece.name] = self._kills[piece.name] + 1 if early else 0
-            if self._kills[piece.name] >= self._tries:
-                self._fail(piece, ending)
-                return
-            how = "stopped by another process" if ending.kind == STOPPED else ending.text
-            self._say(f"{piece.name} was {how}: replaced" if self._alike else f"{piece.name}: {how}; replaced")
-            self._waiting.appendleft(piece)
-
-    def _fail(self, piece: Piece, ending: Ending) -> None:
-        self.failures.setdefault(piece.name, ending)
-        self._screen.ended(done=False)
-        if not self._alike:
-            self._say(f"{piece.name} failed: {ending.text.rstrip()}")
-
-    def _warn(self) -> None:
-        if self._nodes is None or time.monotonic() - self._began < PATIENCE:
-            return
-        self._began = float("inf")
-        waiting = sum(not process.began for process in self._running)
-        if waiting and (self._alike or waiting == len(self._running)):
-            self._say(f"{waiting} of {len(self._running)} workers have not started: {self._nodes.shortage()}")
-
-    def _say(self, line: str) -> None:
-        self._screen.say(line if self._alike else f"isoscope: {line}")  # the screen of a search adds this itself
+    if failures:
+        why = "; ".join(f"{name}: {(it.text.strip() or '?').splitlines()[-1]}" for name, it in failures.items())
+        raise RunError(f"{title}: {len(failures)} of {shown.total} failed: {why}")
+    return results

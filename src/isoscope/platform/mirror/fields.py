@@ -95,7 +95,7 @@ def tags(record: RunRecord, run: Run, changes: str = "") -> dict[str, str]:
         ARM_AND_SETTING: arm_and_setting(run, changes),
         CHANGED: (changes or UNCHANGED) if run.stage == TRAIN else None,
         ORDER: ORDERS.get(record.status),
-        "isoscope.base.code_closure": run.code,
+        "isoscope.code": run.code,
         "isoscope.attempts": len(record.attempts) or None,
         "isoscope.accepted_for": ", ".join(sorted({item.code[:12] for item in record.accepted})),
         TIMESTAMPS: RESTORED if record.restored else None,

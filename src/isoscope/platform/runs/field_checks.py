@@ -52,7 +52,7 @@ _CHECKS = {
     "params": _Check("a mapping from names to values", _is_mapping),
     **dict.fromkeys(("axes", "inputs", "plugins", "tags"), _TEXTS),
 }
-SEARCH = "isoscope.platform.search"
+SEARCH = "isoscope.search"
 """Tag of a training run that a search has begun: the name of the search's experiment."""
 
 

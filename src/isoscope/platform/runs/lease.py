@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from contextlib import AbstractContextManager
+from multiprocessing.util import register_after_fork
 from pathlib import Path
 
 from isoscope.base.atomic_files import announce
@@ -36,6 +37,7 @@ class Lease(AbstractContextManager["Lease"]):
             os.close(self._descriptor)
             called = f"{title} ({folder.name[:12]})" if title else folder.name
             raise HeldError(f"{called}: this run is already in progress: {_holder(text)}") from None
+        register_after_fork(self, Lease._close)
         self._noted = note
         if not note:
             return
@@ -46,13 +48,19 @@ class Lease(AbstractContextManager["Lease"]):
             # After writing, so that a full disk does not erase a dead owner's note.
             os.ftruncate(self._descriptor, written)
         except BaseException:
-            os.close(self._descriptor)
+            self._close()
             raise
 
     def __exit__(self, *exception: object) -> None:
         if self._noted:
             os.ftruncate(self._descriptor, 0)
-        os.close(self._descriptor)
+        self._close()
+
+    def _close(self) -> None:
+        """Close the lock's file: at the end, and in a forked process, so that the lock ends with its own process."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 def held(folder: Path) -> bool:

@@ -1,12 +1,14 @@
 """Draw a trial from the search space, in Optuna's terms; count the points of a grid and locate a choice on it."""
 
+import copy
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from optuna.trial import Trial
+from optuna.trial import FixedTrial, FrozenTrial, Trial
 
 from isoscope.platform.config.searching import Dimension, Search, branches, exists
 
@@ -14,7 +16,7 @@ _EQUAL = 1e-6
 """Tolerance in steps: samplers round differently."""
 
 
-def suggest(search: Search, trial: Trial) -> dict[str, Any]:
+def suggest(search: Search, trial: Trial | FixedTrial) -> dict[str, Any]:
     """Draw every name of the space that exists under the earlier choices, in order.
 
     A name that does not exist is never drawn, so no sampler learns from it. Optuna has no list-valued choices: lists
@@ -34,12 +36,27 @@ def chosen(search: Search, params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: choices.get(params[name], params[name]) for name, choices in known.items()}
 
 
+def inside(search: Search, trial: FrozenTrial) -> FrozenTrial | None:
+    """Return an ended trial of another space as a trial of this space; None if its choices lie outside."""
+    fixed = FixedTrial(trial.params)
+    try:
+        with warnings.catch_warnings(action="error"):  # a number out of range is a warning
+            suggest(search, fixed)
+    except (ValueError, UserWarning):
+        return None
+    if fixed.params != trial.params:
+        return None
+    moved = copy.deepcopy(trial)
+    moved.distributions = fixed.distributions
+    return moved
+
+
 def _choices(one: Dimension) -> dict[Any, Any]:
     """Return each choice by the value that stands for it in the study."""
     return {json.dumps(choice) if isinstance(choice, tuple) else choice: choice for choice in one.choices}
 
 
-def _number(trial: Trial, name: str, one: Dimension) -> float | int:
+def _number(trial: Trial | FixedTrial, name: str, one: Dimension) -> float | int:
     low, high = one.bounds
     if one.whole:
         return trial.suggest_int(name, int(low), int(high), step=int(one.step or 1), log=one.log)

@@ -17,8 +17,8 @@ from isoscope.platform.config.searching import Search
 from isoscope.platform.executor.live_table import Screen, clock
 from isoscope.platform.search.outcomes import front, knee, worked
 from isoscope.platform.search.space import wanted
-from isoscope.platform.search.storage import AWAY
-from isoscope.platform.search.study import OpenStudy, spent
+from isoscope.platform.search.storage import TROUBLE
+from isoscope.platform.search.study import HeldStudy, spent
 
 
 class Status(NamedTuple):
@@ -144,9 +144,9 @@ class Interrupts(StopSignal):
 class LiveStatus(Screen):
     """Progress of a study, polled."""
 
-    def __init__(self, opened: OpenStudy, *, workers: int) -> None:
+    def __init__(self, one: HeldStudy, *, workers: int) -> None:
         super().__init__()
-        self.opened, self.workers = opened, workers
+        self.one, self.workers = one, workers
         self._table, self._ended = Group(), -1
 
     def say(self, line: str) -> None:
@@ -154,14 +154,12 @@ class LiveStatus(Screen):
         super().say(f"isoscope: {line}")
 
     def _poll(self) -> tuple[Status, list[FrozenTrial]] | None:
-        """The study's status and its trials; None while its storage is away, as the workers report."""
+        """The study's status and its trials; None while its storage is away, as the driver reports."""
         try:
-            trials = self.opened.study.get_trials(deepcopy=False)  # a finished trial is read once
-            return status(self.opened.study, self.opened.search, workers=self.workers, trials=trials), trials
-        except AWAY:
+            trials = self.one.study.get_trials(deepcopy=False)  # a finished trial is read once
+            return status(self.one.study, self.one.search, workers=self.workers, trials=trials), trials
+        except TROUBLE:
             return None
-        finally:
-            self.opened.storage.engine.dispose()  # a process forked later must not inherit a connection
 
     def table(self) -> Group:
         """Counts, time left, best trials and running trials."""

@@ -4,6 +4,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -11,19 +12,17 @@ import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from isoscope.base.errors import InputError
-from isoscope.platform.executor.cluster import Cluster
 from isoscope.platform.runs.secrets import scrub
-from isoscope.platform.search.leases import FileLeases, Leases, PostgresLeases
 
-VARIABLE = "ISOSCOPE_SEARCH"
-"""Environment variable with the address of the storage; --storage overrides it."""
 PATIENCE = 600.0
 """Seconds to wait for a storage that does not answer."""
-AWAY = (StorageInternalError, OperationalError)
-"""Exceptions of a storage that is away."""
+TROUBLE = (StorageInternalError, SQLAlchemyError)
+"""Exceptions of a storage that is away or damaged."""
+_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_PROTOCOL")
+_CURE = "restore it, or move it away: a new study starts from reports/search, and finished runs are found again"
 Returned = TypeVar("Returned")
 
 
@@ -42,14 +41,6 @@ class Place(NamedTuple):
     def exists(self) -> bool:
         """Whether it may hold studies: a server, or an existing file."""
         return self.url.get_backend_name() != "sqlite" or Path(self.url.database or "").exists()
-
-    def leases(self, study: str) -> Leases:
-        """The locks of a study."""
-        if self.url.get_backend_name() == "sqlite":
-            file = Path(self.url.database or "").resolve()
-            return FileLeases(file.with_name(f"{file.name}.leases") / study)
-        plain = self.url.set(drivername="postgresql")
-        return PostgresLeases(plain.render_as_string(hide_password=False), study)
 
 
 def place(url: str | None, folder: Path) -> Place:
@@ -73,15 +64,6 @@ def place(url: str | None, folder: Path) -> Place:
     return Place(known.set(drivername="postgresql+psycopg") if backend == "postgresql" else known, folder)
 
 
-def check_shared(where: Place, cluster: Cluster) -> None:
-    """Raises `InputError` for a storage that the nodes of a cluster cannot share."""
-    if cluster.address != "local" and where.url.get_backend_name() != "postgresql":
-        raise InputError(
-            f"--cluster {cluster.address}: storage {where.shown} is a file on one machine; "
-            "use --storage postgresql://HOST/DATABASE (only --cluster local can use a file)"
-        )
-
-
 def _shown(url: URL) -> str:
     return scrub(url.render_as_string(hide_password=True))
 
@@ -93,31 +75,43 @@ def _of_sqlite(path: Path) -> bool:
         return file.read(15) in (b"", b"SQLite format 3")
 
 
-def connect(where: Place, *, known: bool = False) -> RDBStorage:
-    """Open the storage; `known`: skip the check of its tables. Raises `InputError` if it does not answer."""
-    optuna.logging.set_verbosity(logging.WARNING)
+def connect(where: Place) -> RDBStorage:
+    """Open the storage. Raises `InputError` if it does not answer, or if it is a damaged file."""
+    optuna.logging.set_verbosity(logging.ERROR)
     # No ping before each use of PostgreSQL: `persist` handles a lost connection.
     sqlite = where.url.get_backend_name() == "sqlite"
     try:
+        if sqlite and where.exists:
+            _check_whole(where)
         return RDBStorage(
             where.url.render_as_string(hide_password=False),
             engine_kwargs={"connect_args": {"timeout": 60, "factory": _Ahead}} if sqlite else {},
-            skip_compatibility_check=known,
-            skip_table_creation=known,
         )
     except ImportError as error:
         raise InputError(
             f"storage {where.shown}: {error.name} is missing; run: pip install 'isoscope[postgresql]'"
         ) from None
-    except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
+    except TROUBLE as error:
+        raise refusal(f"storage {where.shown}", error) from None
+    except RuntimeError as error:  # of another version of Optuna
         raise InputError(f"storage {where.shown}: cannot be opened ({in_line(error)})") from None
+
+
+def _check_whole(where: Place) -> None:
+    """Raise `InputError` if a SQLite file is damaged: before work on its trials begins."""
+    with closing(sqlite3.connect(str(where.url.database), timeout=60)) as connection:
+        try:
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            raise refusal(f"storage {where.shown}", error) from None
+    if found != "ok":
+        raise refusal(f"storage {where.shown}", ValueError(found))
 
 
 class _Ahead(sqlite3.Connection):
     """SQLite with a write-ahead log: readers never wait, and a change is one append instead of two disk syncs.
 
-    A killed process loses nothing committed; a power cut may lose the last changes, each whole. Dispose the engine
-    before a fork: a child that inherits a connection would believe that it holds its parent's locks.
+    A killed process loses nothing committed; a power cut may lose the last changes, each whole.
     """
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -129,7 +123,7 @@ class _Ahead(sqlite3.Connection):
 def persist(
     call: Callable[[], Returned], what: str, say: Callable[[str], None], *, look: Callable[[], None] = lambda: None
 ) -> Returned:
-    """`call()`, retried while the storage is away. Raises `InputError` after ten minutes.
+    """`call()`, retried while the storage is away. Raises `InputError` after ten minutes, and if it is damaged.
 
     `look` is called between retries; an exception from it ends the wait.
     """
@@ -137,7 +131,9 @@ def persist(
     while True:
         try:
             found = call()
-        except AWAY as error:
+        except TROUBLE as error:
+            if not _away(error):
+                raise refusal(what, error) from None
             if time.monotonic() - began > PATIENCE:
                 raise InputError(f"{what}: no answer for {PATIENCE / 60:.0f} minutes ({in_line(error)})") from None
             if not pause:
@@ -149,6 +145,21 @@ def persist(
             if pause:
                 say(f"{what} is back")
             return found
+
+
+def _away(error: Exception) -> bool:
+    """Whether a storage may answer later: a server that restarts, a file that is locked, a full disk."""
+    original = getattr(error.__cause__ or error, "orig", error)
+    if isinstance(original, sqlite3.Error):
+        return getattr(original, "sqlite_errorname", "").startswith(_BUSY)
+    return isinstance(error, TROUBLE)
+
+
+def refusal(what: str, error: Exception) -> InputError:
+    """The error for a storage that is away, or that is damaged."""
+    if _away(error):
+        return InputError(f"{what}: cannot be opened ({in_line(error)})")
+    return InputError(f"{what}: is damaged ({in_line(error)}); {_CURE}")
 
 
 def in_line(error: Exception) -> str:

@@ -1,11 +1,12 @@
-"""The Optuna study of a search: create it, find it again, compare its identity, decide when it is done, record it."""
+"""The Optuna study of a search: create it, find it again, compare its identity, decide when it is done."""
 
-import hashlib
 import json
 import re
+import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import optuna
@@ -15,117 +16,155 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.base.errors import InputError
-from isoscope.base.paths import Project
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.tree import NOT_IN_DIGEST, flatten
-from isoscope.platform.runs.provenance import Git
-from isoscope.platform.runs.record import Record
-from isoscope.platform.search.leases import BASELINE, Leases, turn
-from isoscope.platform.search.outcomes import PROVENANCE, worked
+from isoscope.platform.search.outcomes import worked
 from isoscope.platform.search.samplers import pruner
-from isoscope.platform.search.space import chosen, combinations, point
-from isoscope.platform.search.storage import AWAY, Place, connect, in_line
+from isoscope.platform.search.space import chosen, combinations, inside, point
+from isoscope.platform.search.storage import TROUBLE, Place, connect, refusal
 from isoscope.platform.search.stored_trials import StoredTrials, add, catch_up, needed_of, nothing_stored
+from isoscope.platform.search.study_lock import held
 
 _NOT_OF_IT = ("name", "study", "budget", "retries", "sampler", "pruner")
+_OF_SPACE = ("space", "overlays", "code", "plugins")
 IDENTITY, AXIS, STEPS = "isoscope", "axis", "steps"
 BASE = "default"
 """Attribute of a study: metrics of the default arm."""
 _SHOWN = 3
-_ENDS = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
 
 
-class OpenStudy(NamedTuple):
-    """An open study: Optuna's object, its storage, its leases and its search."""
+class HeldStudy(NamedTuple):
+    """A study that this process drives: Optuna's object, its storage, its search."""
 
     study: optuna.Study
     storage: RDBStorage
-    leases: Leases
     search: Search
     where: Place
+    check: Callable[[], None]
+    """Raises `HeldError` if its lock was lost with a connection, and another process has taken it."""
+    began: bool
+    """Whether it had trials before."""
 
 
-def create(
+def stored_study(search: Search, identity: Mapping[str, Any], where: Place) -> optuna.Study:
+    """The study with this identity. Raises `InputError` if there is none; differences are named."""
+    if not where.exists:  # opening it would make an empty file
+        raise _none(search, where)
+    storage = connect(where)
+    name = _found(storage, search, identity, where)
+    if name is None:
+        raise _none(search, where)
+    return optuna.load_study(study_name=name, storage=storage)
+
+
+@contextmanager
+def held_study(
     search: Search,
     identity: Mapping[str, Any],
     where: Place,
     *,
     steps: int,
     fork: bool = False,
-    join: bool = False,
     kept: Callable[[], StoredTrials | None] = nothing_stored,
-) -> str:
-    """Find or create the study with this identity; return its name: `name`, or `name-2`, … for forks.
+    fits: Callable[[FrozenTrial], bool] = lambda _: False,
+) -> Iterator[HeldStudy]:
+    """Find or create the study with this identity, and hold its lock: `name`, or `name-2`, … for forks.
 
-    `join`: only find it. `kept`: reads trials from files, to rebuild or extend the study. Raises `InputError` if
-    studies of that name have another identity and `fork` is not set (the message lists the differences), and if the
-    study must be rebuilt from files that are damaged.
+    - `kept`: reads trials from files, to rebuild or extend the study.
+    - `fits`: whether a trial of a study with a smaller space has the runs that its choices give now. A new study begins
+      with such trials.
+
+    Raises `HeldError` that names another driver, and `InputError` if studies of that name have another identity and
+    `fork` is not set, or if the study must be rebuilt from files that are damaged.
+    """
+    storage = connect(where)
+    find = partial(_found, storage, search, identity, where, fork=fork)
+    try:
+        name = find() or _free(storage, search.name)
+        with held(where, name) as check:
+            new = find() is None
+            stored = needed_of(kept, identity, needed=new)
+            if new:
+                first = stored or _inherited(storage, search, identity, name, fits)
+                if first is not None:
+                    first.verify()
+                study = _created(storage, search, identity, name, steps, first)
+            else:
+                study = optuna.load_study(study_name=name, storage=storage)
+                if stored is not None:
+                    catch_up(study, stored)
+            study.pruner = pruner(search, steps)
+            yield HeldStudy(study, storage, search, where, check, bool(study.get_trials(deepcopy=False)))
+    except TROUBLE as error:
+        raise refusal(f"storage {where.shown}", error) from None
+    finally:
+        storage.engine.dispose()
+
+
+def _created(
+    storage: RDBStorage, search: Search, identity: Mapping[str, Any], name: str, steps: int, first: StoredTrials | None
+) -> optuna.Study:
+    """A new study with its `first` trials. An unfinished study of that name (its process was killed) is deleted."""
+    if name in _namesakes(storage, search.name):
+        optuna.delete_study(study_name=name, storage=storage)
+    directions = [StudyDirection[one.replace("imise", "imize").upper()] for one in search.objectives.values()]
+    study = optuna.create_study(study_name=name, storage=storage, directions=directions)
+    study.set_user_attr(STEPS, steps)  # first: marks an unfinished study as created by isoscope
+    with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
+        study.set_metric_names(list(search.objectives))
+    study.set_user_attr(AXIS, next((one for one in search.space if "." not in one), None))
+    if first is not None:
+        add(study, first.trials)
+        if first.default:
+            study.set_user_attr(BASE, dict(first.default))
+    study.set_user_attr(IDENTITY, identity)  # last: a study without it is unfinished
+    return study
+
+
+def _inherited(
+    storage: RDBStorage, search: Search, identity: Mapping[str, Any], name: str, fits: Callable[[FrozenTrial], bool]
+) -> StoredTrials | None:
+    """Ended trials inside this space of the newest study whose space has grown to it."""
+    for other, before in reversed(_family(storage, search.name).items()):
+        if grown(before, identity):
+            study = optuna.load_study(study_name=other, storage=storage)
+            known = [inside(search, trial) for trial in study.trials if trial.state.is_finished()]
+            trials = [trial for trial in known if trial is not None and fits(trial)]
+            kept = f"{len(trials)} of {len(study.trials)} trials of {other} lie in its space and are kept"
+            print(f"isoscope: search {name}: {kept}", file=sys.stderr)
+            return StoredTrials(identity, trials, study.user_attrs.get(BASE))
+    return None
+
+
+def forget(one: HeldStudy) -> None:
+    """Delete a study without results: no default arm measured, no trial complete or pruned."""
+    states = {trial.state for trial in one.study.get_trials(deepcopy=False)}
+    if BASE not in one.study.user_attrs and not states & {TrialState.COMPLETE, TrialState.PRUNED}:
+        optuna.delete_study(study_name=one.study.study_name, storage=one.storage)
+
+
+def _found(
+    storage: RDBStorage, search: Search, identity: Mapping[str, Any], where: Place, *, fork: bool = False
+) -> str | None:
+    """The name of the study with this identity; None if there is none.
+
+    Raises `InputError` if there are others of the search, and `fork` is not set; and if its trials cannot be read.
     """
     try:
-        with closing(where.leases(search.name)) as leases, turn(leases), ExitStack() as stack:
-            storage = connect(where)
-            stack.callback(storage.engine.dispose)
-            family = _family(storage, search.name)
-            name = next((name for name, before in family.items() if before == identity), None)
-            stored = needed_of(kept, identity, needed=name is None)
-            if name is not None and stored is not None:
-                if name != search.name:  # workers of a fork use its own locks
-                    stack.enter_context(turn(stack.enter_context(closing(where.leases(name)))))
-                catch_up(optuna.load_study(study_name=name, storage=storage), stored)
-            if name is not None:
-                return name
-            if join and not family:
-                raise _none(search, where)
-            if family and (join or not fork):
-                name, before = list(family.items())[-1]
-                raise InputError(
-                    f"search {name!r} in {where.shown} has other settings: {differences(before, identity)}; "
-                    "restore them, or create a new study with --fork"
-                )
-            if stored is not None:
-                stored.verify()
-            directions = [StudyDirection[one.replace("imise", "imize").upper()] for one in search.objectives.values()]
-            study = optuna.create_study(study_name=_free(storage, search.name), storage=storage, directions=directions)
-            study.set_user_attr(STEPS, steps)  # first: marks an unfinished study as created by isoscope
-            with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
-                study.set_metric_names(list(search.objectives))
-            study.set_user_attr(AXIS, next((one for one in search.space if "." not in one), None))
-            if stored is not None:
-                add(study, stored.trials)
-                if stored.default:
-                    study.set_user_attr(BASE, dict(stored.default))
-            study.set_user_attr(IDENTITY, identity)  # last: a study without it is unfinished
-            return study.study_name
-    except AWAY as error:
-        raise InputError(f"storage {where.shown}: cannot be opened ({in_line(error)})") from None
-
-
-def opened(search: Search, name: str, where: Place, *, steps: int) -> OpenStudy:
-    """Open the study `name` for a worker. The sampler is set before each trial."""
-    storage = connect(where, known=True)
-    study = optuna.load_study(study_name=name, storage=storage, pruner=pruner(search, steps))
-    return OpenStudy(study, storage, where.leases(name), search, where)
-
-
-def forget(one: OpenStudy) -> None:
-    """Delete a study without results: no default arm measured, no trial except failed trials."""
-    with turn(one.leases):
-        trials = one.study.get_trials(deepcopy=False)
-        free = BASE not in one.study.user_attrs and one.leases.take(BASELINE)  # no other worker measures it
-        if free and all(trial.state == TrialState.FAIL for trial in trials):
-            optuna.delete_study(study_name=one.study.study_name, storage=one.storage)
-    one.leases.close()
-
-
-def latest(search: Search, where: Place) -> optuna.Study:
-    """The newest study with the name of a search. Raises `InputError` if there is none."""
-    if not where.exists:  # opening it would make an empty file
-        raise _none(search, where)
-    storage = connect(where)
-    family = _family(storage, search.name)
-    if not family:
-        raise _none(search, where)
-    return optuna.load_study(study_name=list(family)[-1], storage=storage)
+        family = _family(storage, search.name)
+        name = next((name for name, before in family.items() if before == identity), None)
+        if name is not None:
+            storage.get_all_trials(storage.get_study_id_from_name(name))
+    except (*TROUBLE, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise refusal(f"storage {where.shown}", error) from None
+    if name is None and family and not fork:
+        name, before = list(family.items())[-1]
+        more = ", which keeps the trials that lie in the new space" if grown(before, identity) else ""
+        raise InputError(
+            f"search {name!r} in {where.shown} has other settings: {differences(before, identity)}; "
+            f"restore them, or create a new study: isoscope search run --fork{more}"
+        )
+    return name
 
 
 def _none(search: Search, where: Place) -> InputError:
@@ -144,19 +183,25 @@ def _namesakes(storage: RDBStorage, name: str) -> dict[str, Any]:
 
 
 def _free(storage: RDBStorage, name: str) -> str:
-    """The name of the next study of a search. An unfinished study (its process was killed) is deleted first.
+    """The name of the next study of a search; that of an unfinished study (its process was killed) is free.
 
     Raises `InputError` if another program's study has the name.
     """
-    numbers = []
-    for study, attrs in _namesakes(storage, name).items():
-        if STEPS in attrs and IDENTITY not in attrs:
-            optuna.delete_study(study_name=study, storage=storage)
-        elif study == name and IDENTITY not in attrs:
-            raise InputError(f"search.name: the storage has a study {name!r} of another program; choose another name")
-        else:
-            numbers.append(1 if study == name else int(study.rpartition("-")[2]))
+    taken = {
+        study: attrs for study, attrs in _namesakes(storage, name).items() if IDENTITY in attrs or STEPS not in attrs
+    }
+    if name in taken and IDENTITY not in taken[name]:
+        raise InputError(f"search.name: the storage has a study {name!r} of another program; choose another name")
+    numbers = [1 if study == name else int(study.rpartition("-")[2]) for study in taken]
     return f"{name}-{max(numbers) + 1}" if numbers else name
+
+
+def grown(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether two identities differ in their space alone, and in what more choices bring: overlays, code, plugins."""
+    own = [{name: value for name, value in one.items() if name not in _OF_SPACE} for one in (before, now)]
+    codes = [set(one["code"].split()) for one in (before, now)]
+    plugins = [one.get("plugins", {}).items() for one in (before, now)]
+    return own[0] == own[1] and codes[0] <= codes[1] and plugins[0] <= plugins[1]
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -198,63 +243,3 @@ def identity(
     known = {"plugins": dict(plugins)} if plugins else {}
     whole = {**parts, "default": numbers, "overlays": overlays, "inputs": inputs, "code": code, **known}
     return json.loads(json.dumps(whole))
-
-
-def digest(of: Mapping[str, Any], *, name: str, trial: int | None = None) -> str:
-    """sha256 (hex) of a study, or of a trial of it."""
-    text = json.dumps([of, name, trial], sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def note_trial(
-    project: Project,
-    search: Search,
-    trial: FrozenTrial,
-    *,
-    identity: Mapping[str, Any],
-    name: str,
-    git: Git,
-    environment: Mapping[str, Any],
-) -> None:
-    """Write the record of an ended trial: parameters, outcome, digests of its runs. Idempotent."""
-    own = digest(identity, name=name, trial=trial.number)
-    with Record(project.records / f"{own}.jsonl") as record:
-        if record.before.end is not None:
-            return
-        provenance = trial.user_attrs[PROVENANCE]
-        record.run(
-            digest=own,
-            stage="trial",
-            study=f"search-{search.name}",
-            arm=f"trial {trial.number}",
-            params=trial.params,
-            parent=digest(identity, name=name),
-            tags={
-                "optuna.state": trial.state.name,
-                "optuna.study": name,
-                "optuna.trial": str(trial.number),
-                "isoscope.platform.runs": " ".join(provenance["digests"]),
-            },
-        )
-        record.attempt(git=git, environment=environment)
-        metrics = dict(zip(search.objectives, trial.values or (), strict=False))
-        metrics |= {f"constraint/{name}": value for name, value in trial.constraints.items()}
-        for metric, value in {**metrics, "seconds": provenance["seconds"]}.items():
-            record.metric(metric, value, step=0)
-        record.end(_ENDS[trial.state], reason=trial.user_attrs.get("error"))
-
-
-def begin_study(
-    record: Record, search: Search, *, identity: Mapping[str, Any], name: str, git: Git, environment: Mapping[str, Any]
-) -> None:
-    """Start or continue the record of a study."""
-    record.run(
-        digest=digest(identity, name=name),
-        stage="search",
-        study=f"search-{search.name}",
-        arm=f"search {name}",
-        params=flatten(search.model_dump(mode="json")),
-        code=identity["code"],
-        tags={"optuna.study": name},
-    )
-    record.attempt(git=git, environment=environment)

@@ -10,13 +10,13 @@ import torch
 
 from isoscope.base.atomic_files import replacing
 from isoscope.base.errors import InputError
+from isoscope.base.registry import FUSIONS
 from isoscope.data import tokens
 from isoscope.data.checkpoints import CONFIG, TOKENIZER_CONFIG
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.models import bert, hybrid, roberta, translation
 from isoscope.models.encoder import checkpoint_config
-from isoscope.models.fusion import MODULES
 from isoscope.models.loading import pretrained, quiet
 from isoscope.models.plain import as_plain, plain_reasons
 from isoscope.models.remote_code import write_code
@@ -29,7 +29,7 @@ _HEADS = (
     "", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMaskedLM", "ForCausalLM",
 )  # fmt: skip
 _PLAIN = "The model is of transformers' own architecture: the fusion of its embeddings is an addition.\n"
-_CODE = """The folder holds the model's Python code, which needs torch, transformers below 5.24 and pydantic.
+_CODE = """The folder holds the model's Python code, which needs torch, transformers below 5.24 and annotated-types.
 Licence: Apache-2.0.
 `trust_remote_code=True` runs this code: read it first, as any code that you are given.
 """
@@ -90,10 +90,10 @@ def _check_fusion(folder: Path) -> None:
     for part in (settings, settings.get("encoder"), settings.get("decoder")):
         fusion = part.get("fusion") if isinstance(part, dict) else None
         kind = fusion.get("kind") if isinstance(fusion, dict) else "additive"
-        if kind not in MODULES:
+        if kind not in FUSIONS.modules:
             raise InputError(
                 f"checkpoint {folder}: the fusion {kind!r} is from a plugin, and only built-in fusions are exported "
-                f"({', '.join(MODULES)}); give the plugin's file away with the checkpoint"
+                f"({', '.join(FUSIONS.modules)}); give the plugin's file away with the checkpoint"
             )
 
 

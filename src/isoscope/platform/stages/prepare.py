@@ -9,6 +9,7 @@ import pyarrow as pa
 from isoscope import plugins
 from isoscope.base import paths
 from isoscope.base.atomic_files import replacing, write_text
+from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError, said
 from isoscope.data import byte_pairs, embedded, files, hub, manifest, ngrams, tokens
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, Raw, build, text_columns, texts
@@ -84,7 +85,7 @@ def _read(given: Any, folder: Path) -> Corpus:
             return _from_plugin(plugins.DATASETS[source.kind], source.model_dump(exclude={"kind"}))
 
 
-def _from_plugin(plugin: plugins.Plugin, options: dict[str, Any]) -> Corpus:
+def _from_plugin(plugin: Entry, options: dict[str, Any]) -> Corpus:
     """Return the corpus of a plugin's data set, which returns rows per split."""
     rows = plugin.factory(**options)
     try:

@@ -1,40 +1,36 @@
-"""Stage `search`: run trials until the budget is spent, on local or cluster workers, and write the results."""
+"""Stage `search`: run trials until the budget is spent, on this machine or a cluster, and write the results."""
 
 import json
-import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.trial import FrozenTrial
 
-from isoscope.base import paths
+from isoscope.base import built_in, paths
 from isoscope.base.atomic_files import replacing, seal, write_text
-from isoscope.base.errors import InputError, RunError
+from isoscope.base.errors import InputError
 from isoscope.base.processes import StoppedError
 from isoscope.data.parquet import write_parquet
-from isoscope.models.build import check_device
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.tree import difference, dump_yaml
 from isoscope.platform.executor.cluster import Cluster, connected
-from isoscope.platform.executor.execute import Requests, work
-from isoscope.platform.runs.lease import HeldError, Lease
-from isoscope.platform.runs.locks import file_lock
-from isoscope.platform.runs.provenance import Git, environment, git_state
-from isoscope.platform.runs.record import Record
+from isoscope.platform.runs.lease import HeldError
 from isoscope.platform.search import space
-from isoscope.platform.search.outcomes import LEAST, front, importances, knee, saved_by_pruning
+from isoscope.platform.search.driver import Driver
+from isoscope.platform.search.outcomes import LEAST, PROVENANCE, front, importances, knee, saved_by_pruning
+from isoscope.platform.search.records import Records
 from isoscope.platform.search.search_figures import pictures
 from isoscope.platform.search.status import Interrupts, LiveStatus, Status, in_words, status
-from isoscope.platform.search.storage import AWAY, Place, persist, place
-from isoscope.platform.search.stored_trials import nothing_stored
-from isoscope.platform.search.study import BASE, OpenStudy, begin_study, create, digest, forget, note_trial, opened
+from isoscope.platform.search.storage import TROUBLE, Place, persist
+from isoscope.platform.search.study import BASE, HeldStudy, forget, held_study
 from isoscope.platform.search.trials_table import reported, trials_table
-from isoscope.platform.search.worker import Worker
+from isoscope.platform.search.under_way import Plan
 from isoscope.platform.stages.mirror import following
 from isoscope.platform.stages.search_runs import identified, plan
 from isoscope.platform.stages.stored_search import STUDY, TRIALS, kept
@@ -50,140 +46,74 @@ def search(
     workers: int,
     cluster: Cluster | None = None,
     fork: bool,
-    join: bool,
-    target: Path | None,
-) -> tuple[Status, Path | None]:
-    """Run the search with `workers` workers until its study is done or they are stopped; return status and results.
+    target: Path,
+) -> tuple[Status, Path]:
+    """Drive the search, `workers` trials at a time, until its budget is spent or it is stopped; write its results.
 
-    `cluster`: where workers run (None: this machine). `join`: help an existing study, write nothing but its trials.
-    `target`: folder of the results. Raises `InputError` on bad input, `StoppedError` after a signal.
+    `cluster`: where the runs of trials work (None: this machine). `target`: folder of the results. Raises `InputError`
+    on bad input, `HeldError` if another process drives the study, `StoppedError` after a signal.
     """
     known = identified(configuration, search, project)
-    runs = plan(configuration, search, project)
+    setup = None if cluster is None else Setup(configuration, project, "train")
+    runs = plan(configuration, search, project, data=known["inputs"].get("data"), setup=setup)
     default = runs({})
-    steps, training = sum(run.steps for run in default), default[0].work.job.parts.training
-    if cluster is None:
-        check_device(training.device, key="training.device")
-    stored = nothing_stored if target is None else partial(kept, target, search, project, runs)
-    name = create(search, known, where, fork=fork, steps=steps, join=join, kept=stored)
-    git = git_state(project.folder)
+    training = default[0].work.job.parts.training
     sized = cluster and cluster.sized(training.threads, device=training.device)
-    one = opened(search, name, where, steps=steps)
-    seen_now = partial(persist, partial(status, one.study, search), f"storage {where.shown}", _say)
-    before = seen_now()
-    one.storage.engine.dispose()  # workers are forked from here
-    with ExitStack() as stack:
-        nodes = stack.enter_context(connected(sized)) if sized and not before.done else None
-        watching = stack.enter_context(LiveStatus(one, workers=workers))
-        asked = stack.enter_context(Interrupts(watching.say))
-        if not before.done:
-            stack.enter_context(following(project))  # outermost: it also sends the end of the study's record
-            if not join:
-                stack.enter_context(_noted(project, search, one, known, git))
-            if not join and not before.trials:  # trials of an earlier command stay, failed or not
-                stack.enter_context(_forgotten_if_wrong(one))
-            here = (search, configuration, project, where)
-            start = partial(work_on, *here, steps=steps, name=name, identity=known, git=git)
-            if nodes is not None:
-                address = where.url.render_as_string(hide_password=False)
-                start = partial(work_on_node, Setup(configuration, project, "search"), address, str(where.folder))
-            work(start, workers, asked=asked, screen=watching, nodes=nodes)
+
+    def fits(trial: FrozenTrial) -> bool:
+        digests = [run.digest for run in runs(space.chosen(search, trial.params))]
+        return bool(digests == trial.user_attrs.get(PROVENANCE, {}).get("digests"))
+
+    stored = partial(kept, target, search, project, runs)
+    steps = sum(run.steps for run in default)
+    with held_study(search, known, where, steps=steps, fork=fork, kept=stored, fits=fits) as one:
+        seen_now = partial(persist, partial(status, one.study, search), f"storage {where.shown}", _say)
+        records = Records(project, search, identity=known, name=one.study.study_name)
+        received = None if seen_now().done else _drive(one, runs, project, records, seen_now, sized, workers)
         seen = seen_now()
-    one.leases.close()
-    folder = None
-    if target is not None:
-        with file_lock(where.folder / "results.lock"):  # two commands may end at once
-            folder = write_results(one, configuration, target, identity=known, digest=digest(known, name=name))
-    print(f"isoscope: {in_words(seen)}", file=sys.stderr)
-    if asked.received is not None and not seen.done:
-        raise StoppedError(asked.received, f"search {name}: stopped; run the same command to resume")
-    if not seen.done:
-        raise RunError(f"search {name}: workers stopped before the budget was spent; run the same command to resume")
+        folder = write_results(one, configuration, target, identity=known, digest=records.digest)
+    _say(in_words(seen))
+    if received is not None and not seen.done:
+        raise StoppedError(received, f"search {seen.study}: stopped; run the same command to resume")
     return seen, folder
 
 
-def work_on(
-    search: Search,
-    configuration: Configuration,
+def _drive(
+    one: HeldStudy,
+    runs: Plan,
     project: paths.Project,
-    where: Place,
-    requests: Requests,
-    say: Callable[[str], None],
-    *,
-    steps: int,
-    name: str,
-    identity: Mapping[str, Any],
-    git: Git,
-) -> None:
-    """Run a worker of the study `name` in this process. Raises `InputError` for errors that a retry does not help."""
-    provenance = {"commit": git.commit, "dirty": git.dirty, "data": identity["inputs"].get("data")}
-    here = environment(device="cpu", threads=None, precision="fp32")
-    note = partial(note_trial, project, search, identity=identity, name=name, git=git, environment=here)
-    one = opened(search, name, where, steps=steps)
-    runs = plan(configuration, search, project, data=identity["inputs"].get("data"))
-    Worker(one, runs, requests=requests, note=note, say=say, provenance=provenance).run()
-
-
-def work_on_node(setup: Setup, storage: str, locks: str, requests: Requests, say: Callable[[str], None]) -> None:
-    """Run a worker of a search that another node started; it needs plain values only.
-
-    `storage`: address of the study. `locks`: folder of the search's files. Raises `InputError` if the project is
-    missing here or differs: data, code or overlays.
-    """
-    configuration, project = setup.configuration, setup.project
-    try:
-        configuration.check_search()
-        search = configuration.root.search
-        assert search is not None
-        where = place(storage, Path(locks))
-        known = identified(configuration, search, project)
-        steps = sum(run.steps for run in plan(configuration, search, project)({}))
-        name = create(search, known, where, steps=steps, join=True)
-    except InputError as error:
-        raise InputError(f"node {socket.gethostname()}: {error}") from None
-    git = git_state(project.folder)
-    work_on(search, configuration, project, where, requests, say, steps=steps, name=name, identity=known, git=git)
+    records: Records,
+    status: Callable[[], Status],
+    cluster: Cluster | None,
+    workers: int,
+) -> int | None:
+    """Carry out trials, mirrored to MLflow; return the signal that stopped it, if one did."""
+    with (
+        connected(cluster) if cluster else nullcontext() as nodes,
+        LiveStatus(one, workers=workers) as screen,
+        Interrupts(screen.say) as asked,
+        following(project),  # around the records: it also sends the end of the study's record
+        records.study(status),
+        _forgotten_if_wrong(one),
+    ):
+        if nodes is None:
+            built_in.load(built_in.STAGES, "train")  # imports what local processes share
+        Driver(one, runs, workers=workers, nodes=nodes, screen=screen, asked=asked, records=records).run()
+    return asked.received
 
 
 @contextmanager
-def _forgotten_if_wrong(one: OpenStudy) -> Iterator[None]:
-    """Delete the study if the search is wrong, as when no run logs the objective: its name is free again."""
+def _forgotten_if_wrong(one: HeldStudy) -> Iterator[None]:
+    """Delete a new study if the search is wrong, as when no run logs the objective: its name is free again."""
     try:
         yield
-    except InputError:
-        with suppress(*AWAY):
-            forget(one)
+    except HeldError:
         raise
-
-
-@contextmanager
-def _noted(project: paths.Project, section: Search, one: OpenStudy, known: dict[str, Any], git: Any) -> Iterator[None]:
-    """Write the record of the study, if no other command of this project does."""
-    name = one.study.study_name
-    own = digest(known, name=name)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(Lease(project.runs / own, title=f"search {name}"))
-        except HeldError:
-            yield
-            return
-        record = stack.enter_context(Record(project.records / f"{own}.jsonl"))
-        here = environment(device="cpu", threads=None, precision="fp32")
-        begin_study(record, section, identity=known, name=name, git=git, environment=here)
-        try:
-            yield
-        except BaseException as error:
-            record.end("FAILED", reason=f"{type(error).__name__}: {error}".splitlines()[0])
-            raise
-        seen = status(one.study, section)
-        done = sum((seen.complete, seen.pruned, seen.failed))
-        best = next(iter(seen.best.values()), {}) if len(section.objectives) == 1 else {}
-        counts = {"trials": done, "pruned": seen.pruned, "failed": seen.failed}
-        for metric, value in (counts | {f"best/{name}": value for name, value in best.items()}).items():
-            record.metric(metric, value, step=done)
-        record.end(
-            "FINISHED" if seen.done else "KILLED", reason=None if seen.done else "stopped before its budget was spent"
-        )
+    except InputError:
+        if not one.began:  # trials of an earlier command stay, failed or not
+            with suppress(*TROUBLE):
+                forget(one)
+        raise
 
 
 def _say(line: str) -> None:
@@ -203,7 +133,7 @@ def overlay(configuration: Configuration, search: Search, params: Mapping[str, A
 
 
 def write_results(
-    one: OpenStudy, configuration: Configuration, folder: Path, *, identity: Mapping[str, Any], digest: str
+    one: HeldStudy, configuration: Configuration, folder: Path, *, identity: Mapping[str, Any], digest: str
 ) -> Path:
     """Write trials, importances, best trial and figures of a study to a folder; replace its content."""
     study, search = one.study, one.search

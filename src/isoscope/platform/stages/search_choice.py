@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.base import paths
@@ -20,8 +19,8 @@ from isoscope.platform.runs.lines import plain
 from isoscope.platform.search import space
 from isoscope.platform.search.confirmation import Fresh, confirmation
 from isoscope.platform.search.outcomes import PROVENANCE, front
-from isoscope.platform.search.storage import Place, connect
-from isoscope.platform.search.study import create
+from isoscope.platform.search.storage import Place
+from isoscope.platform.search.study import stored_study
 from isoscope.platform.stages.mirror import following
 from isoscope.platform.stages.search import chosen_trial, overlay
 from isoscope.platform.stages.search_runs import TrainingRun, identified, plan
@@ -113,8 +112,7 @@ def _trial(
 
     Raises `InputError` if no such trial is complete, or if the stored study has other settings.
     """
-    name = create(search, identified(configuration, search, project), where, steps=0, join=True)
-    study = optuna.load_study(study_name=name, storage=connect(where, known=True))
+    study = stored_study(search, identified(configuration, search, project), where)
     if number is None and (number := chosen_trial(study)) is None:
         equals = ", ".join(str(trial.number) for trial in front(study))
         why = f"no trial of the front stands out: {equals}" if equals else "no complete trial meets all constraints"

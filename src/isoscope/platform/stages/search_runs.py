@@ -1,6 +1,5 @@
 """Training runs of a trial: ordinary runs, with the same digest as the same choices given by hand."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,12 +13,11 @@ from isoscope.platform.config.tree import flatten
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.outputs import directions
 from isoscope.platform.runs.field_checks import SEARCH
-from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.runs.record import Tail
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.runs.stored import output_fault, stored_points
 from isoscope.platform.search.study import identity
-from isoscope.platform.stages.study_cells import when_free
+from isoscope.platform.stages.study_cells import Setup, visible, when_free
 from isoscope.platform.stages.train import train
 from isoscope.platform.stages.training_job import SECTIONS, CellJob, job
 
@@ -27,12 +25,14 @@ from isoscope.platform.stages.training_job import SECTIONS, CellJob, job
 class TrainingRun:
     """A training run as a job of a trial."""
 
-    def __init__(self, work: CellJob, search: Search) -> None:
-        self.work, self.search, self.at = work, search, search.at
+    def __init__(self, work: CellJob, search: Search, do: Callable[[Progress], str] | None = None) -> None:
+        """`do`: runs it on another node; None: `run`."""
+        self.work, self.search, self.at, self.do = work, search, search.at, do or self.run
         self.objective = next(iter(search.objectives))
         self.digest = work.run.digest
         self.steps = work.job.parts.training.epochs
         self._tail = Tail(work.run.project.records / f"{self.digest}.jsonl")
+        self._read, self._reports = 0, list[tuple[int, float]]()
 
     def done(self) -> bool:
         """Whether it is trained already, and its output intact."""
@@ -40,7 +40,6 @@ class TrainingRun:
 
     def run(self, display: Progress | None = None) -> str:
         """Train or resume it; if another process holds the run, wait for its end."""
-        os.environ[FOLLOWED] = "1"  # the search command mirrors all records
         folder = when_free(partial(train, output=None, display=display), self.work)
         check_directions(
             self.search, directions(folder, self.work.job.parts.objective.kind)
@@ -49,15 +48,17 @@ class TrainingRun:
 
     def reports(self) -> list[tuple[int, float]]:
         """The objective after each epoch so far."""
-        if not self._tail.path.exists():
-            return []
-        self._tail.poll()
-        points = [point for point in self._tail.record.metrics if point.name == self.objective]
-        return [(point.epoch, point.value) for point in points if point.epoch]
+        if self._tail.path.exists():
+            self._tail.poll()
+            points = self._tail.record.metrics[self._read :]
+            self._read += len(points)
+            mine = (point for point in points if point.name == self.objective and point.epoch)
+            self._reports += [(point.epoch or 0, point.value) for point in mine]
+        return self._reports
 
     def metrics(self) -> dict[str, float]:
         """Every metric at the epoch that counts, or at its last step if it has no epoch."""
-        return _at(self.at, read_metrics(self.work.run.output))
+        return _at(self.at, read_metrics(visible(self.work.run.output)))
 
     def stored(self) -> dict[str, float] | None:
         """The same metrics of a finished run, wherever an intact copy of it is; None if there is none."""
@@ -75,11 +76,17 @@ def _at(epoch: str, points: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def plan(
-    configuration: Configuration, search: Search, project: paths.Project, *, data: str | None = None
+    configuration: Configuration,
+    search: Search,
+    project: paths.Project,
+    *,
+    data: str | None = None,
+    setup: Setup | None = None,
 ) -> Callable[..., Sequence[TrainingRun]]:
     """A function from choices to training runs, one per seed (default: the seeds of the search).
 
-    `data`: hash of the search's data; the function raises `InputError` for other data.
+    `data`: hash of the search's data; the function raises `InputError` for other data. `setup`: what another node needs
+    to run them; None: they run here.
     """
 
     def runs(chosen: Mapping[str, Any], seeds: Sequence[int] = search.seeds) -> list[TrainingRun]:
@@ -94,9 +101,18 @@ def plan(
                     "their data; run the same command again: it begins another search, or put the data back"
                 )
             work.run.tags[SEARCH] = f"search-{search.name}"
-        return [TrainingRun(work, search) for work in works]
+        there = [partial(run_there, setup, dict(chosen), seed, data) if setup else None for seed in seeds]
+        return [TrainingRun(work, search, do) for work, do in zip(works, there, strict=True)]
 
     return runs
+
+
+def run_there(setup: Setup, chosen: Mapping[str, Any], seed: int, data: str | None, display: Progress) -> str:
+    """Run one of a trial's training runs on another node."""
+    search = setup.configuration.root.search
+    assert search is not None
+    (run,) = plan(setup.configuration, search, setup.project, data=data)(chosen, [seed])
+    return run.run(display)
 
 
 def identified(configuration: Configuration, search: Search, project: paths.Project) -> dict[str, Any]:

@@ -4,11 +4,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from isoscope.base.atomic_files import altered
 from isoscope.base.errors import InputError, first_line
@@ -18,9 +17,9 @@ from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.stored import LOCK, locked
 from isoscope.platform.search import space
 from isoscope.platform.search.outcomes import PROVENANCE
-from isoscope.platform.search.running import judged, means_of
 from isoscope.platform.search.stored_trials import DamagedError, StoredTrials
 from isoscope.platform.search.trials_table import rebuilt
+from isoscope.platform.search.under_way import judged, means_of
 from isoscope.platform.stages.search_runs import TrainingRun
 
 STUDY, TRIALS = "study.json", "trials.parquet"
@@ -81,18 +80,16 @@ def _faults(search: Search, runs: Plan, stored: StoredTrials) -> Iterator[str]:
         if named != [one.digest for one in own]:
             yield f"trial {trial.number}: its choices {trial.params} do not give the runs that it names"
         elif trial.state == TrialState.COMPLETE and (means := _means(search, own)) is not None:
-            yield from _differences(trial, *judged(search, means, default), search.objectives)
+            stands = _named(search, trial.values, trial.constraints)
+            for name, value in _named(search, *judged(search, means, default)).items():
+                if stands.get(name) != value:
+                    yield f"trial {trial.number}: {name} is {stands.get(name)}, but its runs logged {value}"
 
 
-def _differences(
-    trial: FrozenTrial, values: Sequence[float], constraints: Mapping[str, float], objectives: Mapping[str, Any]
-) -> Iterator[str]:
-    stands = (dict(zip(objectives, trial.values, strict=True)), trial.constraints)
-    logged = (dict(zip(objectives, values, strict=True)), constraints)
-    for kind, has, found in zip(("", "constraint "), stands, logged, strict=True):
-        for name, value in found.items():
-            if has.get(name) != value:
-                yield f"trial {trial.number}: {kind}{name} is {has.get(name)}, but its runs logged {value}"
+def _named(search: Search, values: Sequence[float], constraints: Mapping[str, float]) -> dict[str, float]:
+    """Objectives and constraints of a trial by name."""
+    limits = {f"constraint {name}": value for name, value in constraints.items()}
+    return dict(zip(search.objectives, values, strict=True)) | limits
 
 
 def _means(search: Search, runs: Sequence[TrainingRun]) -> dict[str, float] | None:

@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isoscope.base import built_in, code_closure, paths
+from isoscope.base import code_closure, paths
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.load import Configuration
@@ -42,7 +42,7 @@ class Setup:
             "params": self.configuration.raw,  # current content of params.yaml
             "given": self.configuration.given,
             "plugins": [path.resolve() for path in self.configuration.extra_plugins],
-            "code": code_closure.code_version(self.stage, built_in.KINDS),
+            "code": code_closure.code_version(self.stage),
         }
 
     @cached_property
@@ -53,7 +53,7 @@ class Setup:
             raise InputError(
                 f"{here}: no project at {folder}; all nodes need it at the same path, as on a shared file system"
             )
-        if state["code"] != code_closure.code_version(self.stage, built_in.KINDS):
+        if state["code"] != code_closure.code_version(self.stage):
             raise InputError(f"{here}: its isoscope has other code; install the same version on all nodes")
         try:
             return Configuration(folder, state["given"], state["plugins"], raw=state["params"])
@@ -115,13 +115,17 @@ def carry_out_all(
             workers = workers or room(threads, device=device)
             done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), nodes=nodes)
             folders |= {name: Path(folder) for name, folder in done.items()}
-        deadline = time.monotonic() + _PATIENCE  # until a shared file system shows what other nodes wrote
-        while unseen := [folder for folder in folders.values() if not folder.is_dir()]:
-            if time.monotonic() > deadline:
-                where = "not visible on this machine; all nodes must share the project's file system"
-                raise RunError(f"{unseen[0]}: {where}")
-            time.sleep(_WAIT)
-        return [folders[cell.name] for cell in cells]
+        return [visible(folders[cell.name]) for cell in cells]
+
+
+def visible(folder: Path) -> Path:
+    """Return a folder that another node wrote, once a shared file system shows it. Raises `RunError` if it does not."""
+    deadline = time.monotonic() + _PATIENCE
+    while not folder.is_dir():
+        if time.monotonic() > deadline:
+            raise RunError(f"{folder}: not visible on this machine; all nodes must share the project's file system")
+        time.sleep(_WAIT)
+    return folder
 
 
 def when_free(do: Callable[..., Any], *given: Any, patience: float = inf) -> Any:

@@ -164,7 +164,7 @@ def study_run(
             inputs=dict(inputs),
             input_paths=named,
             plugins=added_digests() | kind.digests,
-            used=kind.modules,
+            loads=kind.modules,
         ),
         inputs=lambda: {path: input_md5(path, project) for path in inputs},
     )

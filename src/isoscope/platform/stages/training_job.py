@@ -95,6 +95,7 @@ def job(
             input_paths=by_path,
             plugins=Configuration.plugin_digests(found.cell),
             used=built_in.modules(
+                fusion=found.cell.model.fusion.kind,
                 objective=found.cell.objective.kind,
                 penalty=found.cell.penalty.kind,
                 observers=[name for name in built_in.OBSERVERS if getattr(found.cell.training, name) is not None],

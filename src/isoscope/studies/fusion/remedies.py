@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from isoscope.platform.config.fusion import EARLIER
+from isoscope.fusions.fft import EARLIER
 from isoscope.platform.figures.style import INK, style
 from isoscope.platform.statistics.factorial import Levels, effects
 from isoscope.studies.arms import Arms, above_constant, metrics_of
@@ -41,7 +41,7 @@ def labels(fusion: Mapping[str, Any]) -> Labels | None:
 
     The arms of results pages and the table of docs/fusions.md have these labels.
     """
-    given = EARLIER["fft"] | dict(fusion)
+    given = EARLIER | dict(fusion)
     if given.get("kind") != "fft" or len(given.get("sources", ())) != 2:
         return None
     kept = {"unit": YES, "phase": YES, "power": PARTLY, "product": NO}[given["magnitudes"]]
@@ -61,7 +61,7 @@ def levels(fusion: Mapping[str, Any]) -> Levels | None:
       where identity is readable, unit positions can change little.
     """
     plain = {"kind": "fft", "positions": "table", "output": "real", "scale": "none", "normalisation": "none"}
-    given = EARLIER["fft"] | dict(fusion)
+    given = EARLIER | dict(fusion)
     if any(given.get(name) != value for name, value in plain.items()) or len(given.get("sources", ())) != 2:
         return None
     if given["magnitudes"] not in ("product", "unit"):
@@ -106,7 +106,7 @@ def _fusion(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _without_factors(params: Mapping[str, Any]) -> dict[str, Any]:
     tree = copy.deepcopy(dict(params))
-    tree["model"]["fusion"] = EARLIER["fft"] | tree["model"]["fusion"] | {"magnitudes": None, "start": None}
+    tree["model"]["fusion"] = EARLIER | tree["model"]["fusion"] | {"magnitudes": None, "start": None}
     tree["training"] = {name: one for name, one in tree.get("training", {}).items() if name != "fusion_lr"}
     return tree
 

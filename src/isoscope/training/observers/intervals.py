@@ -33,7 +33,7 @@ class IntervalObserver(Observer):
 
     Weights, gradients, modes and random generators must be left as they were; the weights are written back here.
     The interval in which training stops early is left out: an interval ends at an update of the schedule. Arguments are
-    those of the section `config.training.Intervals`; `heads`: split attention by head. Raises `InputError` for sharded
+    those of the section `training.allocation`; `heads`: split attention by head. Raises `InputError` for sharded
     or half-precision weights, and for an unknown architecture.
     """
 

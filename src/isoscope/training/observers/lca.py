@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor
 
+from isoscope.base.entry import refuse
+from isoscope.base.registry import OBSERVERS
 from isoscope.data.parquet import write_parquet
 from isoscope.objectives import Place, Scored
-from isoscope.platform.config.kinds import validate
-from isoscope.platform.config.training import Allocation as Settings
+from isoscope.plugins import observer
 from isoscope.training.adam_parts import PARTS, AdamParts
 from isoscope.training.allocation import over_folds
 from isoscope.training.allocation_sets import AllocationSet, undisturbed
@@ -21,6 +23,19 @@ from isoscope.training.observers.intervals import IntervalObserver
 from isoscope.training.set_path import SetPath
 
 
+def check(o: Any) -> None:
+    """Raise `ValueError` if arguments do not agree."""
+    refuse(
+        (o.folds > o.sentences, f"folds {o.folds} exceed sentences {o.sentences}"),
+        (o.dense + o.chords == 0, "dense and chords are both 0: no interval; set chords to 100"),
+        (
+            o.estimator == "first_order" and o.tolerance is not None,
+            "estimator first_order has no splits; set tolerance to null",
+        ),
+    )
+
+
+@observer("allocation", check=check)
 class Allocation(IntervalObserver):
     """Write `allocation.parquet` and `closure.parquet`, and `minibatch.parquet` if asked (see `allocation_tables`).
 
@@ -40,13 +55,13 @@ class Allocation(IntervalObserver):
     def __init__(
         self,
         *,
-        sentences: int = 128,
-        folds: int = 8,
-        estimator: str = "simpson",
-        tolerance: float | None = 2e-3,
-        most_splits: int = 16,
-        dense: int = 16,
-        chords: int = 100,
+        sentences: Annotated[int, Ge(16), Le(4096)] = 128,
+        folds: Annotated[int, Ge(2), Le(32)] = 8,
+        estimator: Literal["first_order", "trapezoid", "simpson"] = "simpson",
+        tolerance: Annotated[float, Ge(1e-9), Le(10)] | None = 2e-3,
+        most_splits: Annotated[int, Ge(2), Le(64)] = 16,
+        dense: Annotated[int, Ge(0)] = 16,
+        chords: Annotated[int, Ge(0)] = 100,
         heads: bool = True,
         minibatch: bool = False,
         parts: bool = True,
@@ -61,7 +76,7 @@ class Allocation(IntervalObserver):
             "heads": heads,
         }
         own = {"folds": folds, "minibatch": minibatch, "parts": parts}
-        validate(Settings, intervals | own, lambda _: "Allocation")
+        OBSERVERS["allocation"].checked(intervals | own, "Allocation")
         super().__init__(**intervals)
         self.folds, self.minibatch, self.parts = folds, minibatch, parts
         self.unclipped = minibatch
@@ -140,8 +155,3 @@ class Allocation(IntervalObserver):
             return gradient
         whole = self.ranks.sum(gradient.double().cpu().numpy())
         return torch.from_numpy(whole).to(gradient.device, gradient.dtype)
-
-
-def observer(settings: Settings) -> Allocation:
-    """Return the observer for the section `training.allocation`."""
-    return Allocation(**settings.model_dump())

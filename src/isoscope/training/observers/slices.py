@@ -9,7 +9,7 @@ from torch import Tensor
 from isoscope.base.errors import InputError
 from isoscope.data.parquet import write_parquet
 from isoscope.data.token_classes import token_classes
-from isoscope.platform.config.training import Slices as Settings
+from isoscope.plugins import observer
 from isoscope.training.allocation_sets import undisturbed
 from isoscope.training.allocation_tables import SETS
 from isoscope.training.observers import Context
@@ -19,6 +19,7 @@ from isoscope.training.slice_sets import Sliced, SliceSet
 from isoscope.training.slice_tables import SliceRows, slice_tables
 
 
+@observer("slices")
 class Slices(IntervalObserver):
     """Write `slices.parquet` and `slices_closure.parquet` (see `slice_tables`).
 
@@ -72,8 +73,3 @@ class Slices(IntervalObserver):
         found = slice_tables(self.rows, tokens, self.ends[: len(self.rows)], self.estimator)
         for name, table in found.items():
             write_parquet(table, folder / f"{name}.parquet")
-
-
-def observer(settings: Settings) -> Slices:
-    """Return the observer for the section `training.slices`."""
-    return Slices(**settings.model_dump())

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isoscope.data.batches import drawn_rows
 from isoscope.objectives import Place, Scored
-from isoscope.platform.config.training import Watch as Settings
+from isoscope.plugins import observer
 from isoscope.training.anisotropy import batch_figures, posthoc_figures, sample_figures
 from isoscope.training.observers import Context, Observer
 
@@ -51,6 +51,7 @@ class Watch(Observer):
         return {f"posthoc/{name}": value for name, value in found.items()}
 
 
-def observer(settings: Settings) -> Watch:
+@observer("watch")
+def watch(layer: int, vectors: str, sample: int, clusters: int) -> Watch:
     """Return the observer for the section `training.watch`."""
-    return Watch(Place(settings.layer, settings.vectors), sample=settings.sample, clusters=settings.clusters)
+    return Watch(Place(layer, vectors), sample=sample, clusters=clusters)

@@ -1,0 +1,60 @@
+"""What the modules of fusions share: the order of the tables, their sum, unit length, activations."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from isoscope.fusions.tables import Table
+
+TABLES: tuple[Table, ...] = ("word", "token_type", "position")
+"""BERT's order of addition, and the order of a kernel's channels."""
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor] | None] = MappingProxyType({"gelu": F.gelu, "none": None})
+
+
+def added(word: Tensor, position: Tensor, token_type: Tensor) -> Tensor:
+    """Return `(w + t) + p`, added in the order of Hugging Face's BertModel, so the result is bitwise equal."""
+    return (word + token_type) + position
+
+
+def unit(source: Tensor) -> Tensor:
+    """Scale vectors to unit length; zero vectors (padding) stay zero, even where fp16 rounds PyTorch's 1e-12 to 0."""
+    return F.normalize(source, dim=-1, eps=max(1e-12, torch.finfo(source.dtype).tiny))
+
+
+class Sum(nn.Module):
+    """`(factor · w + t) + p`. No parameters."""
+
+    uses_token_type = True
+    looks_around = False
+
+    def __init__(self, factor: float | None = None) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
+        return added(word if self.factor is None else self.factor * word, position, token_type)
+
+
+class Sources(nn.Module):
+    """A fusion of some of the tables, in the order of `TABLES`."""
+
+    looks_around = False
+
+    def __init__(self, sources: Sequence[str], token_type: str, normalisation: str, start: str = "random") -> None:
+        super().__init__()
+        self.start, self.normalisation = start, normalisation
+        self.sources = tuple(table for table in TABLES if table in sources)
+        self.adds_token_type = token_type == "add"
+        self.uses_token_type = self.adds_token_type or "token_type" in sources or start == "residual"
+
+    def chosen(self, word: Tensor, position: Tensor, token_type: Tensor) -> dict[Table, Tensor]:
+        """Return the vectors of the sources by table."""
+        tables: dict[Table, Tensor] = {"word": word, "token_type": token_type, "position": position}
+        return {name: tables[name] for name in self.sources}
+
+    def normalised(self, source: Tensor) -> Tensor:
+        """Return a source vector, of unit length if the option `normalisation` is l2."""
+        return unit(source) if self.normalisation == "l2" else source
