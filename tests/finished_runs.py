@@ -1,6 +1,7 @@
 """Finished training runs on disk, with consistent curves and predictions."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from ruamel.yaml import YAML
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+from isoscope.platform.outputs import read_output
+from isoscope.studies.arms import Arms, results
 
 
 def digest(study: str, arm: str, seed: int) -> str:
@@ -110,3 +114,8 @@ def scores_on_test(label: NDArray[np.int64], predicted: NDArray[np.int64], epoch
         "test/matthews": matthews_corrcoef(label, predicted),
     }
     return [{"name": name, "value": float(value), "step": 50 * epoch, "epoch": epoch} for name, value in values.items()]
+
+
+def of_runs(folders: Sequence[Path], items: int = 0) -> Arms:
+    """Return the results of runs in folders, as the stage `analyse` reads them."""
+    return results(map(read_output, folders), items)

@@ -44,7 +44,9 @@ PROFILE = """\
 tasks: [tiny]
 studies:
   fusion:
+    kind: fusion
     task: tiny
+    settings: []
     axes:
       fusion: [additive, conv2d]
     seeds: [0]
@@ -91,7 +93,7 @@ measures:
 report:
   title: Order of two words
 """
-INSIDE = ("states", "explore", "chart", "search")
+INSIDE = ("states", "search")
 
 
 def sentences() -> str:
@@ -316,7 +318,7 @@ def make(folder: Path, *, inside: bool = False) -> Project:
     for name, text in {
         "texts/order.jsonl": sentences(),
         "variants/task/tiny.yaml": TASK,
-        "profiles/tiny.yaml": PROFILE,
+        "profiles/tiny.yaml": PROFILE if inside else PROFILE.replace("kind: fusion", "kind: arms"),
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
@@ -324,7 +326,8 @@ def make(folder: Path, *, inside: bool = False) -> Project:
         kept = re.sub(
             rf"^  (?:{'|'.join(INSIDE)}):\n(?:(?:   .*)?\n)*", "", (folder / "dvc.yaml").read_text(), flags=re.M
         )
-        kept = kept.replace("reports/search, ", "")
+        for path in ("reports/search, ", '"data/hidden_states/${key}", ', '"data/measures/${key}", '):
+            kept = kept.replace(path, "")
         assert not any(f"  {stage}:\n" in kept for stage in INSIDE)
         (folder / "dvc.yaml").write_text(kept, "utf-8")
     project = committed(folder, "A task of two words")

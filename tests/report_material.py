@@ -1,5 +1,6 @@
 """Input of a report: a study, its task and its records, made by the production code."""
 
+from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from finished_runs import write_run
+from finished_runs import of_runs, write_run
 from isoscope.data import manifest
 from isoscope.data.corpus import Corpus
 from isoscope.platform.figures.style import to_svg
@@ -19,7 +20,7 @@ from isoscope.platform.runs.record import Record
 from isoscope.studies import scored
 from isoscope.studies.results import baselines_on_test
 from isoscope.studies.tables import Tables, tables
-from isoscope.studies.view import pictures
+from isoscope.studies.view import StoredTables, pictures
 
 LABELS = ("negative", "positive")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -33,6 +34,12 @@ class Material(NamedTuple):
     records: dict[str, RunRecord]
     folders: dict[str, Path]
     """Where each study's figures are."""
+
+    def explored(self, folder: Path) -> str:
+        """The report of it, as a study of fusions whose tables and figures are in `folder`."""
+        (one,) = self.studies
+        whole = one._replace(by_name=ChainMap(dict(one.by_name), StoredTables(folder / "tables")))  # type: ignore[arg-type]
+        return self.page(studies=[whole], folders={one.study: folder}, kinds={one.study: "fusion"})
 
     def page(self, **changed: Any) -> str:
         """The report of it, as HTML."""
@@ -82,14 +89,14 @@ def make(
         for arm, accuracy in arms.items()
         for seed in range(seeds)
     ]
-    made = tables(study, folders, baselines_on_test(described), confidence=0.95, power=0.8, margin=0.02)
+    made = tables(study, of_runs(folders), baselines_on_test(described), confidence=0.95, power=0.8, margin=0.02)
     for index, run in enumerate(made.runs[:-1]):
         write_record(root / "records" / f"{run.digest}.jsonl", run.digest, dirty=index == 1)
     reports = root / "reports" / study
     reports.mkdir(parents=True)
-    (reports / "results").mkdir(exist_ok=True)
+    (reports / "figures").mkdir(exist_ok=True)
     for picture in pictures(scored.VIEWS, made.by_name):
-        (reports / "results" / f"{picture.name}.svg").write_text(to_svg(picture.figure()), "utf-8")
+        (reports / "figures" / f"{picture.name}.svg").write_text(to_svg(picture.figure()), "utf-8")
     return Material([made], {"order": described}, read_records(root / "records", [made]), {study: reports})
 
 

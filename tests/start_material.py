@@ -22,7 +22,7 @@ OVERLAY = "variants/task/reordered.yaml:data"
 DATA = (f"{OVERLAY}.source.size=300", f"{OVERLAY}.tokenizer.vocab_size=200")
 SMALL = {"hidden_size": 16, "heads": 2, "intermediate_size": 32}
 FEW = {"epochs": 1, "budget": {"kind": "updates", "number": 4}, "select": "loss", "learning_rate": 3e-3}
-STUDY = {"task": "reordered", "settings": [], "seeds": [0, 1], "looks": []}
+STUDY = {"task": "reordered", "settings": [], "seeds": [0, 1], "kind": "arms"}
 MAPS = ["identity", "procrustes", "ridge", "trained", "random", "itself", "other_seed"]
 
 

@@ -1,6 +1,7 @@
 """The command line: help, one-line errors, exit codes."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,8 @@ def isoscope(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 def test_every_command_explains_itself_with_an_example() -> None:
     for command in app.registered_commands:
         assert command.callback is not None
+        if command.hidden:
+            continue
         assert "Example: isoscope" in (command.callback.__doc__ or ""), command.callback.__name__
 
 
@@ -43,7 +46,9 @@ def test_commands_are_grouped_by_what_they_are_for() -> None:
     assert places == sorted(places)
     assert "\nCommands:" not in shown
     assert shown.count("\n  train ") == shown.count("\n  search ") == 1
-    assert "\nCommands:\n  run " in isoscope("search", "--help").stdout
+    search = isoscope("search", "--help").stdout
+    assert "\nCommands:\n  run " in search
+    assert not re.search(r"^  (chart|explore|worker) ", shown + search, flags=re.M), "hidden"
 
 
 def test_help_imports_no_library_but_the_parser() -> None:
@@ -105,7 +110,7 @@ def project(tmp_path: Path) -> Path:
         ("data/measures/fusion/additive/x", "overlaps data/measures/fusion"),
         ("models/isotropy/additive-none/seed-0/x", "overlaps models/isotropy"),
         ("reports", "overlaps reports/"),
-        ("reports/parts/fusion/inside/x", "overlaps reports/parts/fusion/inside"),
+        ("reports/parts/fusion/tables/x", "overlaps reports/parts/fusion/tables"),
         ("reports/parts/fusion/metrics.json", "overlaps reports/parts/fusion/metrics.json"),
         ("reports/index.html/x", "overlaps reports/index.html"),
         ("reports/search/x", "overlaps reports/search"),

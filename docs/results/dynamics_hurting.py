@@ -10,10 +10,10 @@ from dynamics_stored import COMPONENTS, CONFIDENCE, Lines, called, head, number,
 from dynamics_time import halves
 
 from isoscope.platform.statistics.rank_agreement import agreement
-from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED, WARMUP
-from isoscope.studies.dynamics.published_ranks import corrected
-from isoscope.studies.dynamics.published_ranks import judged as ranks_judged
+from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED
+from isoscope.studies.dynamics.published_ranks import with_verdicts
 
+VALUES = PUBLISHED["values"]
 KEYS_AND_QUERIES = ("query", "key")
 COUNTS = ("updates", "chords")
 UPDATES = 125_000
@@ -47,7 +47,7 @@ def more_often(counts: Mapping[str, float], names: Sequence[str]) -> float:
 
 def keys_and_queries() -> Iterator[Order]:
     """Yield whether keys and queries of MLM hurt more often and later than the other published components."""
-    published = PUBLISHED["masked"].counts
+    published = VALUES["masked"]["counts"]
     for counted in COUNTS:
         of_seeds = _of_seeds("masked-additive", counted, list(published))
         columns = (
@@ -66,13 +66,13 @@ def ends() -> Iterator[Order]:
     By the minibatch estimator only: noise alone puts the last positive interval of the fixed set near the end.
     """
     for arm in ARMS:
-        published = PUBLISHED[arm.partition("-")[0]]
+        published = VALUES[arm.partition("-")[0]]
         after = arm == "masked-additive"
         sign = 1 if after else -1
         text = "hurt after the warm-up" if after else "hurt only in the warm-up"
-        known = sign * (published.last - WARMUP) / UPDATES
+        known = sign * (published["last"] - PUBLISHED["warmup"]) / UPDATES
         warmup, updates = _first("hurting_published", arm, "warmup"), _first("learned", arm, "updates")
-        for whose, names in (("published components", list(published.counts)), ("all components", None)):
+        for whose, names in (("published components", list(published["counts"])), ("all components", None)):
             last = [float(one["last"].max()) for one in _of_seeds(arm, "updates", names)]
             values = [sign * (one - warmup) / updates for one in last]
             yield Order(f"{whose} {text}", arm, "updates", None if names is None else known, values, TIME)
@@ -85,7 +85,7 @@ def surely() -> Iterator[Order]:
     """
     for arm in ARMS:
         values = []
-        for one in _of_seeds(arm, "chords", list(PUBLISHED[arm.partition("-")[0]].counts)):
+        for one in _of_seeds(arm, "chords", list(VALUES[arm.partition("-")[0]]["counts"])):
             values.append(float((one["surely"].sum() - one["surely_by_noise"].sum()) / one["cases"].sum()))
         text = "published components surely hurt more often than by noise"
         yield Order(text, arm, "chords", None, values, SURELY)
@@ -138,7 +138,7 @@ def hurting(part: str) -> Lines:
     for component in COMPONENTS:
         cells = []
         for arm in arms:
-            known = PUBLISHED[arm.partition("-")[0]].counts.get(component)
+            known = VALUES[arm.partition("-")[0]]["counts"].get(component)
             cells.append("–" if known is None else f"{known:,}")
             own = table.get_group(component)
             cells += [_hurts(own[(own["arm"] == arm) & (own["counted"] == name)]) for name in counted]
@@ -166,24 +166,28 @@ def ranks(part: str) -> Lines:
     hurting = hurting[hurting["unit"] == "component"]
     rows = []
     for arm in ARMS:
-        published = PUBLISHED[arm.partition("-")[0]]
+        published = VALUES[arm.partition("-")[0]]
         for counted in COUNTED:
             own = table[(table["arm"] == arm) & (table["counted"] == counted)]
             if own.empty:
                 continue
             of = hurting[(hurting["arm"] == arm) & (hurting["counted"] == counted)]
             mean = of.groupby("component")["hurts"].mean()
-            values = np.array([[mean[name], count] for name, count in published.counts.items()], dtype=float)
+            values = np.array([[mean[name], count] for name, count in published["counts"].items()], dtype=float)
             found = agreement(*values.T)
             about = {"word": own["word"].iloc[0], "n": len(own), "components": found.n, "own": own}
             rows.append(found._asdict() | about | {"arm": arm, "counted": counted})
     columns = ("runs", "Kendall's τ", "by seed", "p (Holm)", "verdict", "last that hurts", "warm-up", "published last")
     yield from head("arm", "counted", *columns, left=2)
-    for row, p in zip(rows, corrected(rows), strict=True):
-        own, (word, reason) = row["own"], ranks_judged(row | {"p_holm": p}, CONFIDENCE)
+    for row in with_verdicts(pd.DataFrame(rows), CONFIDENCE).to_dict("records"):
+        own = row["own"]
         cells = (
             *(str(len(own)), number(row["tau"], 2, True), ", ".join(number(tau, 2, True) for tau in own["tau"])),
-            *(number(p), f"*{word}*: {reason}", ", ".join(f"{value:,}" for value in own["last"])),
+            *(
+                number(row["p_holm"]),
+                f"*{row['verdict']}*: {row['reason']}",
+                ", ".join(f"{value:,}" for value in own["last"]),
+            ),
             *(f"{own['warmup'].iloc[0]:,}", f"{own['published_last'].iloc[0]:,} of {UPDATES:,}"),
         )
         yield f"| {called(row['arm'])} | {row['counted']} | {' | '.join(cells)} |"

@@ -31,9 +31,9 @@ from collect import commit_of, output_of
 from isoscope.base import paths
 from isoscope.platform.outputs import Output
 from isoscope.platform.stages.result_tables import COLUMNS, rows
-from isoscope.studies.arms import Arms, results
-from isoscope.studies.dynamics import tables
+from isoscope.studies.arms import Arms, StudyRuns, results
 from isoscope.studies.dynamics.allocated_runs import BLOCK, allocated_runs, fold_names
+from isoscope.studies.dynamics.tables import tables
 
 STORED = Path(__file__).parent / "dynamics"
 RATES, RATES_SEED = ("3e-4", "1e-3", "3e-3"), 400
@@ -183,7 +183,7 @@ def of_run(output: Output) -> dict[str, pd.DataFrame]:
     """Return the tables of a run's allocation."""
     manifest = manifest_of(output)
     arms = results([output], manifest["splits"]["test"]["rows"])
-    return tables(arms, manifest=manifest, confidence=CONFIDENCE) | sums(arms)
+    return tables({output.run.study: StudyRuns(arms, manifest)}, confidence=CONFIDENCE) | sums(arms)
 
 
 def manifest_of(output: Output) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.outputs import CONFIG, TRANSLATIONS, Output, read_output
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.stages.translate import translate
-from isoscope.studies.hybrids.hybrid_tables import FILES
+from isoscope.studies.hybrids.tables import FILES
 
 STUDIES = (
     *("dynamics", "aligned", "hybrid", "hybrid_frozen", "aligned_few", "hybrid_few", "aligned_layers", "hybrid_layers"),

@@ -9,7 +9,7 @@ from dynamics_claims import VERDICT, verdicts
 from dynamics_stored import Lines, head, interval, number
 
 from isoscope.platform.statistics.rank_agreement import rank_correlation
-from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED, called, predictors
+from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, SCORES, TUNED, called, predictors
 
 STORED = Path(__file__).parent / "hybrids"
 DIGITS = 5

@@ -1,6 +1,6 @@
 """Collect what was measured inside the runs of a study; run it at the root of a project after `isoscope repro`.
 
-`python docs/results/remedies_inside.py` reads reports/parts/remedies/inside/*.parquet and writes
+`python docs/results/remedies_inside.py` reads reports/parts/remedies/tables/*.parquet and writes
 docs/results/remedies/inside.csv: digest, arm, seed, when (start: before training, or chosen), part (of the embedding
 block, or layer), metric, value.
 
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=Path(), help="checkout to write to (default: the current folder)")
     arguments = parser.parse_args()
     target = arguments.to / "docs/results/remedies/inside.csv"
-    table = pd.concat(measured(Path(f"reports/parts/{arguments.study}/inside")), ignore_index=True)
+    table = pd.concat(measured(Path(f"reports/parts/{arguments.study}/tables")), ignore_index=True)
     digests = {
         (arm, seed): read_output(Path("models", arguments.study, arm, f"seed-{seed}")).run.digest[:12]
         for arm, seed in table[["arm", "seed"]].drop_duplicates().itertuples(index=False)

@@ -11,6 +11,7 @@ A model is a Hugging Face model with its tokenizer, or a checkpoint's folder.
 
 import copy
 import tempfile
+from collections import ChainMap
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -31,10 +32,9 @@ from isoscope.states.checkpoint_tables import asked_vectors
 from isoscope.states.choices import DEFAULTS, Settings
 from isoscope.states.measures import BUILT_IN, measured
 from isoscope.states.trajectory import Trajectory
-from isoscope.studies import fusion, isotropy, registry, scored
-from isoscope.studies.comparisons import COMPARISONS
-from isoscope.studies.tables import COMPARISON, as_table, read_tables
-from isoscope.studies.view import Picture, StoredTables, Tables, View, pictures, with_added
+from isoscope.studies import registry, scored
+from isoscope.studies.tables import as_table, read_tables
+from isoscope.studies.view import Picture, Tables, pictures, with_added
 
 
 class StudyView(NamedTuple):
@@ -73,22 +73,21 @@ class StudyView(NamedTuple):
 
 
 class StudyTables(NamedTuple):
-    """The tables and views of a study, or of a comparison of a `kind`, read from its folder."""
+    """The tables and views of a study or comparison, read from its folder."""
 
     name: str
     folder: Path
-    kind: str | None = None
+    kind: str
 
     @property
     def tables(self) -> list[str]:
         """Names of the tables, for `table`."""
-        return sorted({name for _, tables in self._sections() for name in tables})
+        return sorted(self._tables())
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table of all runs, with arm and seed. Raises `InputError` for an unknown name."""
-        for _, tables in self._sections():
-            if name in tables:
-                return tables[name]
+        if name in (tables := self._tables()):
+            return tables[name]
         raise InputError(f"study {self.name!r}: no table {name!r}{nearest(name, self.tables)}")
 
     @property
@@ -108,25 +107,12 @@ class StudyTables(NamedTuple):
 
     def _pictures(self, name: str) -> list[Picture]:
         """Return the figures of views whose name is a prefix of `name`; all figures if `name` is empty."""
-        return [
-            one
-            for views, tables in self._sections()
-            for one in pictures((view for view in with_added(views) if not name or name.startswith(view.name)), tables)
-        ]
+        views = with_added((*scored.VIEWS, *registry.kind(self.kind).views))
+        return [*pictures((view for view in views if not name or name.startswith(view.name)), self._tables())]
 
-    def _sections(self) -> list[tuple[tuple[View, ...], Tables]]:
-        """Return the views of each part of the report, with their tables."""
-        if self.kind:
-            return [(COMPARISONS[self.kind].views, StoredTables(self.folder / paths.COMPARED))]
-        of_arms: Tables = {}
-        if (self.folder / COMPARISON).is_file():
-            found = read_tables(self.folder)
-            of_arms = found.by_name | {"comparison": as_table(found.comparison)}
-        return [
-            (fusion.VIEWS, StoredTables(self.folder / paths.INSIDE)),
-            (isotropy.VIEWS, StoredTables(self.folder / paths.CHART)),
-            ((*scored.VIEWS, *registry.VIEWS), of_arms),
-        ]
+    def _tables(self) -> Tables:
+        found = read_tables(self.folder)
+        return ChainMap({"comparison": as_table(found.comparison)}, found.by_name)  # type: ignore[arg-type]
 
 
 def load(study: str, *, project: Path | None = None) -> StudyTables:
@@ -138,12 +124,13 @@ def load(study: str, *, project: Path | None = None) -> StudyTables:
     folder = root / paths.analysed(study)
     configuration = Configuration(root)  # loads the plugins, which may add views
     comparison = configuration.root.comparisons.get(study)
-    if not any(folder.glob("*/*.parquet")) and not (folder / "comparison.json").is_file():
+    asked = comparison or configuration.study(study)
+    if not any((folder / paths.TABLES).glob("*.parquet")):
         remedy = "run: isoscope repro"
         if comparison is None and not configuration.study(study).seeds:
             remedy = f"the study has no seeds: set studies.{study}.seeds in {paths.PARAMS}, then {remedy}"
         raise InputError(f"{'comparison' if comparison else 'study'} {study!r}: {folder} does not exist; {remedy}")
-    return StudyTables(study, folder, comparison.kind if comparison else None)
+    return StudyTables(study, folder, asked.kind)
 
 
 def geometry(

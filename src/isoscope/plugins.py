@@ -13,12 +13,14 @@ functions to keep configuration checks fast. Built-in kinds register here, too.
 """
 
 import hashlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from runpy import run_path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, TypeVar
 
+from isoscope.base.built_in import KINDS_OF_STUDIES, PLAIN
 from isoscope.base.code_closure import stripped
 from isoscope.base.errors import PLUGIN_MODULE, InputError, plugin_line, said
 from isoscope.base.metric import Metric as Metric
@@ -31,6 +33,8 @@ __all__ = [
     "dataset", "digest", "fusion", "load", "measure", "objective", "observer", "penalty", "view",
 ]  # fmt: skip
 REGISTRIES = (FUSIONS, DATASETS, MEASURES, PENALTIES, OBJECTIVES, OBSERVERS, VIEWS)
+KINDS: dict[str, tuple[str, Path]] = {}
+"""Kinds of study and comparison: name → dotted name of the package that its folder is loaded as, and the folder."""
 
 
 def fusion(
@@ -100,11 +104,15 @@ def view(name: str) -> Callable[[Factory], Factory]:
 def load(path: Path) -> None:
     """Run a plugin file, which registers its plugins; of a folder, all its Python files in the order of their names.
 
+    A folder with a `tables.py` is a kind of study (`studies.registry`). A folder of files may have such folders.
     Raises `InputError` if a file is missing, fails or ends the program, and if a folder has none.
     """
     path = path.resolve()
+    if (path / "tables.py").is_file():
+        _load_kind(path)
+        return
     if path.is_dir():
-        files = sorted(path.glob("*.py"))
+        files = [*sorted(path.glob("*.py")), *sorted(file.parent for file in path.glob("*/tables.py"))]
         if not files:
             raise InputError(f"plugin {path}: the folder has no Python file; put one there, or correct `plugins`")
         for file in files:
@@ -126,6 +134,30 @@ def load(path: Path) -> None:
     if path.read_bytes() != before:
         raise InputError(f"plugin {path}: has changed while it was loaded; run the same command again")
     _CODE[path] = _code(before.decode("utf-8"))
+
+
+def _load_kind(folder: Path) -> None:
+    """Make a folder a package, whose modules are imported when they are asked for."""
+    if folder.name in (PLAIN, *KINDS_OF_STUDIES):
+        raise InputError(f"plugin {folder}: {folder.name!r} is a built-in kind; give it another name")
+    if folder.name in KINDS and KINDS[folder.name][1] == folder:
+        return
+    package = ModuleType(f"{PLUGIN_MODULE}{folder.name}")
+    for earlier in [name for name in sys.modules if name.startswith(f"{package.__name__}.")]:
+        del sys.modules[earlier]  # of another folder of this name
+    package.__path__ = [str(folder)]
+    if (declared := folder / "__init__.py").is_file():
+        vars(package).update({name: value for name, value in run_path(str(declared)).items() if name.isupper()})
+    sys.modules[package.__name__] = package
+    KINDS[folder.name] = package.__name__, folder
+
+
+def kind_digests(name: str) -> dict[str, str]:
+    """Return file → sha256 of the files of a plugin's kind that can change its tables; none of a built-in kind."""
+    if name not in KINDS:
+        return {}
+    folder = KINDS[name][1]
+    return {f"{name}/{file.name}": _code(file.read_text("utf-8")) for file in sorted(folder.glob("*.py"))}
 
 
 def _loaded(path: Path) -> bool:

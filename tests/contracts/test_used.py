@@ -15,6 +15,7 @@ from isoscope.objectives.classification import Classification
 from isoscope.objectives.masked import Masked
 from isoscope.objectives.translation import Translation
 from isoscope.platform.config.declared import metrics_of
+from isoscope.studies import registry
 
 TESTS = Path(__file__).parents[1]
 POINTS = {"layer": -1, "vectors": "first", "most": None}
@@ -128,6 +129,15 @@ def test_editing_what_a_run_does_not_use_leaves_it_alone(name: str) -> None:
     assert not in_others
     assert code_closure.code_version("train", others) != code_closure.code_version("train", KINDS)
     assert code_closure.code_version("train", KINDS) == code_closure.code_version("train")
+
+
+def test_an_analysis_covers_its_kind_and_every_fusion_of_the_checkpoints_that_it_loads() -> None:
+    fusions = {code_closure.PACKAGE / "fusions" / f"{name}.py" for name in built_in.FUSIONS}
+    for name, loads_models in (("isotropy", False), ("spaces", True)):
+        covered = code_closure.closure("analyse", loads=registry.kind(name).modules)
+        assert code_closure.PACKAGE / "studies" / name / "tables.py" in covered
+        assert code_closure.PACKAGE / "studies/dynamics/tables.py" not in covered
+        assert (fusions <= covered) == loads_models
 
 
 def test_the_configuration_knows_the_metrics_that_an_objective_declares() -> None:

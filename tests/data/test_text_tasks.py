@@ -20,9 +20,10 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.report.page import task
 from isoscope.platform.runs.prepared import check_prepared
-from isoscope.platform.stages.explore import explore
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.training_job import job
+from isoscope.studies.arms import StudyRuns
+from isoscope.studies.fusion.tables import tables as fusion_tables
 from isoscope.studies.results import baselines_on_test
 
 ROOT = Path(__file__).parents[2]
@@ -204,9 +205,9 @@ def test_what_needs_classes_says_so(project: Project) -> None:
     (arm, cell), *_ = configuration.cells("fusion").items()
     with pytest.raises(InputError, match=r"objective\.kind 'classification' needs classes, but task 'pairs' has none"):
         job(configuration, cell, ("fusion", arm, 0), project)
-    study, root = configuration.root.studies["fusion"], configuration.root
-    with pytest.raises(InputError, match=r"studies\.fusion\.looks: inside compares classes, but task 'pairs' has none"):
-        explore(root.measures, root.analysis, study, name="fusion", arms=[arm], project=project)
+    settings = {"phases": {}, "confidence": 0.95, "power": 0.8, "margin": 0.01}
+    with pytest.raises(InputError, match=r"studies\.fusion\.kind: fusion compares classes, but its task has none; set"):
+        fusion_tables({"fusion": StudyRuns({}, {"labels": []})}, **settings)
 
 
 def test_the_report_shows_a_text_task(project: Project) -> None:

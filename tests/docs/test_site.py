@@ -22,7 +22,7 @@ from isoscope.platform.config.kinds import json_schema
 from isoscope.platform.config.tree import read_yaml
 
 ROOT = Path(__file__).parents[2]
-INTERNAL = {"isoscope.platform.cli", "isoscope.platform.report", "isoscope.studies.dynamics"}
+INTERNAL = {"isoscope.platform.cli", "isoscope.platform.report"}
 """Modules whose `__all__` is for the package itself."""
 ELEMENTS = {
     *("html", "head", "title", "meta", "link", "body", "header", "main", "nav", "article", "footer", "div", "span"),

@@ -76,7 +76,7 @@ def test_plots_are_drawn_from_the_page_alone(project: Project, tmp_path: Path) -
     page = (tmp_path / "index.html").read_text("utf-8")
     assert not re.search(r"""(src|href)=["']?(https?:)?//""", page), "loads from another place"
     assert len(page) > 500_000, "vega itself is in it"
-    for name in ("curves.csv", "confusion.csv", "results/training.svg"):
+    for name in ("curves.csv", "confusion.csv", "figures/training.svg"):
         assert name in page
     assert '"main"' in page
     assert '"short"' in page

@@ -19,11 +19,12 @@ from isoscope.platform.runs.provenance import file_md5s
 from isoscope.platform.stages.states import kept_weights
 from isoscope.states.extract import snapshots_of
 from isoscope.states.trajectory import Trajectory
-from isoscope.studies import fusion, isotropy, registry, scored
+from isoscope.studies import scored
 from isoscope.studies.curves import averages, curves, thinned
+from isoscope.studies.fusion import views as fusion
+from isoscope.studies.isotropy import views as isotropy
 from isoscope.studies.isotropy.doses import Dose
 from isoscope.studies.tables import read_tables
-from isoscope.studies.view import StoredTables
 from page_blocks import Page
 from pipeline_project import ARMS, INSIDE, Done, Finished, Project, family, left, make, wait_for
 from struck_views import wrong
@@ -93,9 +94,7 @@ def measured(project: Project, arm: str) -> pd.DataFrame:
 
 def test_the_pipeline_looks_inside_each_arm_and_a_second_time_runs_nothing(explored: Finished) -> None:
     ran = [stage for stage in explored.first.ran if stage.partition("@")[0] in INSIDE]
-    # Without seeds, or anything to search: empty tables.
-    idle = ["chart@fusion", "search"]
-    assert sorted(ran) == sorted([*(f"{verb}@fusion" for verb in ("states", "explore")), *idle])
+    assert sorted(ran) == ["search", "states@fusion"]
     run = Trajectory(states(explored.project, "additive"))
     names = [one.name for one in run.snapshots]
     assert {"step-0", "step-1", "step-2", "random"} <= set(names)
@@ -152,12 +151,12 @@ def test_a_measure_in_one_file_stands_in_every_result(project: Project) -> None:
     norms = table[table["figure"] == "mean_norm"]
     assert len(norms) == len(table[table["figure"] == "avg_sim"])
     assert norms.loc[norms["snapshot"] == "random", "value"].notna().any()
-    project.isoscope("explore", "fusion")
+    project.isoscope("analyse", "fusion")
     project.isoscope("report")
     parts = project.folder / "reports/parts/fusion"
     drawn = {path.stem for path in (parts / "figures").glob("*.svg")}
     assert {f"{name}-{kind}" for name in ("own-norms", "layers-mean_norm") for kind in ("first", "words")} <= drawn
-    found = pd.read_parquet(parts / "inside/differences.parquet")
+    found = pd.read_parquet(parts / "tables/differences.parquet")
     assert {"mean_norm", "mean_norm of words"} <= set(found["figure"])
     page = (project.folder / "reports/index.html").read_text("utf-8")
     assert "The measure norms of [CLS] over training." in page
@@ -258,10 +257,10 @@ def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project
     project.edit("params.yaml", "    epochs: true", "    epochs: false")
     project.edit("params.yaml", "  - anisotropy\n  - isoscore\n  - similarity\n  - classes\n", "  - norms\n")
     project.isoscope("repro")
-    table = pd.read_parquet(project.folder / "reports/parts/fusion/inside/geometry.parquet")
+    table = pd.read_parquet(project.folder / "reports/parts/fusion/tables/geometry.parquet")
     assert set(table["figure"]) == {"mean_norm"}
     assert len(Trajectory(states(project, "conv2d")).trained) == 1
-    assert json.loads((project.folder / "reports/parts/fusion/inside/phases.json").read_text("utf-8")) == []
+    assert json.loads((project.folder / "reports/parts/fusion/tables/phases.json").read_text("utf-8")) == []
     assert "explorer" in (project.folder / "reports/index.html").read_text("utf-8")
 
 
@@ -302,7 +301,7 @@ def test_the_notebook_reads_what_the_pipeline_wrote(project: Project) -> None:
     with pytest.raises(InputError, match="no table 'geometri'; did you mean 'geometry'"):
         found.table("geometri")
     drawn = {path.stem: path for path in (project.folder / "reports/parts/fusion").rglob("*.svg")}
-    assert set(found.views) == set(drawn) - {"nothing"}  # in place of charts that were not asked for
+    assert set(found.views) == set(drawn)
     probing = found.view("probing")
     *_, last = probing.values
     name = f"probing-{last.replace(' ', '_')}"
@@ -328,7 +327,7 @@ def test_the_documented_lines_read_the_study(project: Project, monkeypatch: pyte
 
 @pytest.mark.chromium
 def test_the_explorer_moves_with_its_sliders(explored: Finished) -> None:
-    data = json.loads((explored.project.folder / "reports/parts/fusion/inside/explorer.json").read_text("utf-8"))
+    data = json.loads((explored.project.folder / "reports/parts/fusion/tables/explorer.json").read_text("utf-8"))
     with opened(explored.project.folder / "reports/index.html") as seen:
         box = seen.page.locator(".explorer")
 
@@ -376,7 +375,7 @@ def test_a_results_page_collects_both_moments_of_a_study(explored: Finished, tmp
     assert set(found["metric"]) == reads | {"entropy", "distance", "itself", "a_1_centred", "effective_rank", "avg_sim"}
     assert set(found["digest"]) == {explored.project.digest(arm)[:12] for arm in ARMS}
     own = found[(found["arm"] == "conv2d") & (found["part"] == "fused") & (found["metric"] == "flatness")]
-    spectra = pd.read_parquet(explored.project.folder / "reports/parts/fusion/inside/spectrum.parquet")
+    spectra = pd.read_parquet(explored.project.folder / "reports/parts/fusion/tables/spectrum.parquet")
     right = spectra[(spectra["arm"] == "conv2d") & (spectra["part"] == "fused") & spectra["step"].notna()]
     for when, rows in (("start", right[right["step"] == 0]), ("chosen", right[right["best"]])):
         assert own[own["when"] == when]["value"].tolist() == pytest.approx(rows["flatness"].tolist(), rel=1e-5)
@@ -387,9 +386,8 @@ def test_every_figure_of_a_study_survives_tables_without_numbers(
 ) -> None:
     every = bool(pytestconfig.getoption("--exhaustive"))
     parts = explored.project.folder / "reports/parts/fusion"
-    assert wrong(fusion.VIEWS, StoredTables(parts / "inside"), exhaustive=every) == []
+    assert wrong((*scored.VIEWS, *fusion.VIEWS), read_tables(parts).by_name, exhaustive=every) == []
     points = curves([explored.project.output(arm) for arm in ARMS])
     doses = pd.DataFrame([(arm, "none", "all", 0.0, 1.0) for arm in ARMS], columns=["arm", *Dose._fields])
     charted = {"averages": averages(points, last=0.5), "courses": thinned(points), "doses": doses}
     assert wrong(isotropy.VIEWS, charted, exhaustive=every) == []
-    assert wrong((*scored.VIEWS, *registry.VIEWS), read_tables(parts).by_name, exhaustive=every) == []

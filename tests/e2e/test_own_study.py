@@ -27,7 +27,7 @@ studies:
     settings: [lengths]
     axes: {fusion: [additive, conv2d]}
     seeds: [0, 1, 2]
-    looks: []
+    kind: arms
 """
 PLAIN = ("-S", "model.encoder.dropout=0", "-S", "model.encoder.attention_dropout=0", "-S", "training.batch_size=7")
 

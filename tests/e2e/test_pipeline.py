@@ -61,7 +61,8 @@ def test_every_output_is_complete(project: Project) -> None:
         "metrics.json",
         "curves.csv",
         "confusion.csv",
-        "results",
+        "figures",
+        "tables",
     }
     page = (project.folder / "reports/index.html").read_text("utf-8")
     assert all(project.digest(arm)[:12] in page for arm in ARMS)
@@ -183,7 +184,7 @@ def test_another_study_on_another_task_is_an_entry_of_params_yaml(project: Proje
     task = project.text("variants/task/tiny.yaml").replace("held_out: 0.2", "held_out: 0.3")
     (project.folder / "variants/task/other.yaml").write_text(task, "utf-8")
     project.edit("params.yaml", "\n- tiny\n", "\n- tiny\n- other\n")
-    study = "task: other, settings: [], axes: {fusion: [fft]}, seeds: [3, 4], looks: []"
+    study = "task: other, settings: [], axes: {fusion: [fft]}, seeds: [3, 4], kind: arms"
     project.edit("params.yaml", "comparisons:", f"  mine: {{{study}}}\ncomparisons:")
     done = project.isoscope("repro")
     # An overlay is another, so the first study looks for its cells, and finds them.

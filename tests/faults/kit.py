@@ -29,13 +29,13 @@ if LOGS not in os.environ:  # the first process of this test run makes the folde
     atexit.register(shutil.rmtree, os.environ[LOGS])
 # Forked from a process that has the libraries: an attempt costs its work, not the imports.
 _CONTEXT = multiprocessing.get_context("forkserver")
-_STAGES = ("train", "prepare", "report", "states", "explore")
+_STAGES = ("train", "prepare", "report", "states", "analyse")
 _SCIENCE = ("isoscope.training.job", "isoscope.states.extract", "isoscope.states.measure")
 _CONTEXT.set_forkserver_preload(
     [*(f"isoscope.platform.stages.{one}" for one in _STAGES), *_SCIENCE, "isoscope.platform.cli", __name__, "warmed"]
 )
-VIEWS = slice(1, 2)
-"""The views that `explore` draws here: each is written in the same way, and drawing all of them takes minutes."""
+VIEWS = slice(2, 3)
+"""The views that `analyse` draws here: each is written in the same way, and drawing all of them takes minutes."""
 
 
 class Write(NamedTuple):
@@ -141,7 +141,7 @@ def _attempt(folder: Path, words: tuple[str, ...], fault: Fault | None) -> None:
     sys.addaudithook(hook)
     sys.argv = ["isoscope", *words]
     from isoscope.platform.cli import main
-    from isoscope.studies import fusion
+    from isoscope.studies.fusion import views as fusion
 
     fusion.VIEWS = fusion.VIEWS[VIEWS]
     main()

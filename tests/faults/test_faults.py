@@ -204,8 +204,9 @@ def test_a_profile_is_laid_or_not(prepared: Project, fresh: Fresh, action: Actio
         assert project.text("params.yaml") == before
 
 
+STUDY = {"kind": "fusion", "task": "tiny", "settings": [], "axes": {"fusion": ["conv2d"]}, "seeds": [0]}
 SETTINGS = {
-    "studies": {"fusion": {"axes": {"fusion": ["conv2d"]}}},
+    "studies": {"fusion": STUDY},
     "training": {"snapshots": {"epochs": True}},
     "measures": {"names": ["isoscore"], "vectors": ["first"], "probes": {"folds": 2}},
 }
@@ -213,7 +214,7 @@ PAGE = (
     *("--text", "texts/order.jsonl", "--column", "text", "--out", "geometry", "--measure", "isoscore"),
     *("--vectors", "first", "--subsample", "16", "--draws", "3", "--sentences", "40", "--words", "20"),
 )
-LOOKS = ("states", "explore", "geometry")
+LOOKS = ("states", "analyse", "geometry")
 CHAIN = (("kill", False), ("full", False), ("full", True))
 
 
@@ -227,7 +228,7 @@ def looks(prepared: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     assert kit.attempt(project.folder, *TRAIN).code == 0
     best = next((project.output("conv2d") / "checkpoints").iterdir()).relative_to(project.folder)
     found = {"geometry": look(project, folder / "geometry", "geometry", f"./{best}", *PAGE)}
-    for words in (("states", "fusion", "conv2d"), ("explore", "fusion")):
+    for words in (("states", "fusion", "conv2d"), ("analyse", "fusion")):
         found[words[0]] = look(project, folder / words[0], *words)
         project = found[words[0]].after
     return found

@@ -2,5 +2,5 @@
 
 from isoscope.base.code_closure import code_version
 
-for stage in ("train", "extract", "measure", "explore", "geometry"):
+for stage in ("train", "extract", "measure", "analyse", "geometry"):
     code_version(stage)

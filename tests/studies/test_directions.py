@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from finished_runs import write_metrics, write_run
+from finished_runs import of_runs, write_metrics, write_run
 from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric, checked
@@ -57,7 +57,7 @@ def study(root: Path, metric: str, declared: str | None, seeds: int = 3) -> Tabl
             folders.append(write_run(root, arm, seed))
             found = value + 0.1 * seed * (1 + (arm == "fft"))
             reader(folders[-1], {"loss": -found, metric: found}, declared)
-    made = tables("fusion", folders, {}, confidence=0.95, power=0.8, margin=0.01, items=10)
+    made = tables("fusion", of_runs(folders, items=10), {}, confidence=0.95, power=0.8, margin=0.01)
     # A plugin has no score by test item, so the rule leaves these differences undecided: here they are decided.
     held = [row._replace(verdict=Verdict("holds", "here")) if row.verdict else row for row in made.comparison]
     write_tables(root / "tables", made._replace(comparison=held))

@@ -6,12 +6,14 @@ from multiprocessing.reduction import ForkingPickler
 import pandas as pd
 from matplotlib.figure import Figure
 
+from isoscope.base.built_in import KINDS_OF_STUDIES
 from isoscope.platform.figures.form import Form
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.line_form import Curves, Profile
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.scatter_form import Scatter
-from isoscope.studies import checkpoint_views, fusion, hybrids, isotropy, registry, scored, spaces
+from isoscope.studies import checkpoint_views, registry, scored
+from isoscope.studies.fusion import views as fusion
 from isoscope.studies.view import Table, View, pictures
 
 TABLES = {
@@ -76,7 +78,7 @@ def test_processes_can_draw_the_views_of_a_study() -> None:
 
 def test_five_forms_draw_nearly_all_views() -> None:
     sections = [view for views in checkpoint_views.SECTIONS.values() for view in views]
-    kinds = (fusion.VIEWS, isotropy.VIEWS, spaces.VIEWS, hybrids.VIEWS, registry.VIEWS, scored.VIEWS)
+    kinds = (*(registry.kind(one).views for one in KINDS_OF_STUDIES), scored.VIEWS)
     every = [view for views in (*kinds, checkpoint_views.MEASURED, sections) for view in views]
     assert len(every) > 60
     alone = {view.name for view in every if not isinstance(view.form, Form)}

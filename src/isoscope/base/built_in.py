@@ -5,6 +5,7 @@ A module behind a name is part of the code version of the runs that use it, and 
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 STAGES = {
@@ -14,9 +15,7 @@ STAGES = {
     "measure": "isoscope.states.measure",
     "states": "isoscope.states.extract",
     "analyse": "isoscope.platform.stages.analyse",
-    "explore": "isoscope.platform.stages.explore",
-    "chart": "isoscope.platform.stages.chart",
-    "compare": "isoscope.platform.stages.compare",
+    "compare": "isoscope.platform.stages.analyse",
     "search": "isoscope.platform.stages.search",
     "report": "isoscope.platform.stages.report",
     "geometry": "isoscope.states.checkpoint_tables",
@@ -67,8 +66,20 @@ OBSERVERS = {
 """Observers by their section of `training`, in the order of their calls and of their metrics."""
 STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.training.starts")
 """Kinds of `model.encoder` that start from other runs."""
-LOADS = {"search": (STAGES["train"],), "states": (STAGES["measure"],)}
-"""Stages that run another stage's function → the modules that they load by name."""
+PLAIN = "arms"
+"""The kind of a study that compares its arms and no more."""
+KINDS_OF_STUDIES = tuple(sorted(file.parent.name for file in Path(__file__).parents[1].glob("studies/*/tables.py")))
+"""Built-in ways to compare the arms of a study, or several studies: folders with tables."""
+SHOWS = tuple(f"isoscope.studies.{kind}{part}" for kind in KINDS_OF_STUDIES for part in ("", ".views", ".claims"))
+COMPARES = (*SHOWS, *(f"isoscope.studies.{kind}.tables" for kind in KINDS_OF_STUDIES))
+LOADS = {
+    "search": (STAGES["train"],),
+    "states": (STAGES["measure"],),
+    "analyse": COMPARES,
+    "compare": COMPARES,
+    "report": SHOWS,
+}
+"""Stages that run another stage's function, or may use every kind of study → the modules that they load by name."""
 
 
 def load(registry: Mapping[str, str], kind: str) -> ModuleType:

@@ -40,6 +40,8 @@ INERT = (
 
 _REGISTRY = "isoscope.base.registry."
 _NOTHING = "pass"
+NUMBERS = "published.yaml"
+"""Published numbers of a package, which are part of its code."""
 SHOWN = (".html", ".css", ".js")
 """Files of the report page, which lie beside the modules that read them."""
 
@@ -73,6 +75,8 @@ def _written(tree: ast.Module, *, drawn: bool = False) -> str:
 def _read(source: Path) -> tuple[frozenset[str], str]:
     """Return the dotted names that a file imports from the package, also inside functions, and its stripped text."""
     names: set[str] = set()
+    if source.name == NUMBERS:
+        return frozenset(), source.read_text("utf-8")
     tree = ast.parse(source.read_text("utf-8"))
     for node in _executed(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "isoscope":
@@ -93,10 +97,11 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _files(name: str) -> list[Path]:
-    """Return the files that importing the dotted `name` runs: the __init__ of each package, then the module."""
+    """Return the files behind the dotted `name`: the __init__ and the `NUMBERS` of each package, then the module."""
     parts = name.split(".")[1:]
-    packages = [PACKAGE.joinpath(*parts[:depth], "__init__.py") for depth in range(len(parts) + 1)]
-    return [file for file in (*packages, PACKAGE.joinpath(*parts).with_suffix(".py")) if parts and file.is_file()]
+    folders = [PACKAGE.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
+    files = [folder / name for folder in folders for name in ("__init__.py", NUMBERS)]
+    return [file for file in (*files, PACKAGE.joinpath(*parts).with_suffix(".py")) if parts and file.is_file()]
 
 
 def inert(file: Path) -> bool:
@@ -105,14 +110,16 @@ def inert(file: Path) -> bool:
 
 
 @cache
-def closure(stage: str, used: tuple[str, ...] | None = None) -> frozenset[Path]:
+def closure(stage: str, used: tuple[str, ...] | None = None, loads: tuple[str, ...] | None = None) -> frozenset[Path]:
     """Return every source file that a stage's function imports, except inert files.
 
-    `used`: the modules that are loaded by name; None: those of every built-in kind of the registries that are imported.
+    `used`: modules of the kinds of registries that a run names; None: those of every built-in kind of the registries
+    that are imported. `loads`: other modules that it loads by name, as those of its kind of study; None: `LOADS`.
     """
     seen: set[Path] = set()
     start = STAGES.get(stage, f"isoscope.platform.stages.{stage}")
-    todo = [file for name in (start, *LOADS.get(stage, ()), *(used or ())) for file in _files(name)]
+    by_name = LOADS.get(stage, ()) if loads is None else loads
+    todo = [file for name in (start, *by_name, *(used or ())) for file in _files(name)]
     while todo:
         file = todo.pop()
         if file in seen or inert(file):
@@ -130,10 +137,10 @@ def _kinds(registry: str) -> frozenset[str]:
 
 
 @cache
-def code_version(stage: str, used: tuple[str, ...] | None = None) -> str:
+def code_version(stage: str, used: tuple[str, ...] | None = None, loads: tuple[str, ...] | None = None) -> str:
     """Return the sha256 of the stripped sources, with their names, of a stage's `closure`."""
     digest = hashlib.sha256()
-    for file in sorted(closure(stage, used)):
+    for file in sorted(closure(stage, used, loads)):
         digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0{_read(file)[1]}\0".encode())
     return digest.hexdigest()
 

@@ -20,13 +20,8 @@ SEARCH = Path("reports/search")
 CONFIRMED = Path("reports/search-confirmed.json")
 """What `isoscope search confirm` found last."""
 PARTS = Path("reports/parts")
-RESULTS = "results"
-INSIDE, FIGURES = "inside", "figures"
-"""Tables that compare the representations of a study's arms, and their figures."""
-CHART, CHARTS = "chart", "charts"
-"""Tables of a study's arms over training, and their figures."""
-COMPARED = "compared"
-"""Tables of a comparison of studies; its figures are in `RESULTS`."""
+TABLES, FIGURES = "tables", "figures"
+"""Tables of a study or comparison, and their figures."""
 
 LONGEST = 200
 """Characters of a name in a path; a file system allows 255 bytes, and temporary files have longer names."""
@@ -114,7 +109,5 @@ def measured(study: str, arm: str, seed: int) -> Path:
 
 
 def analysed(study: str) -> Path:
-    """Folder of tables, metrics and figures of a study or comparison; its subfolders: `RESULTS`, `INSIDE`, `CHART`,
-    `COMPARED` and figures.
-    """
+    """Folder of what a study or comparison found, with the subfolders `TABLES` and `FIGURES`."""
     return PARTS / checked_name("study", study)

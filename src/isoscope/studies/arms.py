@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -80,6 +81,8 @@ class StudyRuns(NamedTuple):
 
     arms: Arms
     manifest: Mapping[str, Any]
+    stores: Mapping[str, Mapping[tuple[str, int], Path]] = MappingProxyType({})
+    """`states` and `measures`: arm and seed → folder."""
 
 
 def results(outputs: Iterable[Output], items: int = 0, manifest: Mapping[str, Any] = MappingProxyType({})) -> Arms:

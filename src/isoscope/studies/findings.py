@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from isoscope.platform.statistics.paired import Interval, Verdict
+from isoscope.platform.statistics.paired import Interval, Paired, Verdict, judge
 
 
 class Difference(NamedTuple):
@@ -22,6 +22,18 @@ class Difference(NamedTuple):
     pairs: int
     """Paired seeds."""
     detectable: float | None = None
+
+
+def of_row(row: Mapping[str, Any], what: str, *, confidence: float, margin: float) -> Difference:
+    """Return a row of `statistics.differences` as a finding, with its verdict; only seeds are a sample."""
+    known = {name: None if pd.isna(row[name]) else float(row[name]) for name in ("low", "high", "p_holm", "detectable")}
+    p_holm, detectable = known["p_holm"], known["detectable"]
+    interval = None if known["low"] is None or known["high"] is None else Interval(known["low"], known["high"])
+    paired = Paired(int(row["n"]), float(row["difference"]), None, interval, p_holm)
+    settings: dict[str, Any] = {"confidence": confidence, "margin": margin, "items": False}
+    verdict = judge(paired, None, p_holm=p_holm, detectable=detectable, **settings)
+    named = what, str(row["arm"]), str(row["reference"])
+    return Difference(*named, verdict, paired.mean, interval, paired.n, detectable)
 
 
 class Untested(NamedTuple):

@@ -1,7 +1,8 @@
 """Write and read a study's tables, which figures and report use."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -9,17 +10,21 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from isoscope.base.atomic_files import write_text
+from isoscope.base.atomic_files import replacing, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric
+from isoscope.base.paths import TABLES
+from isoscope.data.parquet import write_parquet
 from isoscope.platform.figures.csv_text import as_it_was, csv_text
-from isoscope.platform.outputs import Trained, metrics_in, read_output, table_of_metrics
-from isoscope.studies.arms import ArmRow, Baselines, compare_arms, results
+from isoscope.platform.outputs import Trained, metrics_in, table_of_metrics
+from isoscope.studies.arms import ArmRow, Arms, Baselines, compare_arms
 from isoscope.studies.curves import bands, curves, seeds
 from isoscope.studies.results import confusion
+from isoscope.studies.view import StoredTables
 
-FILES = {"bands": "curves.csv", "confusion": "confusion.csv"}
-"""Tables with a file of their own; the others are in comparison.json."""
+FILES = {"bands": "curves.csv", "confusion": "confusion.csv", "layers": "layers.csv"}
+"""Tables that `dvc plots` reads; the others are parquet files in `TABLES`."""
+LAYERS = ["figure", "arm", "layer", "step", "mean", "sd", "n"]
 COMPARISON = "comparison.json"
 TEXTS = ("study", "arm", "actual", "predicted")
 
@@ -32,9 +37,9 @@ class Tables(NamedTuple):
     """A study's tables, the comparison of its arms, and its runs."""
 
     study: str
-    by_name: dict[str, pd.DataFrame]
+    by_name: Mapping[str, Any]
     """Tables that views draw: `bands` and `seeds` of curves, `metrics` that the objectives declare, `confusion`
-    (without rows if no run is a classifier), and those of a kind of study.
+    (without rows if no run is a classifier), `layers` for `dvc plots`, and those of the study's kind.
     """
     comparison: list[ArmRow]
     runs: list[Trained]
@@ -53,50 +58,51 @@ class Tables(NamedTuple):
 
 def tables(
     study: str,
-    outputs: Sequence[Path],
+    arms: Arms,
     baselines: Baselines,
+    added: Mapping[str, Any] = MappingProxyType({}),
     *,
     confidence: float,
     power: float,
     margin: float,
-    items: int = 0,
-    manifest: Mapping[str, Any] = MappingProxyType({}),
-    more: Callable[..., Mapping[str, pd.DataFrame]] | None = None,
 ) -> Tables:
-    """Make all tables of a study from the folders of its finished runs, reference arm first.
+    """Make all tables of a study from the results of its finished runs, reference arm first.
 
-    `baselines` of its task; `items` and `manifest` as for `results`; `more(arms, confidence=…, power=…, margin=…)`
-    returns further tables by name. Raises `InputError` if a folder is damaged or belongs to another study.
+    `baselines`: of its task; `added`: the tables of its kind. Raises `InputError` if a run belongs to another study.
     """
-    found = [read_output(folder) for folder in outputs]
+    settings = {"confidence": confidence, "power": power, "margin": margin}
+    found = [run.output for runs in arms.values() for run in runs.values()]
     for output in found:
         if output.run.study != study:
             raise InputError(f"{output.folder}: a run of study {output.run.study!r}, not of {study!r}")
-    settings = {"confidence": confidence, "power": power, "margin": margin}
-    arms = results(found, items, manifest)
     classifiers = [output for output in found if output.objective == "classification"]
-    points = curves(outputs)
+    points = curves([output.folder for output in found])
     by_name = {"bands": bands(points), "confusion": confusion(classifiers), "seeds": seeds(points)}
     by_name["metrics"] = table_of_metrics(found)
-    by_name |= more(arms, **settings) if more else {}
-    return Tables(
-        study, by_name, compare_arms(arms, baselines, **settings), [output.run for output in found], **settings
-    )
+    by_name |= {"layers": pd.DataFrame(columns=LAYERS), **added}
+    runs = [output.run for output in found]
+    return Tables(study, by_name, compare_arms(arms, baselines, **settings), runs, **settings)
 
 
 def write_tables(folder: Path, made: Tables) -> None:
-    """Write `FILES` and comparison.json into `folder`. Equal tables give equal bytes."""
+    """Write tables and comparison.json into `folder`. Equal tables give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, file in FILES.items():
-        write_text(folder / file, csv_text(made.by_name[name]), "table")
+    for name in [name for name in FILES if name in made.by_name]:
+        write_text(folder / FILES[name], csv_text(made.by_name[name]), "table")
+    with replacing(folder / TABLES, "table") as fresh:
+        write_parts(fresh, {name: table for name, table in made.by_name.items() if name not in FILES})
     rest = {name: value for name, value in made._asdict().items() if name != "by_name"}
-    rest["more"] = {  # NaN, which JSON lacks, is null
-        name: table.astype(object).where(table.notna(), None).to_dict("split", index=False)
-        for name, table in made.by_name.items()
-        if name not in FILES
-    }
     text = json.dumps(_plain(rest), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / COMPARISON, text, "table")
+
+
+def write_parts(folder: Path, tables: Mapping[str, Any]) -> None:
+    """Write tables as parquet; a name that ends in `.json` is such a file."""
+    for name, table in tables.items():
+        if name.endswith(".json"):
+            write_text(folder / name, json.dumps(table, separators=(",", ":")), "table")
+        else:
+            write_parquet(table, folder / f"{name}.parquet")
 
 
 def read_tables(folder: Path) -> Tables:
@@ -104,13 +110,15 @@ def read_tables(folder: Path) -> Tables:
     try:
         text = {"converters": dict.fromkeys(TEXTS, as_it_was), "keep_default_na": False}
         rest = json.loads((folder / COMPARISON).read_text("utf-8"))
-        more = {name: pd.DataFrame(**rows) for name, rows in rest.pop("more", {}).items()}
-        by_name = {
-            name: pd.read_csv(folder / file, na_values={"mean": "", "sd": ""}, **text) for name, file in FILES.items()
+        for_plots = {
+            name: pd.read_csv(folder / file, na_values={"mean": "", "sd": ""}, **text)
+            for name, file in FILES.items()
+            if rest["runs"]
         }
-        more["metrics"]  # tables of an earlier version have none
         known = {name: READ[name].validate_python(rest[name]) for name in READ}
-        return Tables(**rest | known, by_name=by_name | more)
+        by_name = ChainMap(for_plots, StoredTables(folder / TABLES))  # type: ignore[arg-type]
+        by_name["metrics"]  # tables of an earlier version have none
+        return Tables(**rest | known, by_name=by_name)
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: no such file; run: isoscope repro") from None
     except (ValueError, TypeError, KeyError) as error:

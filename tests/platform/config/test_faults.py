@@ -20,8 +20,8 @@ FAULTS = {
     ),
     "params.yaml: studies.isotropy: seeds [0, 0] contain a duplicate": (
         "params.yaml",
-        "    seeds:\n    - 0\n    - 1\n    looks:\n    - chart\n",
-        "    seeds:\n    - 0\n    - 0\n    looks:\n    - chart\n",
+        "    - all\n    seeds:\n    - 0\n    - 1\n",
+        "    - all\n    seeds:\n    - 0\n    - 0\n",
     ),
     "params.yaml: training.batch_size: expected greater than or equal to 1, got -3": (
         *("params.yaml", "batch_size: 32 ", "batch_size: -3 "),
@@ -50,8 +50,14 @@ FAULTS = {
     "dvc.yaml: stages.train.cmd: no command 'trian'; did you mean 'train'?": (
         *("dvc.yaml", "isoscope train ${key}", "isoscope trian ${key}"),
     ),
-    "dvc.yaml: stages.chart.foreach: expected '${studies}'": (
-        *("dvc.yaml", "chart:\n    foreach: ${studies}", "chart:\n    foreach: ${tasks}"),
+    "dvc.yaml: stages.states.foreach: expected '${studies}'": (
+        *("dvc.yaml", "states:\n    foreach: ${studies}", "states:\n    foreach: ${tasks}"),
+    ),
+    "params.yaml: studies.dynamics.kind: no kind 'dynamic'; did you mean 'dynamics'?": (
+        *("params.yaml", "kind: dynamics", "kind: dynamic"),
+    ),
+    "params.yaml: studies.hybrid: looks: ['inside'] is now kind: fusion; replace it": (
+        *("params.yaml", "      tuned:\n", "      tuned: [all]\n    looks: [inside]\n    note:\n"),
     ),
     "dvc.yaml: stages.report.cmd: no closing quotation": (
         "dvc.yaml",

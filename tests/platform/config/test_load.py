@@ -89,7 +89,7 @@ def test_every_value_of_a_wrong_type_is_refused_by_path(project: Path, section: 
 OVERLAYS = ("variants/fusion/conv2d.yaml", "variants/fusion/fft.yaml", "variants/task/sentiment.yaml")
 FREE = {
     ("plugins",): [[]],
-    **{("studies", study, key): [[]] for study in STUDIES for key in ("seeds", "settings", "looks")},
+    **{("studies", study, key): [[]] for study in STUDIES for key in ("seeds", "settings")},
     **{("studies", study, "about"): ["no such/../thing"] for study in STUDIES},
     ("search", "settings"): [[]],
 }

@@ -26,7 +26,7 @@ LONG = "x" * 300
         ["check", "-S", f"studies.fusion.task={LONG}"],
         ["check", "-S", f"studies.fusion.settings=[{LONG}]"],
         ["check", "-S", f"studies.fusion.axes.fusion=[{LONG}]"],
-        ["check", "-S", f"studies.{LONG}={{task: sentiment, settings: [], axes: {{}}, seeds: [0], looks: []}}"],
+        ["check", "-S", f"studies.{LONG}={{task: sentiment, settings: [], axes: {{}}, seeds: [0], kind: arms}}"],
         ["check", "-S", f"plugins=[plugins/{LONG}.py]"],
         ["check", "-S", f"variants/fusion/{LONG}.yaml:model.fusion.kind=fft"],
         ["train", "fusion", "additive", "--plugin", f"{LONG}.py"],

@@ -14,7 +14,7 @@ from isoscope.platform.config.profiles import apply, drop, known, laid_over, res
 from isoscope.platform.config.tree import merge, parse_yaml, read_yaml
 
 ROOT = Path(__file__).parents[3]
-COMMANDS = {"prepare", "geometry", "train", "chart", "states", "explore", "analyse", "compare"} | {
+COMMANDS = {"prepare", "geometry", "train", "states", "analyse", "compare"} | {
     "report",
     "repro",
     "search",
@@ -143,8 +143,8 @@ def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path)
         ("dvc.yaml", "observers, training, plugins, s", "observers, trainin, plugins, s", "did you mean 'training'"),
         (
             "dvc.yaml",
-            '[analysis, plugins, "studies.${key}"]',
-            "[analysis, plugins]",
+            '[analysis, plugins, reproduction, "studies.${key}"]',
+            "[analysis, plugins, reproduction]",
             "stages.analyse.params: DVC would miss changes of a study",
         ),
         ("dvc.yaml", "  analyse:", "  look:", "stages.analyse: missing"),

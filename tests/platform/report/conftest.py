@@ -13,7 +13,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from isoscope.platform.figures.style import to_svg
-from isoscope.studies import fusion, scored
+from isoscope.studies import scored
+from isoscope.studies.fusion import views as fusion
 from isoscope.studies.view import StoredTables, pictures
 from report_material import Material, make
 
@@ -70,28 +71,27 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 
 @pytest.fixture(scope="session")
 def inside(tmp_path_factory: pytest.TempPathFactory) -> Inside:
-    """Write the folder of `isoscope explore`, with one-line pictures for the views of its tables."""
+    """Write the folder of `isoscope analyse`, with one-line pictures for the views of its tables."""
 
     def made(tables: tuple[str, ...] = ("attention",), **changed: Any) -> Path:
         folder = tmp_path_factory.mktemp("explored")
-        for name in ("inside", "figures"):
+        for name in ("tables", "figures"):
             (folder / name).mkdir()
-        (folder / "results").mkdir()
         for view in scored.VIEWS:
-            (folder / "results" / f"{view.name}.svg").write_text(to_svg(Figure(figsize=(2, 2))), "utf-8")
+            (folder / "figures" / f"{view.name}.svg").write_text(to_svg(Figure(figsize=(2, 2))), "utf-8")
         for name in tables:
-            pd.DataFrame(SHOWN[name]).to_parquet(folder / "inside" / f"{name}.parquet")
-        for length, picture in enumerate(pictures(fusion.VIEWS, StoredTables(folder / "inside")), start=1):
+            pd.DataFrame(SHOWN[name]).to_parquet(folder / "tables" / f"{name}.parquet")
+        for length, picture in enumerate(pictures(fusion.VIEWS, StoredTables(folder / "tables")), start=1):
             figure = Figure(figsize=(2, 2))
             figure.subplots().plot(range(length + 1))
             (folder / "figures" / f"{picture.name}.svg").write_text(to_svg(figure), "utf-8")
-        (folder / "inside/explorer.json").write_text(json.dumps(explored() | changed), "utf-8")
+        (folder / "tables/explorer.json").write_text(json.dumps(explored() | changed), "utf-8")
         named = [("Unstructured", 8, 0, 8), ("Maximum separation", 18, 16, 64)]
         columns = ("name", "snapshots", "step_first", "step_last")
         lines = [dict(zip(columns, one, strict=True)) for one in named]
         phases = [{"arm": "fft", "seed": 0, "snapshots": 26, "needed": 25, "phases": lines, "phase": {}}]
-        pq.write_table(pa.Table.from_pylist(differences()), folder / "inside/differences.parquet")
-        (folder / "inside/phases.json").write_text(json.dumps(phases), "utf-8")
+        pq.write_table(pa.Table.from_pylist(differences()), folder / "tables/differences.parquet")
+        (folder / "tables/phases.json").write_text(json.dumps(phases), "utf-8")
         return folder
 
     return made

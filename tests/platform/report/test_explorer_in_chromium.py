@@ -21,7 +21,7 @@ def page(material: Material, inside: Inside, tmp_path: Path) -> Callable[..., Pa
 
     def made(**changed: object) -> Path:
         path = tmp_path / "index.html"
-        path.write_text(material.page(folders={"fusion": inside(**changed)}), "utf-8")
+        path.write_text(material.explored(inside(**changed)), "utf-8")
         return path
 
     return made

@@ -4,34 +4,42 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from isoscope.base.errors import InputError
 from isoscope.platform.figures.style import ARM_COLOURS
-from isoscope.platform.report import study_section as module
-from isoscope.platform.report.study_section import read_inside
+from isoscope.platform.report import kind_section as module
+from isoscope.platform.report.kind_section import show_kind
+from isoscope.studies import registry
+from isoscope.studies.tables import Tables
+from isoscope.studies.view import StoredTables
 from report_material import Material
 
 Inside = Callable[..., Path]
 HOSTILE = "</script><script>alert(1)</script> & 'so' \"on\""
 
 
+def shown(folder: Path, key: str = "a") -> dict[str, Any]:
+    """Return what the page shows of a study of fusions in `folder`."""
+    tables = Tables("fusion", StoredTables(folder / "tables"), [], [], confidence=0.95, power=0.8, margin=0.01)
+    return show_kind(registry.kind("fusion"), tables, folder, key=key, chapter=1, command="analyse")
+
+
 def captions(folder: Path) -> dict[str, str]:
     """Return captions by the title in the picture, in order."""
-    found = read_inside(folder, key="a")
-    assert found is not None
-    assert all(f">{one.title}" in one.picture for one in found["drawings"])
-    return {one.caption: str(one.picture) for one in found["drawings"]}
+    found = shown(folder)["figures"]
+    assert all(f">{one.title}" in one.picture for one in found)
+    return {one.caption: str(one.picture) for one in found}
 
 
-def test_a_study_that_was_not_explored_has_nothing_inside(tmp_path: Path, material: Material) -> None:
-    assert read_inside(tmp_path, key="a") is None
+def test_a_study_of_another_kind_has_no_explorer(material: Material) -> None:
     assert "explorer" not in re.sub(r"<style>.*?</style>", "", material.page(), flags=re.S)
 
 
 def test_the_page_holds_explorer_phases_and_pictures(inside: Inside, material: Material) -> None:
-    page = material.page(folders={"fusion": inside(("geometry", "attention", "bars"))})
+    page = material.explored(inside(("geometry", "attention", "bars")))
     assert page.count('class="explorer"') == 1
     assert "Unstructured (8: 0–8), Maximum separation (18: 16–64)" in page
     for text in ("Geometry of [CLS] over training", "Entropy of each head", "The longest bars"):
@@ -40,8 +48,8 @@ def test_the_page_holds_explorer_phases_and_pictures(inside: Inside, material: M
 
 
 def test_differences_stand_with_their_interval_or_a_dash(inside: Inside, material: Material) -> None:
-    page = material.page(folders={"fusion": inside()})
-    table = page.partition("Differences inside the models at the chosen epoch")[2].partition("</table>")[0]
+    page = material.explored(inside())
+    table = page.partition("<summary>Differences inside the models at the chosen epoch")[2].partition("</table>")[0]
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr>")[2:]]
     assert cells == [
         [
@@ -62,7 +70,7 @@ def test_differences_stand_with_their_interval_or_a_dash(inside: Inside, materia
 
 
 def test_tests_and_families_are_counted(inside: Inside, material: Material) -> None:
-    page = material.page(folders={"fusion": inside()})
+    page = material.explored(inside())
     counted = re.findall(
         r"(\d+) tests? in (\d+) famil.*?below 0.05 in (\d+) tests?, of (\d+) famil.*?at most ([\d.]+)", page
     )
@@ -120,12 +128,8 @@ def test_a_caption_says_what_is_shown(inside: Inside, tables: tuple[str, ...], s
 
 def test_two_studies_share_no_id(inside: Inside) -> None:
     folder = inside()
-    one, other = (read_inside(folder, key=key) for key in ("study-1", "study-2"))
-    assert one is not None
-    assert other is not None
-    ids = [
-        re.findall(r' id="([^"]+)"', str(drawing.picture)) for found in (one, other) for drawing in found["drawings"]
-    ]
+    one, other = (shown(folder, key) for key in ("study-1", "study-2"))
+    ids = [re.findall(r' id="([^"]+)"', str(drawing.picture)) for found in (one, other) for drawing in found["figures"]]
     every = [name for part in ids for name in part]
     assert len(ids) == 4
     assert all(ids)
@@ -134,38 +138,36 @@ def test_two_studies_share_no_id(inside: Inside) -> None:
 
 def test_the_data_is_the_same_and_no_sentence_ends_the_script(inside: Inside) -> None:
     folder = inside(sentences=[HOSTILE, "a", "b", "c"], classes=[HOSTILE, "positive"])
-    found = read_inside(folder, key="a")
-    assert found is not None
-    assert not set("<>&") & set(found["explorer"])
-    assert json.loads(found["explorer"]) == json.loads((folder / "inside/explorer.json").read_text("utf-8"))
+    (found,) = re.findall(r'<script type="application/json">(.*?)</script>', shown(folder)["extra"], re.S)
+    assert not set("<>&") & set(found)
+    assert json.loads(found) == json.loads((folder / "tables/explorer.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
     "file",
     [
-        "inside/explorer.json",
-        "inside/phases.json",
-        "inside/differences.parquet",
+        "tables/explorer.json",
+        "tables/phases.json",
+        "tables/differences.parquet",
         "figures/heads.svg",
-        "inside/attention.parquet",
+        "tables/attention.parquet",
     ],
 )
 def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(inside: Inside, file: str) -> None:
     folder = inside()
     (folder / file).write_bytes((folder / file).read_bytes()[:-9])
     with pytest.raises(
-        InputError, match=rf"{folder}: not what isoscope explore wrote .*run: isoscope repro"
+        InputError, match=rf"{folder}: not what isoscope analyse wrote .*run: isoscope repro"
     ) as refused:
-        read_inside(folder, key="a")
+        shown(folder)
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["inside/phases.json", "inside/differences.parquet", "figures/heads.svg"])
-def test_a_missing_file_is_refused_too(inside: Inside, name: str) -> None:
+def test_a_missing_figure_is_refused_too(inside: Inside) -> None:
     folder = inside()
-    (folder / name).unlink()
+    (folder / "figures/heads.svg").unlink()
     with pytest.raises(InputError, match="isoscope repro"):
-        read_inside(folder, key="a")
+        shown(folder)
 
 
 def test_the_explorer_has_the_colours_of_the_figures() -> None:

@@ -175,7 +175,7 @@ def test_a_figure_and_its_data_are_downloads(file: Path, material: Material, tmp
 
 def test_a_small_svg_looks_as_matplotlib_wrote_it(tmp_path: Path, material: Material) -> None:
     """The picture of the page against the file it was made from, pixel by pixel."""
-    original = (material.folders["fusion"] / "results/training.svg").read_text("utf-8")
+    original = (material.folders["fusion"] / "figures/training.svg").read_text("utf-8")
     shown = inline(original, key="a", title="t", description="d")
     ends = []
     for name, svg in (("before", original[original.index("<svg") :]), ("after", shown)):
@@ -280,7 +280,7 @@ def test_a_narrow_screen_has_its_contents_at_hand(file: Path) -> None:
 
 def test_paper_has_no_folds_and_nothing_to_click(material: Material, inside: Inside, tmp_path: Path) -> None:
     path = tmp_path / "index.html"
-    path.write_text(material.page(folders={"fusion": inside()}), "utf-8")
+    path.write_text(material.explored(inside()), "utf-8")
     with opened(path) as seen:
         seen.page.emulate_media(media="print")
         for gone in (".explorer", "nav", ".tools", ".skip", ".contents", "details:not(.settings)"):

@@ -14,7 +14,7 @@ from isoscope.studies.dynamics.summaries import LEARNED
 from isoscope.studies.findings import Difference, Untested
 from isoscope.studies.fusion.probing_scores import PROBING
 from isoscope.studies.fusion.spectra import SPECTRUM
-from isoscope.studies.hybrids import VIEWS as HYBRIDS
+from isoscope.studies.hybrids.views import VIEWS as HYBRIDS
 from isoscope.studies.isotropy.courses import TRADE
 from isoscope.studies.spaces.similarity_maps import LAST
 from isoscope.studies.spaces.similarity_maps import VIEWS as MAPS

@@ -42,7 +42,7 @@ ON_TINY: dict[str, Any] = {
             "task": "tiny",
             "settings": [],
             "seeds": [0],
-            "looks": ["inside"],
+            "kind": "fusion",
             "axes": {"fusion": ["additive", "conv2d"]},
         }
     },
@@ -145,10 +145,8 @@ def test_another_source_is_named_by_its_kind(project: Project) -> None:
 
 READERS = {
     "training_job": ["train fusion additive --seed 0", "accept", "search run", "search status", "search confirm"],
-    "analyse": ["analyse fusion"],
-    "compare": ["compare spaces"],
+    "analyse": ["analyse fusion", "compare spaces"],
     "states": ["states fusion additive"],
-    "explore": ["explore fusion"],
     "report": ["report"],
 }
 
@@ -172,8 +170,8 @@ def test_no_other_stage_reads_data() -> None:
     readers = {
         path.stem for path in sources if re.search(r"paths\.processed\(|read_manifest\(", path.read_text("utf-8"))
     }
-    # train, search_runs and study_run only name or hash what others read; chart asks where data came from by their hash
-    assert readers - {"prepare", "train", "chart", "search_runs", "study_run"} == set(READERS)
+    # train, search_runs and study_run only name or hash what others read
+    assert readers - {"prepare", "train", "search_runs", "study_run"} == set(READERS)
 
 
 @pytest.mark.parametrize("name", ["data.source.seed=1", f"{TINY}:data.source.seed=1", "data.tokenizer.lowercase=false"])
@@ -337,13 +335,12 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
-OF_ANY = [*(one for commands in READERS.values() for one in commands), "chart fusion"]
+OF_ANY = [*(one for commands in READERS.values() for one in commands)]
 
 
 @pytest.mark.parametrize("command, damage", [*zip(OF_ANY, cycle(DAMAGE)), *(("report", damage) for damage in DAMAGE)])
 def test_no_command_reads_damaged_data(project: Project, command: str, damage: str) -> None:
     edit(project.folder / "params.yaml", "comparisons: {}", SPACES)
-    edit(project.folder / "params.yaml", "    - inside\n", "    - inside\n    - chart\n")
     DAMAGE[damage](project.folder / DATA)
     line = refused(command.split())
     assert line.startswith(f"{DATA}: ")

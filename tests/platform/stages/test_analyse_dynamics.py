@@ -15,11 +15,11 @@ from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.stages import analyse as stage
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.report import report
+from isoscope.platform.stages.study_run import run_files
 from isoscope.platform.stages.train import train
-from isoscope.platform.stages.trained_runs import run_files
 from isoscope.platform.stages.training_job import job
-from isoscope.studies import registry
-from isoscope.studies.dynamics import FILES
+from isoscope.studies.dynamics.tables import FILES
+from isoscope.studies.dynamics.views import VIEWS
 from isoscope.studies.tables import read_tables
 from isoscope.studies.view import pictures
 from struck_views import wrong
@@ -47,9 +47,9 @@ class Made(NamedTuple):
     part: Path
 
     def analyse(self) -> Path:
-        study = self.configuration.study("dynamics")
-        options = {"name": "dynamics", "arms": self.configuration.arms("dynamics"), "project": self.project}
-        return stage.analyse(self.configuration.root.analysis, study, **options)
+        root, arms = self.configuration.root, {"dynamics": [*self.configuration.arms("dynamics")]}
+        sections = (root.analysis, root.reproduction, root.studies["dynamics"], root.studies)
+        return stage.analyse(*sections, name="dynamics", arms=arms, project=self.project)
 
     @property
     def outputs(self) -> list[Path]:
@@ -75,10 +75,10 @@ def test_every_table_and_figure_is_there(made: Made) -> None:
     tables = read_tables(made.part).by_name
     assert {"learned", "allocated", "closed", "course", "synchrony", "positive", "heads", "hurting"} < set(tables)
     assert {"slices", "slices_course"} < set(tables)
-    drawn = {path.stem for path in (made.part / paths.RESULTS).glob("*.svg")}
-    found = {one.name: one for one in pictures(registry.VIEWS, tables)}
+    drawn = {path.stem for path in (made.part / paths.FIGURES).glob("*.svg")}
+    found = {one.name: one for one in pictures(VIEWS, tables)}
     assert set(found) == drawn - {"training"}
-    assert {view.name for view in registry.KINDS[1].views} == {one.view.name for one in found.values()}
+    assert {view.name for view in VIEWS} == {one.view.name for one in found.values()}
     for one in found.values():
         assert len(one.caption) > 100
         assert one.spoken
@@ -110,13 +110,13 @@ def test_an_arm_that_learned_nothing_has_no_verdict(made: Made) -> None:
     lost = compared[compared["arm"] == "masked-additive"]
     assert lost["tau"].isna().all()
     assert lost["same_phase"].isna().all()
-    (figure,) = (one for one in pictures(registry.VIEWS, tables) if one.name == "hurting-single")
+    (figure,) = (one for one in pictures(VIEWS, tables) if one.name == "hurting-single")
     assert "Not trained, so without a verdict: " in figure.caption
 
 
 def test_every_figure_survives_tables_without_numbers(made: Made, pytestconfig: pytest.Config) -> None:
     tables = read_tables(made.part).by_name
-    assert wrong(registry.VIEWS, tables, exhaustive=pytestconfig.getoption("--exhaustive")) == []
+    assert wrong(VIEWS, tables, exhaustive=pytestconfig.getoption("--exhaustive")) == []
 
 
 def test_the_figures_stand_in_the_studys_section_of_the_report(made: Made) -> None:
@@ -133,13 +133,13 @@ def test_the_figures_stand_in_the_studys_section_of_the_report(made: Made) -> No
 
 
 def test_a_changed_allocation_changes_the_inputs_of_the_analysis(made: Made) -> None:
-    read = run_files(made.outputs[0], registry.FILES)
+    read = run_files(made.outputs[0], FILES)
     assert {file.name for file in read} >= set(FILES)
     config = (made.part / "config.yaml").read_text("utf-8")
     for name in FILES:
         assert f"masked-additive/seed-0/{name}" in config
     (made.outputs[0] / "minibatch.parquet").unlink()
-    read = run_files(made.outputs[0], registry.FILES)
+    read = run_files(made.outputs[0], FILES)
     assert {file.name for file in read} & set(FILES) == set(FILES) - {"minibatch.parquet"}
 
 

@@ -1,7 +1,7 @@
 """Compare models of two trained studies: tables, figures, section of the report, notebook, and what is refused."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,12 +18,11 @@ from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.report.comparison_section import show_comparison
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.stages.analyse import analyse
-from isoscope.platform.stages.compare import compare
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.report import report
 from isoscope.platform.stages.train import train
 from isoscope.platform.stages.training_job import job
-from isoscope.studies.comparisons import COMPARISONS
+from isoscope.studies import registry
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = "variants/settings/small_allocated.yaml:training"
@@ -34,10 +33,10 @@ TINY = (
     "variants/settings/small_language.yaml:training.budget.number=4",
     *(f"{SETTINGS}.allocation.{name}" for name in ("sentences=16", "folds=4", "dense=1", "chords=2")),
 )
-STUDY = {"task": "reordered", "settings": ["small_language", "small_allocated"], "seeds": [0, 1], "looks": []}
+STUDY = {"task": "reordered", "settings": ["small_language", "small_allocated"], "seeds": [0, 1], "kind": "arms"}
 AXES = {"objective": ["masked", "causal"], "fusion": ["additive"]}
 NAME = "spaces"
-VIEWS = {view.name for view in COMPARISONS[NAME].views} - {"self_sim_by_part_of_speech"}
+VIEWS = {view.name for view in registry.kind(NAME).views} - {"self_sim_by_part_of_speech"}
 """Figures of sentences without a treebank."""
 
 
@@ -54,10 +53,12 @@ class Made(NamedTuple):
     project: Project
 
     def compare(self, name: str = NAME) -> Path:
-        root = self.configuration.root
-        arms = {study: [*self.configuration.arms(study)] for study in root.studies}
-        section = self.configuration.comparison(name)
-        return compare(root.analysis, section, root.studies, name=name, arms=arms, project=self.project)
+        return self.analysed(self.configuration.comparison(name), name, self.configuration.root.studies)
+
+    def analysed(self, asked: Any, name: str, studies: Iterable[str]) -> Path:
+        root, arms = self.configuration.root, {study: [*self.configuration.arms(study)] for study in studies}
+        sections = (root.analysis, root.reproduction, asked, root.studies)
+        return analyse(*sections, name=name, arms=arms, project=self.project)
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +90,13 @@ def test_a_fault_of_a_study_is_no_fault_of_the_comparison(made: Made) -> None:
 
 def test_tables_and_figures_are_there(made: Made) -> None:
     """The entry of params.yaml: every fourth of the snapshots 0, 1, 2 and 4, and the chosen checkpoint of update 4."""
-    folder = made.compare()
-    assert folder == made.project.folder / f"reports/parts/{NAME}/compared"
+    folder = made.compare() / paths.TABLES
+    assert folder == made.project.folder / f"reports/parts/{NAME}/tables"
     table = pd.read_parquet(folder / "over_training.parquet")
     assert set(zip(table["update"], table["chosen"], strict=True)) == {(0, False), (4, True)}
     itself = (table["model"] == table["other_model"]) & (table["seed"] == table["other_seed"])
     assert table.loc[itself & table["chosen"], "adjusted"].dropna().to_numpy() == pytest.approx(1.0)
-    drawn = {path.stem for path in (folder.parent / paths.RESULTS).glob("*.svg")}
+    drawn = {path.stem for path in (folder.parent / paths.FIGURES).glob("*.svg")}
     assert {name.partition("-")[0] for name in drawn} == VIEWS
     assert {name for name in drawn if name.startswith("over_training")} == {"over_training-all", "over_training-few"}
 
@@ -103,8 +104,7 @@ def test_tables_and_figures_are_there(made: Made) -> None:
 def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
     folder, root = made.compare(), made.configuration.root
     for study in root.studies:
-        options = {"name": study, "arms": made.configuration.arms(study), "project": made.project}
-        analyse(root.analysis, root.studies[study], **options)
+        made.analysed(root.studies[study], study, [study])
     page = report(root.report, root.studies, root.comparisons, root.tasks, project=made.project).page.read_text("utf-8")
     section = page[page.index(f'<h2 id="comparison-{NAME}">') :].partition("</section>")[0]
     digest = read_yaml(folder, Path("config.yaml"))["digest"]
@@ -120,19 +120,19 @@ def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
 
 
 def test_a_comparison_that_did_not_run_is_named(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"config\.yaml"):
+    with pytest.raises(InputError, match=r"comparison\.json"):
         show_comparison(
             NAME, made.configuration.comparison(NAME), tmp_path, keys={"all": "a", "few": "b"}, rows={}, chapter=1
         )
 
 
 def test_it_is_byte_for_byte_the_same_again(made: Made) -> None:
-    first = {path.name: path.read_bytes() for path in sorted(made.compare().parent.rglob("*.*"))}
-    assert first == {path.name: path.read_bytes() for path in sorted(made.compare().parent.rglob("*.*"))}
+    first = {path.name: path.read_bytes() for path in sorted(made.compare().rglob("*.*"))}
+    assert first == {path.name: path.read_bytes() for path in sorted(made.compare().rglob("*.*"))}
 
 
 def test_the_notebook_has_its_tables_and_figures(made: Made) -> None:
-    folder = made.compare().parent
+    folder = made.compare()
     tables = notebook.StudyTables(NAME, folder, "spaces")
     assert {"similarity", "pairs", "told_apart"} <= set(tables.tables)
     assert {name.partition("-")[0] for name in tables.views} == VIEWS

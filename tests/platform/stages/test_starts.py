@@ -24,7 +24,7 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.runs import run as runs
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.stages.accept import accept_all
-from isoscope.platform.stages.compare import compare
+from isoscope.platform.stages.analyse import analyse
 from isoscope.platform.stages.study_cells import Setup, train_starts, training_job
 from isoscope.platform.stages.train import train
 from isoscope.platform.stages.translate import translate, write
@@ -173,7 +173,7 @@ def test_a_change_of_the_start_changes_the_run_and_another_look_at_it_does_not(m
     changed = digests(lambda params: params["model"]["encoder"].update(intermediate_size=48))
     for study in chosen:
         assert changed[study] != plain[study]
-    looked = digests(lambda params: params["studies"]["half_depth"].update(looks=["chart"]))
+    looked = digests(lambda params: params["studies"]["half_depth"].update(kind="isotropy"))
     assert looked == plain
 
 
@@ -253,12 +253,13 @@ def test_they_are_compared(made: Made) -> None:
             train_starts(setup, [(study, arm, 0)], title="starts", workers=1, cluster=None)
             train(training_job(setup, study, arm, 0), output=project.folder / paths.trained(study, arm, 0))
     root, section = configuration.root, configuration.comparison("translate")
-    folder = compare(root.analysis, section, root.studies, name="translate", arms=arms, project=project)
+    sections = (root.analysis, root.reproduction, section, root.studies)
+    folder = analyse(*sections, name="translate", arms=arms, project=project) / paths.TABLES
     near = pd.read_parquet(folder / "nearness.parquet").set_index(["start", "when", "measure"])["value"]
     assert near["itself", "after", "r2"] == 1.0
     assert near["identity", "after", "cka"] < near["ridge", "after", "cka"] < 1.0
     assert set(pd.read_parquet(folder / "translated.parquet")["start"]) == set(few)
-    assert {one.stem for one in folder.parent.glob("results/*.svg")} >= {"hybrid_scores", "hybrid_nearness"}
+    assert {one.stem for one in folder.parent.glob("figures/*.svg")} >= {"hybrid_scores", "hybrid_nearness"}
 
 
 def test_a_run_without_updates_has_a_trace_to_accept(made: Made) -> None:

@@ -8,7 +8,7 @@ from finished_runs import digest, write_run
 from isoscope.base.paths import Project
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import Record
-from isoscope.platform.stages.trained_runs import differing_versions
+from isoscope.platform.stages.study_run import differing_versions
 
 
 def trained(project: Project, arm: str, seed: int, **versions: str) -> Path:

@@ -38,7 +38,7 @@ def job(folder: Path, language: str, *overrides: str) -> CellJob:
     (folder / "texts/pairs.jsonl").write_text("\n".join(rows), "utf-8")
     tree: dict[str, Any] = read_yaml(ROOT, paths.PARAMS)
     axes = {"objective": ["translation"], "fusion": ["additive"]}
-    study = {"task": "pairs", "settings": ["small_language"], "seeds": [0], "looks": [], "axes": axes}
+    study = {"task": "pairs", "settings": ["small_language"], "seeds": [0], "kind": "arms", "axes": axes}
     tree |= {"tasks": ["pairs"], "search": None, "comparisons": {}, "studies": {"s": study}}
     tree["model"]["encoder"] |= {"hidden_size": 16, "heads": 2, "intermediate_size": 32}
     source = {

@@ -200,7 +200,7 @@ def test_a_control_is_compared_with_no_published_objective() -> None:
     objective = {"kind": "denoising"}
     one = run(allocation([(W1, [-1.0])], [1]), objective=objective)
     assert compared(hurting_counts([one]), [one], {ARM: "trained"}).empty
-    assert {name: sum(found.counts.values()) for name, found in PUBLISHED.items()} == {
+    assert {name: sum(found["counts"].values()) for name, found in PUBLISHED["values"].items()} == {
         "causal": 151, "masked": 3650, "translation": 563,
     }  # fmt: skip
 

@@ -12,7 +12,8 @@ from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
 from isoscope.platform.outputs import table_of_metrics
 from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
-from isoscope.studies.dynamics.published_ranks import corrected, judged, reproduced
+from isoscope.studies.dynamics.published_ranks import with_verdicts
+from isoscope.studies.published import Reproduced, reproduced_by
 from isoscope.studies.tables import Tables, write_tables
 
 ROOT = Path(__file__).parents[3]
@@ -32,19 +33,21 @@ def ranks(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> p
     )
     table = allocation([(group("W1"), [-1.0])], [CASES])
     runs = [run(table, seed=seed, minibatch=minibatch) for seed in range(seeds)]
-    found = compared(hurting_counts(runs), runs, {ARM: word})
+    found = with_verdicts(compared(hurting_counts(runs), runs, {ARM: word}), 0.95)
     return found[found["counted"] == "updates"]
 
 
 def verdict(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> str:
     (row,) = ranks(counts, seeds=seeds, word=word).to_dict("records")
-    return ": ".join(judged(row | {"p_holm": row["p"]}, 0.95))
+    return f"{row['verdict']}: {row['reason']}"
 
 
 def test_p_is_corrected_over_the_arms_of_a_counting() -> None:
-    rows = [{"counted": "updates", "p": p} for p in (0.02, 0.03, float("nan"), 0.5)]
-    rows.insert(1, {"counted": "single", "p": 0.04})
-    assert corrected(rows) == pytest.approx([0.06, 0.04, 0.06, float("nan"), 0.5], nan_ok=True)
+    about = {"word": "not trained", "tau": 1.0, "least": 0.0, "n": 3}
+    rows = [about | {"counted": "updates", "p": p} for p in (0.02, 0.03, float("nan"), 0.5)]
+    rows.insert(1, about | {"counted": "single", "p": 0.04})
+    found = with_verdicts(pd.DataFrame(rows), 0.95)
+    assert found["p_holm"].tolist() == pytest.approx([0.06, 0.04, 0.06, float("nan"), 0.5], nan_ok=True)
 
 
 def test_verdicts() -> None:
@@ -69,30 +72,32 @@ def written(folder: Path, **tables: pd.DataFrame) -> Path:
     bands = pd.DataFrame(columns=["study", "arm", "figure", "epoch", "mean", "sd", "n"])
     confusion = pd.DataFrame(columns=["study", "arm", "actual", "predicted", "n"])
     by_name = {"bands": bands, "confusion": confusion, "metrics": table_of_metrics([])} | tables
-    write_tables(folder, Tables("dynamics", by_name, [], [], confidence=0.95, power=0.8, margin=0.01))
-    return folder
+    write_tables(folder / "dynamics", Tables("dynamics", by_name, [], [], confidence=0.95, power=0.8, margin=0.01))
+    return folder / "dynamics"
+
+
+def shown(folder: Path, **tables: pd.DataFrame) -> Reproduced:
+    return reproduced_by("dynamics", written(folder, **tables))
 
 
 def test_another_estimator_is_judged_but_does_not_decide(tmp_path: Path) -> None:
     decides = ranks(PUBLISHED)
-    other = ranks(REVERSED).assign(counted="single")
-    found = reproduced(written(tmp_path, hurting_published=pd.concat([decides, other])))
+    other = ranks(REVERSED).assign(counted="single", decides=False)
+    found = shown(tmp_path, hurting_published=pd.concat([decides, other]))
     assert [cell["verdict"] for cell in found.cells] == ["pass", "fail"]
     assert not found.failed
     assert found.text.splitlines()[-1] == "1 pass, 1 fail"
-    alone = reproduced(written(tmp_path, hurting_published=other))
-    assert not alone.failed
-    assert "no run has it (settings: [allocated, minibatch])" in alone.text
-    assert reproduced(written(tmp_path, hurting_published=ranks(REVERSED))).failed
+    assert not shown(tmp_path, hurting_published=other).failed
+    assert shown(tmp_path, hurting_published=ranks(REVERSED)).failed
 
 
 def test_what_is_missing_names_its_command(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"comparison\.json: no such file; run: isoscope analyse dynamics"):
-        reproduced(tmp_path / "dynamics")
-    old = ranks(PUBLISHED).drop(columns="least")
-    with pytest.raises(InputError, match="hurting_published has no column 'least'; run: isoscope analyse dynamics"):
-        reproduced(written(tmp_path / "dynamics", hurting_published=old))
-    assert reproduced(written(tmp_path / "none")).text.startswith("no runs of a published objective")
+    old = ranks(PUBLISHED).drop(columns="verdict")
+    with pytest.raises(
+        InputError, match=r"no table hurting_published, or .* version \('verdict'\); run: isoscope analyse dynamics"
+    ):
+        shown(tmp_path, hurting_published=old)
+    assert shown(tmp_path / "none").text.startswith("no runs of a published objective")
 
 
 @pytest.mark.parametrize("counts, code", [(PUBLISHED, 0), (REVERSED, 1)])
@@ -106,7 +111,7 @@ def test_the_command_has_an_exit_code(
     for name in ("variants", "params.yaml", "dvc.yaml"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile)(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    written(tmp_path / "reports/parts/dynamics", hurting_published=ranks(counts))
+    written(tmp_path / "reports/parts", hurting_published=ranks(counts))
     assert (app(["reproduce", "dynamics", "--json"], standalone_mode=False) or 0) == code
     (cell,) = json.loads(capsys.readouterr().out)["cells"]
     assert (cell["arm"], cell["verdict"]) == (ARM, "fail" if code else "pass")

@@ -10,9 +10,10 @@ import pytest
 
 from isoscope.data.parquet import write_parquet
 from isoscope.data.token_classes import CONTEXTS, FREQUENCIES
-from isoscope.studies import dynamics
+from isoscope.studies.arms import StudyRuns
 from isoscope.studies.dynamics.slice_curves import BANDS, CALLED, VIEW
 from isoscope.studies.dynamics.sliced import sliced
+from isoscope.studies.dynamics.tables import tables
 from isoscope.studies.dynamics.totals import EVERY
 from isoscope.studies.view import pictures
 
@@ -78,15 +79,15 @@ def test_the_loss_is_the_measured_loss_so_a_gap_is_missing_in_the_parts(tmp_path
 
 def test_a_study_without_an_allocation_has_the_figure_and_without_slices_has_none(tmp_path: Path) -> None:
     arms: Any = {"causal": {0: write(tmp_path / "0")}}
-    tables = dynamics.tables(arms, manifest={}, confidence=0.95)
-    (picture,) = pictures([VIEW], tables)
+    found = tables({"tokens": StudyRuns(arms, {})}, confidence=0.95)
+    (picture,) = pictures([VIEW], found)
     figure = picture.figure()
     texts = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert texts.count("no value") == 2, "classes of tokens that there are none of"
     assert "75 %: 5.00 → −0.33" in texts or "75 %: 5.00 → -0.33" in texts
     assert "All intervals are closed." in picture.caption
     assert "frequent, a unigram predicts it, half by update 1: emb 100 %, out 0 %" in picture.spoken
-    assert dynamics.tables({"causal": {}}, manifest={}, confidence=0.95) == {}
+    assert tables({"tokens": StudyRuns({"causal": {}}, {})}, confidence=0.95) == {}
 
 
 def test_the_figure_has_a_panel_for_every_class_of_tokens() -> None:

@@ -159,7 +159,8 @@ def test_without_all_four_combinations_there_is_no_table(lacking: str, tmp_path:
 
 def test_the_tables_survive_their_files_and_are_drawn(tmp_path: Path) -> None:
     folders = study(tmp_path, {"plain": 0.5, "unitary": 0.6, "delta": 0.8, "both": 0.9})
-    whole = tables("fusion", folders, {}, more=remedies, **OPTIONS)
+    arms = results(map(read_output, folders))
+    whole = tables("fusion", arms, {}, remedies(arms, **OPTIONS), **OPTIONS)
     write_tables(tmp_path / "part", whole)
     again = read_tables(tmp_path / "part")
     for name in ("remedies", "remedy_effects"):

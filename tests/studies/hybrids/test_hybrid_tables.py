@@ -11,10 +11,9 @@ from isoscope.base.errors import InputError
 from isoscope.platform.config.comparing import Hybrids
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.outputs import Output, Trained
-from isoscope.studies import hybrids
 from isoscope.studies.arms import StudyRuns
-from isoscope.studies.hybrids.hybrid_figures import CALLED
-from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, TUNED, tables
+from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, TUNED, tables
+from isoscope.studies.hybrids.views import CALLED, VIEWS
 from isoscope.studies.results import Result
 from isoscope.studies.view import pictures
 from struck_views import wrong
@@ -75,7 +74,7 @@ def test_every_figure_survives_tables_without_numbers(
     studies: dict[str, StudyRuns], pytestconfig: pytest.Config
 ) -> None:
     every = pytestconfig.getoption("--exhaustive")
-    assert wrong(hybrids.VIEWS, tables(studies, **OPTIONS), exhaustive=every) == []
+    assert wrong(VIEWS, tables(studies, **OPTIONS), exhaustive=every) == []
 
 
 def test_a_measure_in_the_order_of_bleu_predicts_it(studies: dict[str, StudyRuns]) -> None:
@@ -99,11 +98,11 @@ def test_spaces_of_unequal_width_have_no_distance_before_their_map(studies: dict
     near = made["nearness"]
     assert set(near[near["when"] == "before"]["measure"]) == set(MEASURES) - {"r2", "retrieval_forward"}
     assert list(near[near["when"] == "after"]["measure"].unique()) == list(MEASURES)
-    assert [one.figure() is not None for one in pictures(hybrids.VIEWS, made)] == [True] * 3
+    assert [one.figure() is not None for one in pictures(VIEWS, made)] == [True] * 3
 
 
 def test_every_view_is_drawn_and_says_its_n(studies: dict[str, StudyRuns]) -> None:
-    drawn = {one.name: one for one in pictures(hybrids.VIEWS, tables(studies, **OPTIONS))}
+    drawn = {one.name: one for one in pictures(VIEWS, tables(studies, **OPTIONS))}
     assert set(drawn) == {"hybrid_scores", "hybrid_nearness", "hybrid_predictors"}
     for one in drawn.values():
         one.figure()
@@ -113,7 +112,7 @@ def test_every_view_is_drawn_and_says_its_n(studies: dict[str, StudyRuns]) -> No
     alone = {
         name: StudyRuns({arm: {0: runs[0]} for arm, runs in study.arms.items()}, {}) for name, study in studies.items()
     }
-    (scores, *_) = pictures(hybrids.VIEWS, tables(alone, **OPTIONS))
+    (scores, *_) = pictures(VIEWS, tables(alone, **OPTIONS))
     assert "n = 1, so no interval." in scores.caption
     assert "Open: the start as it is; filled" in scores.caption
     assert [text.get_text() for text in scores.figure().legends[0].texts] == [*CALLED.values()]
@@ -125,7 +124,7 @@ def test_one_training_is_alone_in_the_legend(studies: dict[str, StudyRuns]) -> N
         kept = {
             name: rows[rows["training"] == training] if "training" in rows else rows for name, rows in found.items()
         }
-        scores, _, predictors = pictures(hybrids.VIEWS, kept)
+        scores, _, predictors = pictures(VIEWS, kept)
         assert said in scores.caption
         for one in (scores, predictors):
             names = {text.get_text() for text in one.figure().legends[0].texts}
@@ -135,10 +134,10 @@ def test_one_training_is_alone_in_the_legend(studies: dict[str, StudyRuns]) -> N
 def test_of_few_starts_the_caption_says_which_p_is_possible(studies: dict[str, StudyRuns]) -> None:
     found = tables(studies, **OPTIONS)
     found["predictors"] = found["predictors"].assign(n=4)
-    said = [one.caption for one in pictures(hybrids.VIEWS, found)][-1]
+    said = [one.caption for one in pictures(VIEWS, found)][-1]
     assert "With n = 4, p is at least 2/4! = 0.083, and 1 after Holm's correction for 16 tests: none can be" in said
     found["predictors"] = found["predictors"].assign(n=8)
-    said = [one.caption for one in pictures(hybrids.VIEWS, found)][-1]
+    said = [one.caption for one in pictures(VIEWS, found)][-1]
     assert "Below .05 after Holm's correction for 16 tests: none." in said
 
 
@@ -146,7 +145,7 @@ def test_a_value_beyond_the_axis_is_marked_with_its_number(studies: dict[str, St
     found = tables(studies, **OPTIONS)
     far = (found["nearness"]["measure"] == "r2") & (found["nearness"].index == found["nearness"].index[0])
     found["nearness"].loc[far, "value"] = -3.25
-    near = [*pictures(hybrids.VIEWS, found)][1]
+    near = [*pictures(VIEWS, found)][1]
     assert [text.get_text() for text in near.figure().axes[0].texts] == ["−3.25"]
     assert "beyond the axis" in near.caption
 
@@ -155,7 +154,7 @@ def test_few_starts_predict_nothing(studies: dict[str, StudyRuns]) -> None:
     counts = {"aligned": 3, "hybrid": 6}
     few = {name: StudyRuns(dict([*study.arms.items()][: counts[name]]), {}) for name, study in studies.items()}
     assert tables(few, **OPTIONS)["predictors"].empty
-    assert {one.name for one in pictures(hybrids.VIEWS, tables(few, **OPTIONS))} >= {"hybrid_scores", "hybrid_nearness"}
+    assert {one.name for one in pictures(VIEWS, tables(few, **OPTIONS))} >= {"hybrid_scores", "hybrid_nearness"}
 
 
 def test_another_start_is_refused(studies: dict[str, StudyRuns]) -> None:

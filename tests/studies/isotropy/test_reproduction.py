@@ -1,6 +1,5 @@
 """Comparison with published values: each verdict by an example."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,27 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.base.errors import InputError
 from isoscope.base.paths import PARAMS
 from isoscope.platform.config.training import Watch
 from isoscope.platform.config.tree import flatten, read_yaml
-from isoscope.studies.isotropy.reproduction import (
-    ALONE,
-    FAIL,
-    INDISTINCT,
-    PASS,
-    PENALTIES,
-    RATES,
-    SETTINGS,
-    TABLE_2,
-    UNDERPOWERED,
-    Cell,
-    Known,
-    as_text,
-    published,
-    read,
-    reproduction,
-)
+from isoscope.studies.isotropy.reproduction import PUBLISHED, Known, asked_settings, known_values, reproduction
+from isoscope.studies.published import ALONE, FAIL, INDISTINCT, PASS, UNDERPOWERED, reproduced
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,16 +23,21 @@ def averages(values: list[float], arm: str = "additive-selected", figure: str = 
     return pd.DataFrame(rows, columns=["arm", "seed", "figure", "value", "points"])
 
 
-def cells(values: list[float], known: Known | str) -> list[Cell]:
+def table(values: list[float], known: Known | str) -> pd.DataFrame:
     arms = {"additive-selected": known if isinstance(known, str) else {"a_1": known}}
     return reproduction(averages(values), arms, confidence=0.95, power=0.8)
+
+
+def cells(values: list[float], known: Known | str) -> list[Any]:
+    return [*table(values, known).itertuples()]
 
 
 def verdict(values: list[float], known: Known | str = HALF) -> str:
     (cell,) = cells(values, known)
     assert cell.mean == pytest.approx(np.mean(values))
-    assert cell.difference == (None if isinstance(known, str) else pytest.approx(np.mean(values) - known.value))
-    return cell.verdict
+    expected = np.nan if isinstance(known, str) else np.mean(values) - known.value
+    assert cell.difference == pytest.approx(expected, nan_ok=True)
+    return str(cell.verdict)
 
 
 def test_verdicts() -> None:
@@ -95,9 +83,10 @@ def test_the_interval_is_students_and_the_effect_that_of_so_many_seeds() -> None
 def run(checkpoint: str | None = "bert-base-uncased", task: str = "mrpc", arm: str = "none", **other: Any) -> Any:
     """Write a run with the published settings except for `other`: dotted name with `__` → value."""
     tree: dict[str, Any] = {}
-    rate, decay = RATES.get(task, (1e-4, 0.0))
-    settings = SETTINGS | PENALTIES.get(arm, {"penalty.kind": "persistent_entropy", "penalty.selection": arm})
-    settings |= {"training.learning_rate": rate, "training.weight_decay": decay, "model.max_length": 512}
+    known = task in PUBLISHED["tasks"] and arm in PUBLISHED["arms"]
+    other_penalty = {"penalty.kind": "persistent_entropy", "penalty.selection": arm}
+    settings = asked_settings(task, arm) if known else PUBLISHED["settings"] | other_penalty
+    settings |= {"model.max_length": 512}
     if checkpoint is not None:
         settings["model.encoder.checkpoint"] = checkpoint
     for name, value in (settings | {name.replace("__", "."): value for name, value in other.items()}).items():
@@ -117,7 +106,7 @@ def known(other: Any, source: Any = GLUE, **options: float) -> Any:
     """Return the published values for a run, by default on GLUE's MRPC (or CoLA)."""
     if source is GLUE and other["task"] == "cola":
         source = GLUE | {"name": "glue", "config": "cola"}
-    return published(other, source, **{**OPTIONS, **options})
+    return known_values(other, source, **{**OPTIONS, **options})
 
 
 @pytest.mark.parametrize("checkpoint", ["google-bert/bert-base-uncased", "bert-base-uncased"])
@@ -171,7 +160,7 @@ def test_what_is_no_repetition_stands_alone_and_says_why(other: Any, reason: str
     assert reason in found
 
 
-@pytest.mark.parametrize("name", sorted(SETTINGS.keys() - {"reproduction.last"}))
+@pytest.mark.parametrize("name", sorted(PUBLISHED["settings"].keys() - {"reproduction.last"}))
 def test_every_setting_counts(name: str) -> None:
     found = known(run(**{name.replace(".", "__"): "another"}))
     assert isinstance(found, str)
@@ -202,7 +191,7 @@ FREE = {
 
 
 def test_every_field_of_training_is_either_published_or_free() -> None:
-    asked = {name.removeprefix("training.") for name in SETTINGS if name.startswith("training.")}
+    asked = {name.removeprefix("training.") for name in PUBLISHED["settings"] if name.startswith("training.")}
     watched = {f"watch.{name}" for name in Watch.model_fields}
     fields = (flatten(read_yaml(ROOT, PARAMS)["training"]).keys() - {"watch"}) | watched
     assert asked | FREE == fields
@@ -231,21 +220,13 @@ def test_another_data_set_under_the_tasks_name_is_no_repetition(source: Any, rea
     assert not isinstance(known(run(), GLUE | {"name": "nyu-mll/glue", "config": "mrpc"}), str)
 
 
-def test_what_was_written_is_read_and_shown(tmp_path: Path) -> None:
-    found = cells([0.51, 0.515, 0.52], HALF)
-    (tmp_path / "reproduction.json").write_text(json.dumps([cell._asdict() for cell in found]))
-    assert read(tmp_path) == found
-    text = as_text(found)
+def test_what_was_found_is_shown() -> None:
+    text = reproduced(table([0.51, 0.515, 0.52], HALF).to_dict("records"), PUBLISHED).text
     assert "additive-selected  a_1" in text
     assert text.splitlines()[-1] == "1 pass"
-    assert TABLE_2 in text
-    assert TABLE_2 not in as_text(cells([0.51, 0.515, 0.52], "no published value"))
-    assert "no runs" in as_text([])
-
-
-@pytest.mark.parametrize("text", [None, "{", '[{"arm": "x"}]'])
-def test_what_is_not_there_or_damaged_is_refused_by_name(tmp_path: Path, text: str | None) -> None:
-    if text is not None:
-        (tmp_path / "reproduction.json").write_text(text)
-    with pytest.raises(InputError, match=r"reproduction.json: .*; run: isoscope chart "):
-        read(tmp_path)
+    note = PUBLISHED["notes"]["published"]
+    assert note in text
+    alone = reproduced(table([0.51, 0.515, 0.52], "no published value").to_dict("records"), PUBLISHED).text
+    assert note not in alone
+    assert "–" in alone
+    assert "no runs" in reproduced([], PUBLISHED).text

@@ -16,15 +16,21 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.geometry import avg_sim
 from isoscope.platform.cli import app
-from isoscope.platform.stages.published_spaces import published_spaces
-from isoscope.studies.spaces.published_curve import BERT, PAIRS, SENTENCES, Published, cells, repeated, reproduced
+from isoscope.states.given_checkpoints import find
+from isoscope.studies.published import reproduced
+from isoscope.studies.spaces.checkpoint_curve import published_spaces
+from isoscope.studies.spaces.published_curve import PAIRS, PUBLISHED, SENTENCES, cells, repeated
 from probe_material import bert, pieces, sentences
 
 TEXTS = sentences()["sentence"].to_pylist()
 NAMES = {"org/one": 300, "org/two": 240}
-SMALL = Published(
-    ("org/small",), {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2}, NAMES, (0.0, 0.0, 0.0)
-)
+SMALL = {
+    **PUBLISHED,
+    "checkpoints": ["org/small"],
+    "config": {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2},
+    "data": NAMES,
+    "avg_sim": [0.0, 0.0, 0.0],
+}
 
 
 def planted(shares: Sequence[float], *, count: int = 3000, width: int = 400) -> Any:
@@ -54,7 +60,7 @@ def test_the_procedure_has_the_mean_cosine_of_all_pairs_and_of_a_vector_with_its
 
 
 def verdicts(published: Sequence[float], found: Any, differs: Sequence[str] = ()) -> list[str]:
-    return [cell.verdict for cell in cells(found, BERT._replace(avg_sim=tuple(published)), differs)]
+    return [cell["verdict"] for cell in cells(found, {**PUBLISHED, "avg_sim": published}, differs)]
 
 
 def test_verdicts() -> None:
@@ -64,13 +70,13 @@ def test_verdicts() -> None:
     assert verdicts([0.3, 0.34, 0.5, 0.1], noisy) == ["pass", "under-powered", "fail", "fail"]
     assert verdicts([0.3, 0.3, 0.3, 0.3], found, ["other sentences"]) == ["no verdict"] * 4
     assert verdicts([0.3, 0.6], found) == ["pass", "fail", "no verdict", "no verdict"]
-    assert reproduced(found, BERT, []).failed
-    assert not reproduced(found, BERT, ["other sentences"]).failed
+    assert reproduced([*cells(found, PUBLISHED, [])], PUBLISHED).failed
+    assert not reproduced([*cells(found, PUBLISHED, ["other sentences"])], PUBLISHED).failed
 
 
 def test_the_published_curve_is_of_thirteen_layers_and_five_data_sets() -> None:
-    assert len(BERT.avg_sim) == BERT.config["num_hidden_layers"] + 1 == 13
-    assert sum(BERT.data.values()) == 12_544
+    assert len(PUBLISHED["avg_sim"]) == PUBLISHED["config"]["num_hidden_layers"] + 1 == 13
+    assert sum(PUBLISHED["data"].values()) == 12_544
 
 
 @pytest.fixture
@@ -108,21 +114,21 @@ def test_a_curve_of_the_same_model_and_data_passes_and_others_have_no_verdict(hu
     texts = [
         text for name in NAMES for column in pq.read_table(hub / name / "test.parquet") for text in column.to_pylist()
     ]
-    known = SMALL._replace(avg_sim=tuple(every_token(hub / "org/small", texts)))
-    found = published_spaces(None, None, known=known)
+    known = SMALL | {"avg_sim": every_token(hub / "org/small", texts)}
+    found = published_spaces(None, None, find=find, known=known)
     assert [cell["verdict"] for cell in found.cells] == ["pass"] * 3
     assert max(abs(cell["difference"]) for cell in found.cells) < 0.02
     assert not found.failed
-    shifted = known._replace(avg_sim=tuple(value - 0.2 for value in known.avg_sim))
-    assert published_spaces(None, None, known=shifted).failed
+    shifted = known | {"avg_sim": [value - 0.2 for value in known["avg_sim"]]}
+    assert published_spaces(None, None, find=find, known=shifted).failed
     (tmp_path / "same.txt").write_text("\n".join(texts), "utf-8")
     for options, reason in (
         ({"text": tmp_path / "same.txt"}, "sentences of same.txt, not of org/one, org/two"),
         ({"checkpoint": str(hub / "org/small")}, "not org/small"),
-        ({"known": known._replace(config={"vocab_size": 28996})}, "config.json: vocab_size 200, not 28996"),
-        ({"known": known._replace(data={"org/one": 300, "org/two": 1500})}, "org/two: 240 pairs, not 1,500"),
+        ({"known": known | {"config": {"vocab_size": 28996}}}, "config.json: vocab_size 200, not 28996"),
+        ({"known": known | {"data": {"org/one": 300, "org/two": 1500}}}, "org/two: 240 pairs, not 1,500"),
     ):
-        other = published_spaces(**{"checkpoint": None, "text": None, "known": known} | options)  # type: ignore[arg-type]
+        other = published_spaces(**{"checkpoint": None, "text": None, "find": find, "known": known} | options)  # type: ignore[arg-type]
         assert {cell["verdict"] for cell in other.cells} == {"no verdict"}
         assert reason in other.text
         assert not other.failed
@@ -135,7 +141,7 @@ def test_the_command(hub: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
     assert not app(["reproduce", "spaces", "--checkpoint", "org/small", *text, "--json"], standalone_mode=False)
     found = json.loads(capsys.readouterr().out)["cells"]
     assert [(cell["layer"], cell["published"], cell["verdict"]) for cell in found] == [
-        (layer, BERT.avg_sim[layer], "no verdict") for layer in range(3)
+        (layer, PUBLISHED["avg_sim"][layer], "no verdict") for layer in range(3)
     ]
     with pytest.raises(InputError, match=r"bert-base-cased.*set ISOSCOPE_HUB to a folder that holds google-bert"):
         app(["reproduce", "spaces", *text], standalone_mode=False)
@@ -143,5 +149,5 @@ def test_the_command(hub: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
         app(["reproduce", "spaces", "--checkpoint", "org/small"], standalone_mode=False)
     with pytest.raises(InputError, match="options of: isoscope reproduce spaces"):
         app(["reproduce", "fusion", *text], standalone_mode=False)
-    monkeypatch.setattr("isoscope.platform.stages.published_spaces.published_spaces.__kwdefaults__", {"known": SMALL})
+    monkeypatch.setattr("isoscope.studies.spaces.checkpoint_curve.published_spaces.__kwdefaults__", {"known": SMALL})
     assert app(["reproduce", "spaces"], standalone_mode=False) == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.studies import spaces
+from isoscope.studies.spaces.views import VIEWS
 from isoscope.studies.view import pictures
 from struck_views import wrong
 
@@ -30,12 +30,12 @@ def tables() -> dict[str, pd.DataFrame]:
 def test_every_figure_survives_tables_without_numbers(
     tables: dict[str, pd.DataFrame], pytestconfig: pytest.Config
 ) -> None:
-    assert wrong(spaces.VIEWS, tables, exhaustive=pytestconfig.getoption("--exhaustive")) == []
+    assert wrong(VIEWS, tables, exhaustive=pytestconfig.getoption("--exhaustive")) == []
 
 
 def texts(view: str, tables: dict[str, pd.DataFrame]) -> list[str]:
     """All texts of the first figure of a view."""
-    (own,) = [one for one in spaces.VIEWS if one.name == view]
+    (own,) = [one for one in VIEWS if one.name == view]
     figure = next(pictures([own], tables)).figure()
     return [one.get_text() for one in [*figure.texts, *(text for axes in figure.axes for text in axes.texts)]]
 

@@ -50,17 +50,19 @@ def states(
     """Extract the hidden states of a study's runs at every snapshot, and measure them. Resumes where it stopped.
 
     Writes to data/hidden_states/STUDY/ARM/ and tables to data/measures/STUDY/ARM/. With -S or --plugin both stay in
-    .isoscope/runs/. Another measure extracts nothing again. Without ARM and --seed: nothing, unless the study's looks
-    have inside.
+    .isoscope/runs/. Another measure extracts nothing again. Without ARM and --seed: nothing, unless the study's kind
+    reads them.
 
     Example: isoscope states fusion additive -S measures.alignment=procrustes
     """
     nodes = cluster_of(cluster, cpus, gpus)
     project, configuration = configure(overrides, plugin)
     settings, root = configuration.study(study), configuration.root
-    chosen = settings.looked_at("inside") if arm is None and seed is None else settings
     arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
-    cells = [(study, one, number) for one in arms for number in (chosen.seeds if seed is None else (seed,))]
+    seeds = settings.seeds if seed is None else (seed,)
+    if arm is None and seed is None and not load("studies.registry").kind(settings.kind).stores:
+        seeds = ()
+    cells = [(study, one, number) for one in arms for number in seeds]
     begin(project, configuration, *([settings.task] if cells else []))
     for place in (paths.extracted, paths.measured):
         project.folder.joinpath(place(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)

@@ -33,9 +33,10 @@ class _Grouped(TyperGroup):
     """Lists its commands by what they are for."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        limit = formatter.width - 6 - max(map(len, self.commands))
+        shown = {name: command for name, command in self.commands.items() if not command.hidden}
+        limit = formatter.width - 6 - max(map(len, shown))
         groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (*HEADINGS, "Commands")}
-        for name, command in self.commands.items():
+        for name, command in shown.items():
             heading = getattr(command, "rich_help_panel", None) or "Commands"
             groups[heading].append((name, command.get_short_help_str(limit)))
         for heading, rows in groups.items():

@@ -155,65 +155,29 @@ def _train_one(job: Any, output: Path | None, project: Any, as_json: bool) -> No
 def analyse(
     study: Study,
     overrides: Set = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
-    """Write a study's curves, table of arms and confusion matrices.
-
-    Example: isoscope analyse fusion
-    """
-    _over_study("analyse", "analysed", study, configure(overrides), as_json, "analysis")
-
-
-@app.command(rich_help_panel=RUN)
-def chart(
-    study: Study,
-    overrides: Set = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
-    """Chart a study's arms over training: learning curves, final averages, differences, published metrics.
-
-    Example: isoscope chart isotropy -S reproduction.last=0.5
-    """
-    _over_study("chart", "charted", study, configure(overrides), as_json, "analysis", "reproduction")
-
-
-@app.command(rich_help_panel=RUN)
-def explore(
-    study: Study,
-    overrides: Set = [],  # noqa: B006
     plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
-    """Compare the representations of a study's arms: figures, tables, phases of training.
+    """Compare a study's arms: curves, scores with verdicts, and the tables and figures of its kind.
 
-    Example: isoscope explore fusion
+    Example: isoscope analyse fusion
     """
-    _over_study("explore", "explored", study, configure(overrides, plugin), as_json, "measures", "analysis")
-
-
-def _over_study(verb: str, done: str, study: str, configured: tuple[Any, Any], as_json: bool, *sections: str) -> None:
-    """Run a stage over all cells of a study; a study that does not ask for it gets empty outputs, as DVC expects."""
     as_stage()
-    project, configuration = configured
-    arms, settings = configuration.cells(study), configuration.study(study)
-    shared = load("platform.stages.study_run")
-    if look := shared.LOOKS.get(verb):
-        settings = settings.looked_at(look[0])
-        if not settings.seeds:
-            shared.write_nothing(verb, study, project)
-            say({"folder": None}, as_json, f"{done} {study}: nothing, because it is not asked for (looks)")
-            return
-    begin(project, configuration, *([settings.task] if settings.seeds else []))
-    stage = getattr(load(f"platform.stages.{verb}"), verb)
-    given = [getattr(configuration.root, section) for section in sections]
-    folder = stage(*given, settings, name=study, arms=arms, project=project)
-    say({"folder": str(folder)}, as_json, f"{done} {study}: {folder.relative_to(project.folder)}")
+    project, configuration = configure(overrides, plugin)
+    asked, arms = configuration.study(study), {study: configuration.cells(study)}
+    if not asked.seeds:
+        load("platform.stages.nothing").write_nothing(study, project)
+        say({"folder": None}, as_json, f"analysed {study}: nothing, because it has no seeds")
+        return
+    begin(project, configuration, asked.task)
+    _analyse(project, configuration, "analysed", asked, study, arms, as_json)
 
 
 @app.command(rich_help_panel=RUN)
 def compare(
     name: Annotated[str, typer.Argument(help="A comparison of params.yaml.")],
     overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Compare the runs of several studies: tables and figures.
@@ -221,17 +185,28 @@ def compare(
     Example: isoscope compare spaces
     """
     as_stage()
-    project, configuration = configure(overrides)
-    comparison, studies = configuration.comparison(name), configuration.root.studies
-    tasks = [configuration.study(study).task for study in comparison.compared]
-    begin(project, configuration, *tasks, *comparison.tasks)
+    project, configuration = configure(overrides, plugin)
+    asked = configuration.comparison(name)
+    tasks = [configuration.study(study).task for study in asked.compared]
+    begin(project, configuration, *tasks, *asked.tasks)
     configuration.check_comparison(name)
-    arms = {study: [*configuration.arms(study)] for study in comparison.compared}
-    analysis = configuration.root.analysis
-    folder = load("platform.stages.compare").compare(
-        analysis, comparison, studies, name=name, arms=arms, project=project
-    )
-    say({"folder": str(folder)}, as_json, f"compared {name}: {folder.relative_to(project.folder)}")
+    arms = {study: configuration.arms(study) for study in asked.compared}
+    _analyse(project, configuration, "compared", asked, name, arms, as_json)
+
+
+def _analyse(project: Any, configuration: Any, done: str, asked: Any, name: str, arms: Any, as_json: bool) -> None:
+    root = configuration.root
+    sections = (root.analysis, root.reproduction, asked, root.studies)
+    folder = load("platform.stages.analyse").analyse(*sections, name=name, arms=arms, project=project)
+    say({"folder": str(folder)}, as_json, f"{done} {name}: {folder.relative_to(project.folder)}")
+
+
+@app.command("chart", hidden=True)
+@app.command("explore", hidden=True)
+def _now_analyse(study: Study) -> None:
+    """Name the command that took their place."""
+    pipeline = "in a dvc.yaml that has them, take that of a project of: isoscope new"
+    raise InputError(f"chart and explore are part of analyse; run: isoscope analyse {study} ({pipeline})")
 
 
 @app.command(rich_help_panel=RUN)

@@ -16,7 +16,7 @@ from isoscope.platform.config.profiles import drop, known, lacks_its_base
 from isoscope.platform.config.tree import Tree, merge, read_yaml
 
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
-_LOOPS = dict.fromkeys(("train", "states", "explore", "analyse", "chart"), ("studies", "study"))
+_LOOPS = dict.fromkeys(("train", "states", "analyse"), ("studies", "study"))
 _LOOPS["compare"] = ("comparisons", "comparison")
 """Command of a stage → section whose entries it loops over, and what an entry is called."""
 DVC, MLPROJECT = Path("dvc.yaml"), Path("MLproject")

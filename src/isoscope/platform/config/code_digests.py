@@ -8,6 +8,7 @@ from pathlib import Path
 
 from isoscope import __version__
 from isoscope.base.atomic_files import write_text
+from isoscope.base.built_in import STAGES
 from isoscope.base.code_closure import stage_version
 from isoscope.base.errors import InputError
 from isoscope.base.paths import CODE
@@ -56,6 +57,9 @@ def check_code(folder: Path, only: str | None = None) -> None:
 def _digests(folder: Path) -> Tree:
     found = {stage: digest for stage, digest in read_yaml(folder, CODE).items() if stage != VERSION}
     for stage in found:
-        if not Path(__file__).parents[1].joinpath("stages", f"{stage}.py").is_file():
-            raise InputError(f"{CODE}: {stage}: not a stage of isoscope {__version__}; remove it")
+        if stage not in STAGES:
+            raise InputError(
+                f"{CODE}: {stage}: not a stage of isoscope {__version__}; replace {CODE} and dvc.yaml by those of a "
+                "project of: isoscope new"
+            )
     return found

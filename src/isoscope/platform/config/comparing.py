@@ -1,7 +1,7 @@
 """Section `comparisons`: comparisons of several studies, which train nothing."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -145,3 +145,5 @@ class Hybrids(OfStudies):
 
 Comparison = Annotated[Spaces | Hybrids, Field(discriminator="kind")]
 """All kinds of comparison."""
+COMPARING = tuple(get_args(kind.model_fields["kind"].annotation)[0] for kind in (Spaces, Hybrids))
+"""Names of these kinds."""

@@ -1,7 +1,7 @@
 """Load the configuration: YAML, overlays and `-S name=value`. Errors name the file, the path and the remedy."""
 
 import copy
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -11,9 +11,10 @@ from pydantic import BaseModel, create_model
 
 from isoscope import plugins
 from isoscope.base import paths
+from isoscope.base.built_in import KINDS_OF_STUDIES, PLAIN
 from isoscope.base.errors import InputError
 from isoscope.base.registry import FUSIONS, OBJECTIVES, OBSERVERS, PENALTIES
-from isoscope.platform.config.comparing import Comparison
+from isoscope.platform.config.comparing import COMPARING, Comparison
 from isoscope.platform.config.data import Data
 from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.config.explain import Faults, closest, nearest
@@ -87,6 +88,7 @@ class Configuration:
         for path in (*(folder / name for name in self.root.plugins), *self.extra_plugins):
             with found.each():
                 plugins.load(path)
+        found.keep(*self._unknown_kinds())
         with found.each():
             self._cell_type = cell_type()
         self._check_overrides(found)
@@ -100,6 +102,13 @@ class Configuration:
             tree = {closest(str(key), SECTIONS) or "": self.raw.pop(key)}
             merge(tree, self.raw)
             self.raw = tree
+
+    def _unknown_kinds(self) -> Iterator[str]:
+        """Yield a line for each study of a kind that does not exist, or that compares several studies."""
+        known = [PLAIN, *(kind for kind in KINDS_OF_STUDIES if kind not in COMPARING), *plugins.KINDS]
+        for name, study in self.root.studies.items():
+            if study.kind not in known:
+                yield f"{paths.PARAMS}: studies.{name}.kind: no kind {study.kind!r}{nearest(study.kind, known)}"
 
     def _check_overrides(self, found: Faults) -> None:
         files = [path.relative_to(self.folder).as_posix() for path in (self.folder / paths.VARIANTS).glob("*/*.yaml")]

@@ -1,8 +1,8 @@
 """The types of params.yaml and of a study's cell."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from isoscope.platform.config.base import Below, Conflicts, Count, Fraction, Level, Name, Section, Seed, Share
 from isoscope.platform.config.comparing import Comparison
@@ -14,7 +14,8 @@ from isoscope.platform.config.penalty import Built
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.training import Training
 
-Look = Literal["inside", "chart"]
+GONE = {"inside": "fusion", "chart": "isotropy"}
+"""An entry of `looks`, in a project of an earlier version → the kind that has taken its place."""
 
 
 class Study(Section):
@@ -22,6 +23,11 @@ class Study(Section):
 
     about: Annotated[str, Field(min_length=1)] | None = None
     """What the study asks, or is for: the report begins with it. It is for people and changes no run."""
+    kind: Name
+    """What its arms are compared by: `arms` (scores on the test split), or beside them `fusion` (hidden states and
+    their measures), `isotropy` (curves, final averages, published metrics), `dynamics` (allocation of the loss), or a
+    kind of your own (docs/plugins.md).
+    """
     task: Name
     """Task: an overlay `variants/task/<task>.yaml`."""
     settings: Annotated[tuple[Name, ...], Field(strict=False)]
@@ -32,19 +38,21 @@ class Study(Section):
     """
     seeds: Annotated[tuple[Seed, ...], Field(strict=False)]
     """Distinct seeds of every arm; empty: the study is not run."""
-    looks: Annotated[tuple[Look, ...], Field(strict=False)]
-    """Analyses beside the comparison of arms: `inside` (hidden states and their measures), `chart` (learning curves and
-    published metrics).
-    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _looks(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "looks" in given:
+            kinds = (
+                " or ".join(GONE.get(str(one), "?") for one in given["looks"]) or "arms, or dynamics with an allocation"
+            )
+            raise ValueError(f"looks: {given['looks']} is now kind: {kinds}; replace it (isoscope docs studies)")
+        return given
 
     def _conflicts(self) -> Conflicts:
         yield len(set(self.seeds)) < len(self.seeds), f"seeds {list(self.seeds)} contain a duplicate"
         for axis, values in self.axes.items():
             yield bool(self.seeds) and not values, f"axes.{axis} has no values, but the study has seeds"
-
-    def looked_at(self, look: Look) -> Self:
-        """Return the study, or the study without seeds if `look` is not in `looks`."""
-        return self if look in self.looks else self.model_copy(update={"seeds": ()})
 
 
 class Phases(Section):
@@ -92,7 +100,10 @@ class Root(Section):
     """Sections of params.yaml that overlays cannot set."""
 
     plugins: Annotated[tuple[Below, ...], Field(strict=False)]
-    """Python files, or folders of them, below plugins/ with your own fusions, penalties, data sets or measures."""
+    """Python files, or folders of them, below plugins/ with your own fusions, penalties, data sets or measures.
+
+    A folder with a tables.py is a kind of study.
+    """
     tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
     """Tasks to prepare; they must include the task of every study with seeds."""
     studies: dict[Name, Study]

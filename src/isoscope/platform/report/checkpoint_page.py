@@ -20,8 +20,8 @@ from isoscope.platform.report.checkpoint_numbers import NUMBERS, Numbers, Tables
 from isoscope.platform.report.drawing import Drawing, drawing
 from isoscope.platform.report.page import environment
 from isoscope.platform.report.sentences import of_figures
-from isoscope.studies import spaces
 from isoscope.studies.checkpoint_views import KINDS, LAST_LAYER, MEASURED, SECTIONS, sizes
+from isoscope.studies.spaces.views import VIEWS as SPACES
 from isoscope.studies.view import Picture, pictures
 
 TITLES = {
@@ -60,9 +60,7 @@ class Section(NamedTuple):
 def sections(tables: Tables, facts: Mapping[str, Any]) -> Iterator[Section]:
     """Yield the sections that have a figure, in order. `facts`: the page's manifest."""
     if "contextuality" in tables:  # of `isoscope spaces`
-        for place, (question, some) in enumerate(
-            groupby(pictures(spaces.VIEWS, tables), lambda one: one.view.question)
-        ):
+        for place, (question, some) in enumerate(groupby(pictures(SPACES, tables), lambda one: one.view.question)):
             yield Section(f"part-{place}", question, "", [*some], [*NUMBERS["spaces"]] if not place else [])
         return
     measured = [*pictures(MEASURED, tables)]
@@ -123,7 +121,7 @@ def notes(tables: Tables, facts: Mapping[str, Any]) -> list[str]:
 
 
 NAMES = re.compile(
-    rf"({'|'.join(one.name for views in (MEASURED, *SECTIONS.values(), spaces.VIEWS) for one in views)})(-\w+)*"
+    rf"({'|'.join(one.name for views in (MEASURED, *SECTIONS.values(), SPACES) for one in views)})(-\w+)*"
 )
 """File names of figures. Files with other names in their folder are never removed."""
 
@@ -177,7 +175,7 @@ def read_tables(out: Path, facts: dict[str, Any]) -> Tables:
 def _drawing(out: Path, one: Picture, source: dict[str, str]) -> Drawing:
     """Write a figure as SVG and PNG. Redraw it only if its rows, code or source differ, or a file was altered."""
     rows = [hashlib.sha256(pd.util.hash_pandas_object(table.astype(str)).to_numpy().tobytes()) for table in one.table]
-    code = code_version("geometry", ("isoscope.studies.checkpoint_views", "isoscope.studies.spaces"))
+    code = code_version("geometry", ("isoscope.studies.checkpoint_views", "isoscope.studies.spaces.views"))
     made_from = [one.name, one.caption, source, code, [table.hexdigest() for table in rows]]
     folder = kept(out / "cache" / "figures", {"figure": made_from}, partial(_draw, one, source), "report")
     svg = (folder / "drawing.svg").read_text("utf-8")

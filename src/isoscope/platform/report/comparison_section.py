@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from isoscope.base.paths import COMPARED, RESULTS, trained
+from isoscope.base.paths import trained
 from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.report.drawing import by_question, numbered, read_drawings, reading
+from isoscope.platform.report.drawing import reading
+from isoscope.platform.report.kind_section import show_kind
 from isoscope.platform.report.runs import SHORT, RunRow, made_of
-from isoscope.platform.report.sentences import of_figures
 from isoscope.platform.runs.restored import CONFIG
-from isoscope.studies.comparisons import COMPARISONS
-from isoscope.studies.view import StoredTables
+from isoscope.studies import registry
+from isoscope.studies.tables import read_tables
 
 
 def show_comparison(
@@ -32,8 +32,10 @@ def show_comparison(
     Figures have numbers of the `chapter`. `folder`: where `isoscope compare` wrote. Raises `InputError` for missing or
     damaged files.
     """
-    key, kind, tables = f"comparison-{name}", COMPARISONS[section.kind], folder / COMPARED
-    run = read_yaml(tables, Path(CONFIG))
+    key, command = f"comparison-{name}", f"compare {name}"
+    tables = read_tables(folder)
+    with reading(folder, command):
+        run = read_yaml(folder, Path(CONFIG))
     folders = {Path(*Path(path).parts[:4]) for path in run["inputs"]}
     read = {
         study: [
@@ -43,18 +45,13 @@ def show_comparison(
         ]
         for study in section.compared
     }
-    with reading(folder, f"compare {name}"):
-        found = read_drawings(kind.views, StoredTables(tables), folder / RESULTS, key=key)
-        drawings = numbered(found, chapter)
-        return {
-            "name": name,
-            "key": key,
-            "question": kind.question,
-            "questions": by_question(drawings),
-            "figures": drawings,
-            "inner": of_figures(drawings),
-            "first": drawings[0] if drawings else None,
-            "studies": [(study, keys[study], len(of), len(rows[study])) for study, of in read.items()],
-            "digest": str(run["digest"])[:SHORT],
-            **made_of([row for of in read.values() for row in of], [run["inputs"]]),
-        }
+    kind = registry.kind(section.kind)
+    return {
+        "name": name,
+        "key": key,
+        "tables": tables,
+        "part": show_kind(kind, tables, folder, key=key, chapter=chapter, command=command),
+        "studies": [(study, keys[study], len(of), len(rows[study])) for study, of in read.items()],
+        "digest": str(run["digest"])[:SHORT],
+        **made_of([row for of in read.values() for row in of], [run["inputs"]]),
+    }

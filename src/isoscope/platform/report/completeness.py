@@ -1,12 +1,8 @@
-"""What a report lacks of its params.yaml: runs and analyses that are missing, and runs with other parameters."""
+"""What a report lacks of its params.yaml: runs that are missing, and runs with other parameters."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-import pandas as pd
-
-from isoscope.base.paths import CHART, INSIDE
 from isoscope.platform.config.project import Study
 from isoscope.platform.config.tree import differing
 from isoscope.platform.report.numbers import count
@@ -16,11 +12,6 @@ from isoscope.studies.tables import Tables
 Cell = tuple[str, int]
 """Arm and seed."""
 SHOWN = 3
-ANALYSES = {
-    "inside": ("explore", f"{INSIDE}/explorer.json", f"{INSIDE}/geometry.parquet"),
-    "chart": ("chart", f"{CHART}/averages.parquet", f"{CHART}/averages.parquet"),
-}
-"""Look → its stage, the file that it always writes, and a table with its arms and seeds."""
 
 
 def lacking(
@@ -28,11 +19,10 @@ def lacking(
     study: Study,
     arms: Mapping[str, Mapping[str, Any]],
     records: Mapping[str, RunRecord],
-    folder: Path,
 ) -> list[str]:
     """Return what a study's part of the report lacks, a sentence each; empty if it is complete.
 
-    `arms`: arm → its parameters in params.yaml, by dotted name. `folder`: where the stages wrote its tables.
+    `arms`: arm → its parameters in params.yaml, by dotted name.
     """
     there = {(run.arm, run.seed): run.digest for run in tables.runs}
     asked = {(arm, seed) for arm in arms for seed in study.seeds}
@@ -48,12 +38,6 @@ def lacking(
     if changed:
         every = ", ".join(sorted({name for names in changed.values() for name in names})[:SHOWN])
         found += [f"{one} ({every})" for one in _listed("has other parameters", "have other parameters", changed)]
-    for look in study.looks:
-        stage, written, table = ANALYSES[look]
-        if not (folder / written).is_file():
-            found.append(f"isoscope {stage} has not run")
-        elif (seen := _cells(folder / table)) is not None and (more := there.keys() - seen):
-            found += [f"isoscope {stage}: {one}" for one in _listed("is missing", "are missing", more)]
     return found
 
 
@@ -68,12 +52,3 @@ def _listed(one: str, several: str, cells: Collection[Cell]) -> Iterator[str]:
 def _changed(record: RunRecord | None, now: Mapping[str, Any]) -> list[str]:
     """Return the parameters of a run that params.yaml has with another value; none without a record."""
     return [*differing(record.run.params, now)] if record is not None and record.run is not None else []
-
-
-def _cells(table: Path) -> set[Cell] | None:
-    """Return the arms and seeds of a table; None if it has no such columns."""
-    try:
-        rows: Iterable[Any] = pd.read_parquet(table, columns=["arm", "seed"]).drop_duplicates().itertuples(index=False)
-        return {(str(arm), int(seed)) for arm, seed in rows}
-    except (OSError, ValueError, KeyError):
-        return None

@@ -10,17 +10,18 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from isoscope import __version__
+from isoscope.base.built_in import PLAIN
 from isoscope.base.errors import InputError
 from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.declared import title
 from isoscope.platform.report import numbers
 from isoscope.platform.report.comparison_section import show_comparison
-from isoscope.platform.report.papers import followed
 from isoscope.platform.report.runs import by_arm, plugins, run_row, server
 from isoscope.platform.report.search_section import read_search
 from isoscope.platform.report.settings import settings
 from isoscope.platform.report.study_section import show
 from isoscope.platform.runs.lines import RunRecord
+from isoscope.studies.published import papers
 from isoscope.studies.results import NAMES
 from isoscope.studies.tables import Tables
 
@@ -47,6 +48,7 @@ def build(
     folders: Mapping[str, Path],
     comparisons: Mapping[str, Comparison] = MappingProxyType({}),
     abouts: Mapping[str, str | None] = MappingProxyType({}),
+    kinds: Mapping[str, str] = MappingProxyType({}),
     lacks: Mapping[str, Sequence[str]] = MappingProxyType({}),
     search: Path | None = None,
 ) -> Page:
@@ -61,6 +63,7 @@ def build(
     - `folders`: study or comparison → where its stages wrote figures and tables.
     - `comparisons`: name → its section of params.yaml.
     - `abouts`: study → what it asks, in its author's words.
+    - `kinds`: study → its kind, if it has another than `arms`.
     - `lacks`: study → what its part lacks of params.yaml.
     - `search`: where `isoscope search` wrote its results; a search without trials has no section.
 
@@ -76,8 +79,8 @@ def build(
     every = [row for part in rows.values() for row in part]
     keys = {study.study: f"study-{study.study}" for study in studies}
     shown = [
-        show(study, rows[study.study], key=keys[study.study], folder=folders[study.study], chapter=chapter)
-        for chapter, study in enumerate(studies, start=1)
+        show(study, rows[name], kind=kinds.get(name, PLAIN), key=keys[name], folder=folders[name], chapter=chapter)
+        for chapter, (name, study) in enumerate(((study.study, study) for study in studies), start=1)
     ]
     compared = [
         show_comparison(name, section, folders[name], keys=keys, rows=rows, chapter=chapter)
@@ -96,14 +99,16 @@ def build(
         chapter=len(studies) + len(comparisons) + 1,
         studies={run.digest: study.study for study in studies for run in study.runs},
     )
-    figures = [one for part in (*shown, *compared) for one in part["figures"]] + (found["drawings"] if found else [])
+    figures = [one for part in (*shown, *compared) for one in part["part"]["figures"]] + (
+        found["drawings"] if found else []
+    )
     template = environment().get_template("page.html")
     html = template.render(
         title=title,
         version=__version__,
         studies=shown,
         comparisons=compared,
-        papers=followed(one.remakes for one in figures),
+        papers=papers(one.remakes for one in figures),
         search=found,
         tasks=[task(name, manifest) for name, manifest in manifests.items()],
         runs=every,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from isoscope.base.errors import InputError
-from isoscope.base.paths import RESULTS, processed
+from isoscope.base.paths import FIGURES, processed
 from isoscope.platform.config.tree import flatten, read_yaml
 from isoscope.platform.runs.card import CARD
 from isoscope.platform.runs.field_checks import check_identity, check_point
@@ -48,9 +48,9 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
     where = _inside(output, root)
     run = _identity(output, t)
     record = RunRecord(run, restored=True)
-    points = [*_scores(output / SCORES)] if run.stage == ANALYSE else read_metrics(output)
+    points = read_metrics(output) if run.stage == TRAIN else _scores(output / SCORES) if run.stage == ANALYSE else ()
     record.metrics = [Point(t, one["name"], float(one["value"]), one["step"], one.get("epoch")) for one in points]
-    if run.stage == ANALYSE:
+    if run.stage != TRAIN:
         files, output_md5 = shown(output), None
     else:
         md5s = file_md5s(output)
@@ -89,7 +89,7 @@ def _identity(output: Path, t: int) -> Run:
 
 def shown(folder: Path) -> list[Path]:
     """Return the files of an analysed study to log with its run, without DVC's .gitignore."""
-    there = [*sorted(folder.iterdir()), *sorted((folder / RESULTS).glob("*.svg"))]
+    there = [*sorted(folder.iterdir()), *sorted((folder / FIGURES).glob("*.svg"))]
     return [path for path in there if path.is_file() and not path.name.startswith(".")]
 
 

@@ -36,6 +36,7 @@ class Identity(NamedTuple):
     - `inputs`: role → hash; part of the digest. `input_paths`: path → hash, for readers.
     - `plugins`: file name → sha256 of its code.
     - `used`: modules of the built-in kinds that the parameters name; None: of all that the stage can load.
+    - `loads`: modules of the kind of study; None: those that `built_in.LOADS` names for the stage.
     """
 
     stage: str
@@ -49,10 +50,11 @@ class Identity(NamedTuple):
     input_paths: dict[str, str]
     plugins: dict[str, str]
     used: tuple[str, ...] | None = None
+    loads: tuple[str, ...] | None = None
 
     @property
     def code(self) -> str:
-        return code_version(self.stage, self.used)
+        return code_version(self.stage, self.used, self.loads)
 
     @property
     def digest(self) -> str:

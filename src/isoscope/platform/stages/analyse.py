@@ -1,48 +1,126 @@
-"""Stage `analyse@<study>`: learning curves, the comparison of arms, and their figures."""
+"""Stages `analyse@<study>` and `compare@<comparison>`: tables and figures of finished runs, by their kind."""
 
 import json
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 from isoscope.base import paths
 from isoscope.base.atomic_files import replacing, write_text
-from isoscope.platform.config.project import Analysis, Study
-from isoscope.platform.runs.prepared import read_manifest
-from isoscope.platform.runs.provenance import dvc_md5
-from isoscope.platform.runs.restored import ANALYSE, CONFIG, SCORES, score_points, shown
-from isoscope.platform.stages.study_run import draw_views, finish, md5s_of, study_run
-from isoscope.platform.stages.trained_runs import checked_runs
+from isoscope.base.built_in import PLAIN
+from isoscope.base.workers import Spread, with_bar, workers
+from isoscope.platform.config.comparing import Comparison
+from isoscope.platform.config.project import Analysis, Reproduction, Study
+from isoscope.platform.figures.style import notice, to_svg
+from isoscope.platform.outputs import read_output
+from isoscope.platform.runs.prepared import read_manifest, source
+from isoscope.platform.runs.restored import CONFIG, SCORES, score_points, shown
+from isoscope.platform.stages.study_run import checked_runs, checked_stores, finish, md5s_of, study_run
 from isoscope.studies import registry, scored
+from isoscope.studies.arms import StudyRuns, results
 from isoscope.studies.results import baselines_on_test
-from isoscope.studies.tables import scores, tables, write_tables
+from isoscope.studies.tables import Tables, read_tables, scores, tables, write_tables
+from isoscope.studies.view import Picture, pictures, with_added
 
 
-def analyse(analysis: Analysis, study: Study, *, name: str, arms: Iterable[str], project: paths.Project) -> Path:
-    """Write `reports/parts/<study>/`: tables, `metrics.json` for `dvc metrics`, `config.yaml`; figures in `results/`.
+def analyse(
+    analysis: Analysis,
+    reproduction: Reproduction,
+    asked: Study | Comparison,
+    studies: Mapping[str, Study],
+    *,
+    name: str,
+    arms: Mapping[str, Collection[str]],
+    project: paths.Project,
+) -> Path:
+    """Write `reports/parts/<name>/`: tables and figures of a study, or of a comparison of several; return it.
 
-    A study without seeds has empty tables. Raises `InputError` if a run is missing.
+    A study also has the comparison of its arms, and `metrics.json` for `dvc metrics`. `arms`: study → its arms, for the
+    studies to read. Raises `InputError` if a run is missing, and as the tables of the kind.
     """
-    outputs = checked_runs(name, study, arms, registry.FILES, project)
-    manifest = read_manifest(project, study.task)
-    data = paths.processed(study.task)
-    inputs = md5s_of((project.folder / data, *(file for files in outputs.values() for file in files)), project)
-    named = inputs | {data.as_posix(): dvc_md5(project.folder / data)}
-    params = {"analysis": analysis.model_dump(mode="json")}
+    kind, settings = registry.kind(asked.kind), analysis.model_dump(include={"confidence", "power", "margin"})
+    sections: dict[str, Any] = {"analysis": analysis, "reproduction": reproduction}
+    options = {**analysis.model_dump(), **reproduction.model_dump(), "source": partial(_source, project)}
+    options["processed"] = lambda task: project.folder / paths.processed(task)
+    task, files = asked.task if isinstance(asked, Study) else None, []
+    if not isinstance(asked, Study):
+        sections["comparison"] = asked
+        options |= asked.model_dump(exclude={"kind", "studies"})
+        files = [_prepared(one, project) for one in asked.tasks]
+    runs: dict[str, StudyRuns] = {}
+    for study, of in arms.items():
+        runs[study], read = _runs(study, studies[study], of, kind, project)
+        files += read
+    params = {"kind": asked.kind, **{one: section.model_dump(mode="json") for one, section in sections.items()}}
+    inputs, stage = md5s_of(files, project), "analyse" if task else "compare"
     target = project.folder / paths.analysed(name)
-    with study_run(ANALYSE, study.task, name, project, params=params, inputs=inputs, named=named) as (run, _):
-        options = analysis.model_dump(include={"confidence", "power", "margin"})
-        items = int(manifest["splits"]["test"]["rows"])
-        more = partial(registry.added_tables, manifest=manifest)
-        options |= {"items": items, "manifest": manifest, "more": more}
-        made = tables(name, [*outputs], baselines_on_test(manifest), **options)
+    with (
+        threadpool_limits(1),
+        workers(1 if kind.name == PLAIN else None, key="cores") as spread,
+        study_run(stage, task, name, project, params=params, inputs=inputs, kind=kind) as (run, stop),
+    ):
+        watch = partial(stop.check, f"{stage} {name}: stopped; run the same command to start this stage again")
+        found = kind.tables(runs, **options, over=with_bar(spread, watch, f"{stage} {name}"))
+        made = Tables(name, found, [], [], **settings)
+        if task:
+            made = tables(name, runs[name].arms, baselines_on_test(runs[name].manifest), found, **settings)
         run.inputs.check()
         write_tables(target, made)
-        with replacing(project.folder / paths.analysed(name) / paths.RESULTS, "table") as drawn:
-            draw_views(drawn, (*scored.VIEWS, *registry.VIEWS), made.by_name)
-        found = scores(made.comparison)
-        for file, text in {SCORES: json.dumps(found, indent=1, sort_keys=True) + "\n", CONFIG: run.summary()}.items():
-            write_text(target / file, text, "table")
-        for point in score_points(found):
+        with replacing(target / paths.FIGURES, "table") as drawn:
+            _draw(drawn, target, kind.name, run.digest, spread, watch)
+        test = scores(made.comparison)
+        if task:
+            write_text(target / SCORES, json.dumps(test, indent=1, sort_keys=True) + "\n", "table")
+        write_text(target / CONFIG, run.summary(), "table")
+        own = [{"name": metric, "value": value, "step": 0} for metric, value in kind.points(found).items()]
+        for point in (*score_points(test), *own):
             run.record.metric(**point)
         return finish(run, target, shown(target))
+
+
+def _prepared(task: str, project: paths.Project) -> Path:
+    """Return the folder of a task's data. Raises `InputError` if they are damaged."""
+    read_manifest(project, task)
+    return project.folder / paths.processed(task)
+
+
+def _runs(
+    name: str, study: Study, arms: Collection[str], kind: registry.Kind, project: paths.Project
+) -> tuple[StudyRuns, list[Path]]:
+    """Return the runs of a study, reference arm first, and the files and folders that were read."""
+    outputs = checked_runs(name, study, arms, kind.files, project)
+    stores = checked_stores(name, study, arms, kind.stores, project)
+    manifest = read_manifest(project, study.task)
+    found = results(map(read_output, outputs), int(manifest["splits"]["test"]["rows"]), manifest)
+    read = [project.folder / paths.processed(study.task), *(file for of_run in outputs.values() for file in of_run)]
+    read += [folder for of_store in stores.values() for folder in of_store.values()]
+    return StudyRuns(found, manifest, stores), read
+
+
+def _source(project: paths.Project, run: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the source of a run's data, from the contents of its config.yaml; None if they are not here."""
+    return source(project, run["task"], run["inputs"].get(paths.processed(run["task"]).as_posix()))
+
+
+def _draw(folder: Path, target: Path, kind: str, digest: str, spread: Spread, watch: Callable[[], None]) -> None:
+    """Draw the views of all studies, of plugins and of the kind; of none, a figure that says so."""
+    places = range(len(_pictures(kind, target)))
+    for name, svg in spread(partial(_drawn, kind, target, {"Source": f"isoscope digest {digest}"}), places, watch):
+        write_text(folder / f"{name}.svg", svg, "table")
+    if not places:
+        write_text(folder / "nothing.svg", to_svg(notice("No runs: the study has no seeds")), "table")
+
+
+def _drawn(kind: str, target: Path, about: Mapping[str, str], place: int) -> tuple[str, str]:
+    """Draw a figure, found by its place: a process cannot be sent the functions of a plugin."""
+    picture = _pictures(kind, target)[place]
+    return picture.name, to_svg(picture.figure(), about)
+
+
+@lru_cache(maxsize=1)
+def _pictures(kind: str, target: Path) -> list[Picture]:
+    views = with_added((*scored.VIEWS, *registry.kind(kind).views))
+    return [*pictures(views, read_tables(target).by_name)]

@@ -49,7 +49,6 @@ def report(
             studies[one.study],
             {arm: flatten(tree) for arm, tree in arms.items()},
             records,
-            project.folder / paths.analysed(one.study),
         )
         for one in shown
         if (arms := cells.get(one.study)) is not None
@@ -65,6 +64,7 @@ def report(
         search=project.folder / paths.SEARCH,
         folders={name: project.folder / paths.analysed(name) for name in (*studies, *comparisons)},
         comparisons=comparisons,
+        kinds={name: study.kind for name, study in studies.items()},
         abouts={name: study.about for name, study in studies.items()},
     )
     target = project.folder / paths.INDEX

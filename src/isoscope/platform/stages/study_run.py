@@ -1,64 +1,131 @@
-"""A run over all cells of one or several studies, as stages such as analyse make: checked, tracked, figures drawn."""
+"""A tracked run over all cells of one or several studies, whose outputs are checked first."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from isoscope.base import paths
-from isoscope.base.atomic_files import replacing, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
-from isoscope.platform.figures.style import notice, to_svg
-from isoscope.platform.runs.prepared import content_md5
-from isoscope.platform.runs.provenance import dvc_md5
+from isoscope.platform.config.project import Study
+from isoscope.platform.outputs import PREDICTIONS, TRANSLATIONS, read_output
+from isoscope.platform.runs.prepared import check_trained_on, content_md5
+from isoscope.platform.runs.provenance import LIBRARIES, dvc_md5
+from isoscope.platform.runs.record import read
+from isoscope.platform.runs.restored import CONFIG, METRICS, OBJECTIVE
 from isoscope.platform.runs.run import Identity, Run, tracked
 from isoscope.platform.runs.stored import check_published
-from isoscope.studies.view import View, added_digests, pictures, with_added
+from isoscope.studies.registry import Kind
+from isoscope.studies.view import added_digests
 
-LOOKS = {"explore": (paths.INSIDE, paths.FIGURES), "chart": (paths.CHART, paths.CHARTS)}
-"""Stage → folders of its tables and figures; the first is also the look that a study must ask for."""
+STORES = {"states": ("extract", paths.extracted), "measures": ("measure", paths.measured)}
+"""What a kind may read beside the runs' outputs → the command that makes it, and its folder of an arm and seed."""
+VERSIONS = ("python", *(name for name in LIBRARIES if name not in ("isoscope", "dvc", "mlflow")))
+"""What can change numbers under an equal digest; isoscope's own code is part of it."""
 SHOWN = 3
 """How many missing runs an error names."""
-_NOTHING = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="420" height="60">'
-    '<text x="12" y="35" font-family="sans-serif" font-size="14">No runs to show</text></svg>\n'
-)
 
 
-def write_nothing(stage: str, name: str, project: paths.Project) -> None:
-    """Write the empty outputs of a stage for a study that does not ask for it: DVC expects every output."""
-    target = project.folder / paths.analysed(name)
-    tables, figures = LOOKS[stage]
-    with replacing(target / tables, "table") as empty, replacing(target / figures, "table") as drawn:
-        write_text(empty / "nothing.txt", "No runs to show\n", "table")  # DVC warns of a folder without files
-        write_text(drawn / "nothing.svg", _NOTHING, "table")
-    if stage == "explore":
-        write_text(target / "layers.csv", "figure,arm,layer,step,mean,sd,n\n", "table")
-
-
-def check_present(name: str, outputs: Mapping[Path, Collection[Path]], project: paths.Project) -> None:
+def check_present(
+    name: str, outputs: Mapping[Path, Collection[Path]], project: paths.Project, verb: str = "train"
+) -> None:
     """Check that the outputs of runs of the study `name` have these files, unchanged since they were published.
 
-    Raises `InputError` that names what is missing or has changed.
+    `verb`: the command that makes them. Raises `InputError` that names what is missing or has changed.
     """
     missing = [output for output, files in outputs.items() if not all(file.is_file() for file in files)]
     if missing:
         shown = [output.relative_to(project.folder).as_posix() for output in missing[:SHOWN]]
         lacking = ", ".join([*shown, "…"] if len(missing) > SHOWN else shown)
-        raise InputError(
-            f"study {name!r}: {len(missing)} of {len(outputs)} runs are missing ({lacking}); run: isoscope train {name}"
-        )
+        of = f"{len(missing)} of {len(outputs)} runs are missing ({lacking})"
+        raise InputError(f"study {name!r}: {of}; run: isoscope {verb} {name}")
     for output, files in outputs.items():
         check_published(project, output, {file.relative_to(output).as_posix() for file in files})
+
+
+def checked_runs(
+    name: str, study: Study, arms: Iterable[str], files: Collection[str], project: paths.Project
+) -> dict[Path, list[Path]]:
+    """Return the folder of each run of a study, reference arm first, with its `run_files`.
+
+    Raises `InputError` if a run or a file that it wrote is missing or damaged, or if it was not trained on the prepared
+    data.
+    """
+    outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
+    found = {output: run_files(output, files) for output in outputs}
+    check_present(name, found, project)
+    for output in outputs:  # baselines and runs must use the same test split
+        check_published(project, output, (PREDICTIONS.name, TRANSLATIONS.name, *files))
+        run = read_output(output).run
+        again = f"isoscope train {name} {run.arm} --seed {run.seed}"
+        check_trained_on(run.inputs, project, study.task, output.relative_to(project.folder), again)
+    if different := differing_versions(outputs, project):
+        print(f"warning: study {name!r}: its runs were trained with different versions: {different}", file=sys.stderr)
+    return found
+
+
+def checked_stores(
+    name: str, study: Study, arms: Iterable[str], stores: Collection[str], project: paths.Project
+) -> dict[str, dict[tuple[str, int], Path]]:
+    """Return, of each of a study's `stores`, the folder of each arm and seed.
+
+    Raises `InputError` if a folder is missing or damaged.
+    """
+    found = {}
+    for store in stores:
+        verb, place = STORES[store]
+        folders = {(arm, seed): project.folder / place(name, arm, seed) for arm in arms for seed in study.seeds}
+        check_present(name, {folder: [folder / CONFIG] for folder in folders.values()}, project, verb)
+        for folder in folders.values():
+            check_published(project, folder)
+        found[store] = folders
+    return found
+
+
+def differing_versions(outputs: Iterable[Path], project: paths.Project) -> str | None:
+    """Name the library whose version differs between runs, with a run of each version; None if there is none.
+
+    Runs without a record, as in a clone, are not known.
+    """
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for output in outputs:
+        record = project.records / f"{read_output(output).run.digest}.jsonl"
+        author = read(record).author if record.is_file() else None
+        made = {name: str(author.environment.get(name)) for name in VERSIONS} if author else {}
+        for name, version in made.items():
+            found[name].setdefault(version, output.relative_to(project.folder).as_posix())
+    different = {name: versions for name, versions in found.items() if len(versions) > 1}
+    if not different:
+        return None
+    name, versions = next(iter(different.items()))
+    more = f" (and {len(different) - 1} more libraries)" if len(different) > 1 else ""
+    return f"{name} " + ", ".join(f"{version} in {output}" for version, output in versions.items()) + more
+
+
+def run_files(output: Path, files: Collection[str]) -> list[Path]:
+    """Return the parameters and metrics of a run, its predictions or translations, and those of `files` that it has."""
+    classifies = (output / CONFIG).is_file() and read_output(output).objective == "classification"
+    optional = [path for name in (TRANSLATIONS.name, OBJECTIVE, *files) for path in sorted(output.glob(name))]
+    return [
+        output / CONFIG,
+        output / METRICS,
+        *([output / PREDICTIONS] if classifies else []),
+        *(path for path in optional if path.is_file()),
+    ]
 
 
 def input_md5(path: str, project: paths.Project) -> str:
     """Return the hash of an input in a study's digest: of the content of prepared data, else DVC's."""
     place = project.folder / path
-    return content_md5(place) if Path(path).parent == paths.processed("any").parent else dvc_md5(place)
+    return content_md5(place) if is_data(path) else dvc_md5(place)
+
+
+def is_data(path: str) -> bool:
+    """Return whether a path is that of prepared data."""
+    return Path(path).parent == paths.processed("any").parent
 
 
 def md5s_of(files: Iterable[Path], project: paths.Project) -> dict[str, str]:
@@ -76,14 +143,14 @@ def study_run(
     *,
     params: Mapping[str, Any],
     inputs: Mapping[str, str],
-    named: Mapping[str, str],
-    threads: int | None = None,
+    kind: Kind,
 ) -> Iterator[tuple[Run, StopSignal]]:
     """Begin a tracked run of a stage over the whole study or comparison `name`, with the task of a study.
 
-    `inputs`: hashes by path, as `input_md5`. `named`: paths and digests that its record shows. The stage checks
-    `run.inputs` when it has read them all, before it replaces an output.
+    `inputs`: hashes by path, as `input_md5`. The stage checks `run.inputs` when it has read them all, before it
+    replaces an output.
     """
+    named = {path: dvc_md5(project.folder / path) if is_data(path) else md5 for path, md5 in inputs.items()}
     run = Run(
         project,
         Identity(
@@ -95,24 +162,15 @@ def study_run(
             axes={},
             params=dict(params),
             inputs=dict(inputs),
-            input_paths=dict(named),
-            plugins=added_digests(),
+            input_paths=named,
+            plugins=added_digests() | kind.digests,
+            loads=kind.modules,
         ),
         inputs=lambda: {path: input_md5(path, project) for path in inputs},
     )
     with StopSignal() as stop, tracked(run, stop):
-        run.begin(device="cpu", threads=threads, precision="fp64")
+        run.begin(device="cpu", threads=1, precision="fp64")
         yield run, stop
-
-
-def draw_views(
-    folder: Path, views: Sequence[View], tables: Mapping[str, pd.DataFrame], source: Mapping[str, str] | None = None
-) -> None:
-    """Draw the views, and those of plugins, that the tables have rows for; of none, a figure that says so."""
-    for picture in pictures(with_added(views), tables):
-        write_text(folder / f"{picture.name}.svg", to_svg(picture.figure(), source), "table")
-    if not any(folder.iterdir()):
-        write_text(folder / "nothing.svg", to_svg(notice("No runs: the study has no seeds")), "table")
 
 
 def finish(run: Run, target: Path, shown: Iterable[Path]) -> Path:

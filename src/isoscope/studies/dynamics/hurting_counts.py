@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from isoscope.platform.statistics.hurting import hurting
 from isoscope.platform.statistics.rank_agreement import agreement
 from isoscope.studies.dynamics.allocated_runs import BLOCK, SHOWN, AllocatedRun, fold_names, matrix
 from isoscope.studies.dynamics.learning import TRAINED
+from isoscope.studies.published import published
 
 COUNTED = {
     "updates": "minibatch estimator, every update",
@@ -21,26 +23,7 @@ COUNTED = {
 UNITS: dict[str, list[str]] = {"component": ["component"], "block": BLOCK}
 """A component is summed over stacks and layers; a block is a component of a layer of a stack."""
 
-
-class Published(NamedTuple):
-    """A column of the hurting table of Vázquez et al. 2022: updates (of about 125,000) with a positive allocation."""
-
-    counts: Mapping[str, int]
-    last: int
-    """The last update with a positive allocation."""
-    largest: float
-    of: str
-    """The component with the largest positive allocation."""
-
-
-_NAMES = ("emb", "key", "query", "value", "out", "W1", "W2")
-PUBLISHED = {
-    "causal": Published(dict(zip(_NAMES, (2, 29, 24, 24, 24, 24, 24), strict=True)), 1072, 5.58, "key"),
-    "masked": Published(dict(zip(_NAMES, (0, 1565, 2055, 24, 6, 0, 0), strict=True)), 59727, 68.18, "value"),
-    "translation": Published(dict(zip(_NAMES, (2, 64, 64, 130, 113, 59, 131), strict=True)), 2673, 95.0, "W2"),
-}
-WARMUP = 8000
-"""Published updates of warm-up."""
+PUBLISHED = published(Path(__file__).parent)
 
 
 def hurting_counts(runs: Sequence[AllocatedRun]) -> pd.DataFrame:
@@ -104,19 +87,19 @@ def compared(counts: pd.DataFrame, runs: Sequence[AllocatedRun], words: Mapping[
     rows = []
     for arm, own in counts[counts["unit"] == "component"].groupby("arm", sort=False):
         run = next(run for run in runs if run.arm == arm)
-        published = PUBLISHED.get(_published_name(run))
-        if published is None:
+        known = PUBLISHED["values"].get(_published_name(run))
+        if known is None:
             continue
         warmup = math.ceil(float(run.output.params["training"]["schedule"]["warmup"]) * run.updates)
         for counted, group in own.groupby("counted", sort=False):
             of = group.set_index("component")
-            names = [name for name in published.counts if name in of.index]
+            names = [name for name in known["counts"] if name in of.index]
             last = int(of.loc[names, "last"].max())
             row: dict[str, Any] = {"arm": arm, "objective": run.output.objective, "counted": counted}
             row |= {"n": int(group["n"].max()), "components": len(names), "last": last, "warmup": warmup}
-            row |= {"phase": _phase(last, warmup), "published_last": published.last, "word": words[arm]}
-            row |= {"published_phase": _phase(published.last, WARMUP)}
-            rows.append(row | _agreement(of, names, published, row))
+            row |= {"phase": _phase(last, warmup), "published_last": known["last"], "word": words[arm]}
+            row |= {"published_phase": _phase(known["last"], PUBLISHED["warmup"])}
+            rows.append(row | _agreement(of, names, known, row))
     return pd.DataFrame(rows)
 
 
@@ -130,12 +113,14 @@ def _phase(last: int, warmup: int) -> str:
     return "never" if last == 0 else "inside" if last <= warmup else "after"
 
 
-def _agreement(own: pd.DataFrame, names: Sequence[str], published: Published, row: Mapping[str, Any]) -> dict[str, Any]:
+def _agreement(
+    own: pd.DataFrame, names: Sequence[str], known: Mapping[str, Any], row: Mapping[str, Any]
+) -> dict[str, Any]:
     if row["word"] != TRAINED:
         return {"tau": None, "rho": None, "p": None, "least": None, "same_phase": None}
     found = agreement(
         own.loc[list(names), "hurts"].to_numpy(dtype=float),
-        np.array([published.counts[name] for name in names], dtype=float),
+        np.array([known["counts"][name] for name in names], dtype=float),
     )
     same = "same" if row["phase"] == row["published_phase"] else "other"
     return {"tau": found.tau, "rho": found.rho, "p": found.p, "least": found.least, "same_phase": same}

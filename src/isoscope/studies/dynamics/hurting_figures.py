@@ -12,7 +12,7 @@ from isoscope.platform.figures.text_table import text_table
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, ordered
 from isoscope.studies.dynamics.bars import STACK_NAMES
-from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED, WARMUP
+from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED
 from isoscope.studies.dynamics.learning import NOT
 from isoscope.studies.dynamics.summaries import BLANK, number, parts_of
 from isoscope.studies.view import Table, View
@@ -160,8 +160,8 @@ def published_table(compared: pd.DataFrame) -> Figure:
 def _published_caption(compared: pd.DataFrame) -> str:
     warmups = ", ".join(dict.fromkeys(f"{row.warmup:,} ({row.arm})" for row in compared.itertuples()))
     tables = "; ".join(
-        f"{kind}: {', '.join(f'{name} {count:,}' for name, count in found.counts.items())}"
-        for kind, found in PUBLISHED.items()
+        f"{kind}: {', '.join(f'{name} {count:,}' for name, count in found['counts'].items())}"
+        for kind, found in PUBLISHED["values"].items()
         if kind in set(compared["objective"])
     )
     return (
@@ -170,7 +170,7 @@ def _published_caption(compared: pd.DataFrame) -> str:
         "Counts themselves depend on the number of updates and on the estimator, so they are not compared. Counted: "
         f"{'; '.join(f'{name}, {text}' for name, text in COUNTED.items())}. Last update that hurts: the last at "
         "which any of these seven hurts (other components do not count here), inside or after the warm-up, whose "
-        f"updates are {warmups}; published: {WARMUP:,}. Published counts: {tables}."
+        f"updates are {warmups}; published: {PUBLISHED['warmup']:,}. Published counts: {tables}."
     )
 
 

@@ -1,6 +1,3 @@
-"""Hybrids compared: what is asked, and the views of the tables of `hybrid_tables`."""
-
-from isoscope.studies.hybrids import hybrid_figures
+"""Comparisons of hybrids: an encoder aligned to the encoder of a translation model, before its decoder."""
 
 QUESTION = "Does an aligned encoder translate, and which similarity says so beforehand?"
-VIEWS = hybrid_figures.VIEWS

@@ -73,6 +73,7 @@ def of_runs(
     power: float,
     margin: float,
     over: Over,
+    **_: Any,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `states.space_tables`, and `told_apart`, of models (name → seed → checkpoint).
 

@@ -1,8 +1,9 @@
 """`isoscope reproduce spaces`: AvgSim of a checkpoint by layer, measured as published, next to the published curve."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,48 +15,50 @@ from isoscope.data.corpus import PAIR
 from isoscope.data.plain import read_texts
 from isoscope.data.word_table import Located
 from isoscope.models.encoder import load_encoder, positions
-from isoscope.states.given_checkpoints import find
 from isoscope.states.word_states import word_states
-from isoscope.studies.published import Reproduced
-from isoscope.studies.spaces.published_curve import BERT, Published, repeated, reproduced
+from isoscope.studies.published import Reproduced, reproduced
+from isoscope.studies.spaces.published_curve import PUBLISHED, cells, repeated
 
+Find = Callable[[Sequence[str]], Sequence[Any]]
 SAMPLE, LONGEST, BATCH, SEED = 4000, 512, 32, 0
 """Sentences that the repetitions of the procedure draw from; tokens of a sentence; sentences per forward pass; seed."""
 
 
-def published_spaces(checkpoint: str | None, text: Path | None, *, known: Published = BERT) -> Reproduced:
+def published_spaces(
+    checkpoint: str | None, text: Path | None, *, find: Find, known: Mapping[str, Any] = PUBLISHED
+) -> Reproduced:
     """Measure AvgSim of a checkpoint on sentences as published; by default on the published checkpoint and data sets.
 
-    With another checkpoint or `text` there is no verdict. Raises `InputError` if one cannot be found, and for fewer
-    than 1,000 sentences.
+    `find`: names of checkpoints → where they are. With another checkpoint or `text` there is no verdict. Raises
+    `InputError` if one cannot be found, and for fewer than 1,000 sentences.
     """
-    asked = checkpoint or known.checkpoints[0]
+    asked = checkpoint or known["checkpoints"][0]
     (found,) = find([asked])
     differs = [*_other_checkpoint(asked, loadable_config(found.folder), known)]
     if text is not None:
         sentences = read_texts(text, column=None, labels=None).table["sentence"].to_pylist()
-        differs.append(f"sentences of {text.name}, not of {', '.join(known.data)}")
+        differs.append(f"sentences of {text.name}, not of {', '.join(known['data'])}")
     else:
         sentences, lacking = _sentences(known)
         differs += lacking
     states = _states(found.folder, sentences)
-    return reproduced(repeated(states, seed=SEED), known, differs)
+    return reproduced([*cells(repeated(states, seed=SEED), known, differs)], known)
 
 
-def _other_checkpoint(asked: str, config: dict[str, object], known: Published) -> Iterator[str]:
+def _other_checkpoint(asked: str, config: dict[str, object], known: Mapping[str, Any]) -> Iterator[str]:
     name, _, revision = asked.partition("@")
-    if name not in known.checkpoints or revision not in ("", "main"):
-        yield f"checkpoint {asked}, not {known.checkpoints[0]}"
-    for name, value in known.config.items():
+    if name not in known["checkpoints"] or revision not in ("", "main"):
+        yield f"checkpoint {asked}, not {known['checkpoints'][0]}"
+    for name, value in known["config"].items():
         if config.get(name) != value:
             yield f"config.json: {name} {config.get(name)}, not {value}"
 
 
-def _sentences(known: Published) -> tuple[list[str], list[str]]:
+def _sentences(known: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return the sentences of both sides of the data sets, and what is not as published."""
     found: list[str] = []
     differs = []
-    for name, pairs in known.data.items():
+    for name, pairs in known["data"].items():
         corpus = hub.load(
             name,
             config=None,

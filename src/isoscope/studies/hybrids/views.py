@@ -9,7 +9,7 @@ from isoscope.platform.figures.border import MARKED
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.studies.findings import Untested
-from isoscope.studies.hybrids.hybrid_tables import MEASURES, NOT_TUNED, SCORES, TUNED
+from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, SCORES, TUNED
 from isoscope.studies.view import View
 
 CALLED = {NOT_TUNED: "as aligned", TUNED: "after updates on pairs"}

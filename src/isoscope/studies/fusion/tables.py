@@ -1,0 +1,140 @@
+"""Tables of a study of fusions: what the hidden states of its runs hold, side by side, and the phases of training."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from isoscope.base.errors import InputError
+from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.figures.snapshots import common
+from isoscope.platform.runs.restored import CONFIG, METRICS
+from isoscope.platform.statistics.differences import differences
+from isoscope.states.attention_tables import arm_heads
+from isoscope.states.phases import NEEDED, named
+from isoscope.states.phases import phases as phases_of
+from isoscope.states.side_by_side import (
+    Key,
+    arm_distances,
+    cosine_maps,
+    explorer,
+    kernel_responses,
+    maps,
+    shown_planes,
+)
+from isoscope.states.trajectory import Trajectory
+from isoscope.studies.arms import StudyRuns
+from isoscope.studies.compared_metrics import chosen_figures
+from isoscope.studies.fusion.feature_dynamics import AXES
+from isoscope.studies.fusion.remedies import remedies
+
+Labels = npt.NDArray[np.int64]
+FILES = (METRICS,)
+PLANES = "planes"
+"""The table of coordinates of all sentences; only a few snapshots and layers of it are kept."""
+BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
+
+
+def tables(
+    studies: Mapping[str, StudyRuns],
+    *,
+    phases: Mapping[str, Any],
+    confidence: float,
+    power: float,
+    margin: float,
+    **_: Any,
+) -> dict[str, Any]:
+    """Return the measures of all runs, their comparisons, `layers` for `dvc plots`, and remedies of fft by name.
+
+    `explorer.json`: data of the explorer. `phases.json`: each run's phases of training; `phases`: its thresholds.
+    Raises `InputError` if the task has no classes.
+    """
+    ((name, study),) = studies.items()
+    if not (classes := [str(one) for one in study.manifest["labels"]]):
+        raise InputError(f"studies.{name}.kind: fusion compares classes, but its task has none; set kind: arms")
+    folders = study.stores["measures"]
+    measures = read_yaml(next(iter(folders.values())), Path(CONFIG))["params"]["measures"]
+    trajectories = {key: Trajectory(folder) for key, folder in study.stores["states"].items()}
+    measured = {path.stem for folder in folders.values() for path in folder.glob("*.parquet")}
+    found = {one: _together(folders, one) for one in sorted(measured - {PLANES})}
+    labels = next(iter(trajectories.values())).probe["label"].to_numpy()
+    by_run = _phases(folders, labels, phases)
+    planes, frames = (
+        {key: pd.read_parquet(folder / f"{one}.parquet") for key, folder in folders.items()}
+        for one in (PLANES, "frames")
+    )
+    found |= {
+        "frames": found["frames"].assign(alignment=measures["alignment"]),
+        PLANES: shown_planes(trajectories, planes, classes),
+        "map": maps(trajectories, perplexity=measures["perplexity"], seed=measures["seed"], most=measures["map"]),
+        "cosine_maps": cosine_maps(trajectories, measures["square"]),
+    }
+    optional = {
+        "arm_distances": arm_distances(found["bars"]) if len(found.get("bars", ())) else (),
+        "phases": pd.DataFrame(_by_snapshot(by_run)),
+        "kernel_response": kernel_responses(trajectories),
+        "arm_heads": arm_heads(trajectories),
+    }
+    found |= {one: table for one, table in optional.items() if len(table)}
+    found["differences"] = differences(chosen_figures(found), confidence=confidence, power=power)
+    about = {"classes": classes, "axis": AXES[measures["alignment"]]}
+    return {
+        **found,
+        "layers": _by_layer(found["geometry"]),
+        "explorer.json": explorer(trajectories, planes, frames) | about,
+        "phases.json": by_run,
+        **remedies(study.arms, confidence=confidence, power=power, margin=margin),
+    }
+
+
+def _together(folders: Mapping[Key, Path], name: str) -> pd.DataFrame:
+    """Concatenate the tables `name` of all runs that have it; add columns arm and seed."""
+    parts = (
+        pd.read_parquet(path).assign(arm=arm, seed=seed)
+        for (arm, seed), folder in folders.items()
+        if (path := folder / f"{name}.parquet").is_file()
+    )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _by_layer(geometry: pd.DataFrame) -> pd.DataFrame:
+    """Return the metrics `BY_LAYER` of [CLS]: mean, sd and n over seeds, at `common` updates."""
+    rows = geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(BY_LAYER) & geometry["step"].notna()]
+    groups = common(rows, "step").groupby(["figure", "arm", "layer", "step"], sort=False)
+    found = groups["value"].agg(["mean", "std", "count"])
+    return found.reset_index().rename(columns={"std": "sd", "count": "n"})
+
+
+def _by_snapshot(by_run: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"arm": run["arm"], "seed": run["seed"], "snapshot": snapshot, "phase": phase}
+        for run in by_run
+        for snapshot, phase in run["phase"].items()
+    ]
+
+
+def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the phases of every run that has the necessary measures; no phases if it has too few snapshots."""
+    found = []
+    least = thresholds["snapshots"]
+    limits = {name: value for name, value in thresholds.items() if name != "snapshots"}
+    for (arm, seed), folder in folders.items():
+        geometry = pd.read_parquet(folder / "geometry.parquet")
+        if not set(NEEDED) <= set(geometry.loc[geometry["vectors"] == "first", "figure"]):
+            continue
+        table = named(geometry, labels, **limits)
+        enough = len(table) >= least
+        found.append(
+            {
+                "arm": arm,
+                "seed": seed,
+                "snapshots": len(table),
+                "needed": least,
+                "phases": phases_of(table) if enough else [],
+                "phase": dict(zip(table["snapshot"], table["phase"], strict=True)) if enough else {},
+            }
+        )
+    return found
