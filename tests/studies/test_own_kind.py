@@ -74,7 +74,7 @@ def claims(tables, *, confidence, margin):
     yield Untested.of_seeds("Length of the way", tables["ways"])
 """,
     "published.yaml": """\
-papers: {Someone 2026: {title: On ways., address: https://example.org/ways}}
+papers: {Someone 2026: {title: On ways., address: 'https://example.org/ways'}}
 source: Someone 2026, Table 1
 table: known
 columns: {arm: "{arm}", published: "{published:.1f}", ours: "{value:.3f}"}

@@ -9,7 +9,7 @@ import pytest
 
 from isoscope.platform.figures.style import to_svg
 from isoscope.studies.curves import averages, thinned
-from isoscope.studies.isotropy import VIEWS
+from isoscope.studies.isotropy.views import VIEWS
 from penalty_material import LEVELS, points
 
 
