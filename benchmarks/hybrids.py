@@ -70,7 +70,7 @@ def start(translates: Case, masked: Case, folder: Path) -> None:
 
 def aligned(of: Case, folder: Path) -> float:
     """Return sentences per second of our loop with the objective `alignment`."""
-    objective = alignment.objective(of.objective.task, anchor=ANCHOR)
+    objective = alignment.Alignment(of.objective.task, anchor=ANCHOR)
     model = objective.build(of.model, folder)
     speed = fitted(model, objective, of.training, tokenizer=of.tokenizer, longest=of.longest)
     batches = objective.plan("train", 1)[: of.updates]
