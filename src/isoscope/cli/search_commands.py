@@ -150,7 +150,7 @@ def _searched(project: Any, configuration: Any, storage: str | None) -> tuple[An
     """Return the section `search`, the configuration, the project, and where the search is stored."""
     if configuration.root.search is None:
         raise InputError("params.yaml: search: null; define a search there")
-    configuration.check_search()
+    load("config.search_corners").check_search(configuration)
     where = load("search.storage").place(storage, project.state / ".isoscope" / "search")
     return configuration.root.search, configuration, project, where
 

@@ -13,6 +13,7 @@ import optuna
 
 from isoscope import paths
 from isoscope.config.load import Configuration
+from isoscope.config.search_corners import check_search
 from isoscope.config.searching import Search
 from isoscope.config.tree import difference, dump_yaml
 from isoscope.data.parquet import write_parquet
@@ -132,7 +133,7 @@ def work_on_node(setup: Setup, storage: str, locks: str, requests: Requests, say
     """
     configuration, project = setup.configuration, setup.project
     try:
-        configuration.check_search()
+        check_search(configuration)
         search = configuration.root.search
         assert search is not None
         where = place(storage, Path(locks))
