@@ -20,6 +20,7 @@ from timing import table
 
 from isoscope import paths
 from isoscope.config.load import Configuration
+from isoscope.config.search_corners import check_search
 from isoscope.config.searching import Search
 from isoscope.executor.child import DONE, Child
 from isoscope.search.samplers import pruner, sampler
@@ -73,7 +74,7 @@ def configured(folder: Path, grid: Grid, way: str, seed: int) -> tuple[Configura
     }
     words = [f"search.{name}={json.dumps(value)}" for name, value in section.items()]
     found = Configuration(folder, [*words, *grid.sets, f"training.epochs={grid.epochs}"])
-    found.check_search()
+    check_search(found)
     assert found.root.search is not None
     return found, found.root.search
 
