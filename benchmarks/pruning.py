@@ -22,6 +22,7 @@ from timing import table
 from isoscope.base import paths
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.search_corners import check_search
 from isoscope.platform.config.searching import Search
 from isoscope.platform.executor.execute import Piece, side_by_side
 from isoscope.platform.runs.follower import FOLLOWED
@@ -76,7 +77,7 @@ def configured(folder: Path, grid: Grid, way: str, seed: int) -> tuple[Configura
     }
     words = [f"search.{name}={json.dumps(value)}" for name, value in section.items()]
     found = Configuration(folder, [*words, *grid.sets, f"training.epochs={grid.epochs}"])
-    found.check_search()
+    check_search(found)
     assert found.root.search is not None
     return found, found.root.search
 

@@ -87,7 +87,7 @@ def shown(server: Any, experiment: str, digest: str = DIGEST) -> list[dict[str, 
                 "tags": model.tags,
                 "metrics": sorted((m.key, m.step, m.timestamp, m.value) for m in model.metrics or []),
             }
-            for model in server.models(present.experiment_id, run_id).values()
+            for model in server.models(present.experiment_id, run_id)
         }
         history = {name: client.get_metric_history(run_id, name) for name in sorted(run.data.metrics)}
         found.append(

@@ -137,3 +137,8 @@ def test_the_committed_schema_is_the_configuration() -> None:
     assert json.loads((ROOT / "params.schema.json").read_text()) == json_schema(), (
         "run: isoscope schema > params.schema.json"
     )
+
+
+def test_no_source_file_is_longer_than_contributors_are_told() -> None:
+    lengths = {file: len(file.read_text("utf-8").splitlines()) for file in (ROOT / "src").rglob("*.py")}
+    assert not {file.name: number for file, number in lengths.items() if number > 300}

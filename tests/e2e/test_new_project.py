@@ -112,7 +112,9 @@ def test_dvc_sees_a_change_of_the_installed_code(environment: Environment) -> No
     environment.run("isoscope", "check")
     module.write_text(source + "CHANGED = True\n", "utf-8")
     stale = environment.run("isoscope", "check", code=2).err
-    assert re.fullmatch(r"isoscope: code\.yaml: not of the installed isoscope .*: analyse, compare; .*: isoscope repro\n", stale)
+    assert re.fullmatch(
+        r"isoscope: code\.yaml: not of the installed isoscope .*: analyse, compare; .*: isoscope repro\n", stale
+    )
     refused = environment.run("dvc", "repro", "--force", "--single-item", target, code=255)
     assert "not of the installed isoscope" in refused.err, "dvc.lock would name other code than that which ran"
     assert environment.run("isoscope", "repro", target).ran == [target]

@@ -38,7 +38,14 @@ def test_equal_tables_give_equal_bytes(tmp_path: Path) -> None:
     folders = (tmp_path / "tables" / name for name in ("one", "two"))
     one, two = ({file.name: file.read_bytes() for file in folder.rglob("*.*")} for folder in folders)
     assert one == two
-    assert sorted(one) == ["comparison.json", "confusion.csv", "curves.csv", "layers.csv", "metrics.parquet", "seeds.parquet"]
+    assert sorted(one) == [
+        "comparison.json",
+        "confusion.csv",
+        "curves.csv",
+        "layers.csv",
+        "metrics.parquet",
+        "seeds.parquet",
+    ]
 
 
 def test_a_file_linked_into_a_cache_is_left_alone(tmp_path: Path) -> None:

@@ -129,10 +129,10 @@ def end_with_parent(number: int, parent: int | None = None) -> None:
 def _end(group: bool) -> None:
     with contextlib.suppress(OSError):
         print(f"isoscope: the parent process has ended: stopping (pid {os.getpid()})", file=sys.stderr)
-    whom = 0 if group else os.getpid()  # 0: this process's group
-    os.kill(whom, signal.SIGTERM)
+    receiver = 0 if group else os.getpid()  # 0: this process's group
+    os.kill(receiver, signal.SIGTERM)
     time.sleep(3)
-    os.kill(whom, signal.SIGKILL)
+    os.kill(receiver, signal.SIGKILL)
 
 
 def rank() -> int:

@@ -351,7 +351,7 @@ def test_a_checkpoint_is_what_mlflow_calls_an_external_model(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
     run_id = Mirror(server).send(read(write_record(project, epochs=1))).run_id or ""
     experiment = server.client.get_run(run_id).info.experiment_id
-    [own] = server.models(experiment, run_id).values()
+    [own] = server.models(experiment, run_id)
     theirs = mlflow.create_external_model("reference", source_run_id=run_id, experiment_id=experiment)
     flag = "mlflow.model.isExternal"
     assert (own.tags[flag], str(own.status)) == (theirs.tags[flag], str(theirs.status))

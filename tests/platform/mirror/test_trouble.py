@@ -6,11 +6,15 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mlflow.entities import LoggedModel
+from mlflow.store.entities import PagedList
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
+from isoscope.platform.mirror.fields import Model
 from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.runs.record import read
@@ -216,3 +220,48 @@ def test_a_project_that_comes_between_two_requests_changes_nothing(project: Path
     [run] = shown(connect(None, project), "fusion")
     assert run["status"] == "FINISHED"
     assert [model["status"] for model in run["models"]] == ["READY", "READY"]
+
+
+class Hiding:
+    """A client that does not see a model yet that another project has created: what a slow commit does."""
+
+    def __init__(self, server: Server, hidden: LoggedModel) -> None:
+        self._client, self._hidden = server.client, hidden.model_id
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._client, name)
+
+    def search_logged_models(self, *args: Any, **kwargs: Any) -> PagedList[LoggedModel]:
+        found = self._client.search_logged_models(*args, **kwargs)
+        return PagedList([model for model in found if model.model_id != self._hidden], found.token)
+
+
+@pytest.mark.parametrize("linked", [True, False], ids=["links its own", "stops before"])
+def test_projects_that_create_one_model_at_once_keep_the_same(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: bool
+) -> None:
+    """The other project creates a model later, but does not see the first: only a link shows that it keeps its own."""
+    path = write_record(project)
+    one = connect(None, project)
+    (tmp_path / "other").mkdir()
+    other = connect(one.uri, tmp_path / "other")
+    create, others = one.create_model, []
+
+    def created(experiment: str, run_id: str, model: Model) -> LoggedModel:
+        own = create(experiment, run_id, model)
+        if linked:
+            other.client = Hiding(other, own)  # type: ignore[assignment]
+            monkeypatch.setattr(one, "create_model", create)
+            Mirror(other).send(read(path))
+        else:
+            others.append(other.create_model(experiment, run_id, model).model_id)
+        return own
+
+    monkeypatch.setattr(one, "create_model", created)
+    Mirror(one).send(read(path))
+    server = connect(one.uri, project)
+    for model in others:
+        server.client.delete_logged_model(model)
+    [run] = shown(server, "fusion")
+    assert [model["status"] for model in run["models"]] == ["READY", "READY"]
+    assert len(run["outputs"]) == 2

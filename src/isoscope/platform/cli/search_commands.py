@@ -158,7 +158,7 @@ def _searched(project: Any, configuration: Any, storage: str | None) -> tuple[An
 
     if configuration.root.search is None:
         raise InputError("params.yaml: search: null; define a search there")
-    configuration.check_search()
+    load("platform.config.search_corners").check_search(configuration)
     section = configuration.root.search
     where = load("platform.search.storage").place(storage, project.state / ".isoscope" / "search")
     check_prepared(project, configuration, configuration.study(section.study).task)

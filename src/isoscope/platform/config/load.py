@@ -1,7 +1,7 @@
 """Load the configuration: YAML, overlays and `-S name=value`. Errors name the file, the path and the remedy."""
 
 import copy
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.config.explain import Faults, closest, nearest
 from isoscope.platform.config.kinds import cell_type, data_type, valid_root, validate
 from isoscope.platform.config.project import Cell, Root, Study
-from isoscope.platform.config.searching import corners
+from isoscope.platform.config.search_corners import check_search
 from isoscope.platform.config.start_cells import start_cells
 from isoscope.platform.config.tree import (
     NOT_IN_DIGEST,
@@ -272,7 +272,7 @@ class Configuration:
             with found.each():
                 self.check_comparison(name)
         with found.each():
-            self.check_search(found.lines)
+            check_search(self, found.lines)
         found.stop()
         return len(tasks) + len(cells)
 
@@ -292,33 +292,6 @@ class Configuration:
                 found.keep(f"{place}: study {study!r} has no seeds; set studies.{study}.seeds")
             elif lacks := comparison.lacks(study, {name: arm.cell for name, arm in self.cells(study).items()}):
                 found.keep(f"{place}: study {study!r} {lacks}")
-        found.stop()
-
-    def check_search(self, known: Container[str] = ()) -> None:
-        """Resolve every corner of the search space, so that no trial sets a name that does not exist.
-
-        Lines in `known` are not repeated.
-        """
-        search, found = self.root.search, Faults()
-        if search is None:
-            return
-        for key, value in (("study", search.study), ("arm", search.arm)):
-            names = self.root.studies if key == "study" else self.arms(search.study)
-            if value not in names:
-                raise InputError(f"{paths.PARAMS}: search.{key}: no {key} {value!r}{nearest(value, names)}")
-        under: dict[str, str] = {}
-        for chosen in corners(search):
-            axes = ", ".join(f"{name} {value}" for name, value in chosen.items() if "." not in name)
-            more = f" (under {axes}; restrict the name with `when`)" if axes else ""
-            try:
-                keep = self.cell(search.study, search.arm, chosen, search.settings).cell.training.keep
-            except InputError as error:
-                under |= {line: more for line in error.lines if line not in under}
-                continue
-            if keep != "best":
-                cure = "a search keeps only the best checkpoint; set it to best"
-                found.keep(f"{paths.PARAMS}: search: training.keep is {keep!r} in its trials, but {cure}")
-        found.keep(*(f"{line}{more}" for line, more in under.items() if line not in known))
         found.stop()
 
 

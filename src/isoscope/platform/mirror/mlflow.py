@@ -21,7 +21,7 @@ from sqlalchemy import create_engine
 from isoscope.base.errors import InputError
 from isoscope.platform.mirror.browsing import EXPERIMENT, VIEW_TAG, columns, view
 from isoscope.platform.mirror.errors import SCHEMA, RefusedError, UnreachableError, trouble
-from isoscope.platform.mirror.fields import CHECKPOINT, DIGEST, RESTORED, TIMESTAMPS, Model, note_experiment, safe_name
+from isoscope.platform.mirror.fields import DIGEST, RESTORED, TIMESTAMPS, Model, note_experiment, safe_name
 from isoscope.platform.runs.lines import RUNNING, Dataset, Point
 from isoscope.platform.runs.locks import file_lock
 from isoscope.platform.runs.secrets import scrub
@@ -147,7 +147,7 @@ class Server:
 
     def retire(self, run: Present) -> None:
         """Delete a run and its models (MLflow can restore them)."""
-        for model in self.models(run.experiment, run.run_id).values():
+        for model in self.models(run.experiment, run.run_id):
             self.client.delete_logged_model(model.model_id)
         self.client.delete_run(run.run_id)
 
@@ -172,19 +172,15 @@ class Server:
             datasets.append(entities.DatasetInput(dataset, tags))
         self.client.log_inputs(run_id, datasets)
 
-    def models(self, experiment: str, run_id: str) -> dict[str, entities.LoggedModel]:
-        """Return the logged models of a run by `Model.key`; the first of each key."""
+    def models(self, experiment: str, run_id: str) -> list[entities.LoggedModel]:
+        """Return the logged models of a run, the first created first; usually one of each `Model.key`."""
 
         def page(count: int, token: str | None) -> Any:
             own = f"source_run_id = '{run_id}'"
             return self.client.search_logged_models([experiment], own, max_results=count, page_token=token)
 
-        found = sorted(
-            get_results_from_paginated_fn(page, 100),
-            key=lambda model: (model.creation_timestamp, model.model_id),
-            reverse=True,  # the last of equal keys stays: the first that was created
-        )
-        return {model.tags.get(CHECKPOINT, model.model_id): model for model in found}
+        found = get_results_from_paginated_fn(page, 100)
+        return sorted(found, key=lambda model: (model.creation_timestamp, model.model_id))
 
     def create_model(self, experiment: str, run_id: str, model: Model) -> entities.LoggedModel:
         """Create a logged model whose bytes are stored elsewhere; it is not READY yet."""

@@ -21,6 +21,8 @@ from isoscope.platform.runs.record import read
 
 TRIES = 5
 """Of a run that another process writes at the same time."""
+WAITS = tuple(0.1 * 2**look for look in range(6))
+"""Seconds between looks at a model that another process creates at the same time."""
 
 
 @dataclass
@@ -45,7 +47,7 @@ class Mirror:
         self._present: Present | None = None
         self._steps: defaultdict[str, set[int]] = defaultdict(set)
         self._points = 0
-        self._models: dict[str, Any] = {}
+        self._models: dict[str | None, Any] = {}
 
     def send(self, record: RunRecord, deadline: float = float("inf")) -> MirrorResult:
         """Write what MLflow lacks of `record`; start no request after `deadline` (`time.monotonic`).
@@ -214,16 +216,19 @@ class Mirror:
 
     def _send_models(self, present: Present, wanted: list[plan.Model]) -> Iterator[tuple[str, int]]:
         if any(item.key not in self._models for item in wanted):
-            self._models = self.server.models(present.experiment, present.run_id)
+            found = self.server.models(present.experiment, present.run_id)
+            self._models = {
+                model.tags.get(plan.CHECKPOINT): model for model in found if model.model_id in present.outputs
+            }
         for item in wanted:
             known = self._models.get(item.key)
-            model = known or self._create_model(present, item)
-            if str(model.status) != "READY":
-                with storing(model.artifact_location):
-                    model = self.server.finish_model(model)
+            model = known or self._model(present, item)
             if model.model_id not in present.outputs:
                 self.server.log_output(present.run_id, model.model_id, item.step)
                 present.outputs.add(model.model_id)
+            if str(model.status) != "READY":
+                with storing(model.artifact_location):
+                    model = self.server.finish_model(model)
             linked = {metric.key for metric in model.metrics or []}
             # NaN is logged only with the run: MLflow shows a model's NaN as 0.
             lacking = [p for p in item.points if p.value == p.value and plan.safe_name(p.name) not in linked]
@@ -234,12 +239,27 @@ class Mirror:
                 self._models[item.key] = model
             yield "models", known is None
 
-    def _create_model(self, present: Present, item: plan.Model) -> Any:
-        """Create a model; if another project has done so at the same time, keep the first."""
-        own = self.server.create_model(present.experiment, present.run_id, item)
-        kept = self.server.models(present.experiment, present.run_id).get(item.key, own)
-        if kept.model_id != own.model_id:
-            self.server.client.delete_logged_model(own.model_id)
+    def _model(self, present: Present, item: plan.Model) -> Any:
+        """Return the run's model of this key, or create it; projects that do so at the same time all keep one.
+
+        A project that has not seen the others' models links its own at once: so a linked model wins, then the first.
+        """
+        own = kept = None
+        for seconds in WAITS:
+            models = self.server.models(present.experiment, present.run_id)
+            same = [model for model in models if model.tags.get(plan.CHECKPOINT) == item.key]
+            if not same:
+                own = kept = self.server.create_model(present.experiment, present.run_id, item)
+                continue
+            present.outputs |= Present(self.server.client.get_run(present.run_id)).outputs
+            linked = [model for model in same if model.model_id in present.outputs]
+            kept = (linked or same)[0]
+            if own and kept.model_id != own.model_id:
+                self.server.client.delete_logged_model(own.model_id)
+                break
+            if linked or len(same) == 1:
+                break
+            time.sleep(seconds)  # until the others are linked or deleted
         return kept
 
     def _send_artifacts(self, present: Present, record: RunRecord) -> Iterator[tuple[str, int]]:
