@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from timing import bound, conclude, table
 
 from isoscope.base.atomic_files import write_text
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 from isoscope.data.word_table import KEY, WordTable, word_table
 from isoscope.geometry.moments import Floats
 from isoscope.states.compared_items import compared_items

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from isoscope.base.atomic_files import write_text
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 from isoscope.data.word_table import KEY, WordTable, every_word
 from isoscope.states.compared_items import compared_items
 from isoscope.states.mapped_tables import maps_table

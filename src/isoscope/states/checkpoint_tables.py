@@ -19,7 +19,7 @@ from isoscope import plugins
 from isoscope.base.atomic_files import kept, write_text
 from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 from isoscope.data.plain import Texts
 from isoscope.states.catalogue import MAPPED, Asked, Tables, analysed, usual_vectors
 from isoscope.states.checkpoint_states import hidden_states

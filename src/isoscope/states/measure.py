@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pyarrow.parquet as pq
 
+from isoscope.base.parquet import write_parquet
 from isoscope.base.workers import Spread, with_bar
 from isoscope.data.corpus import texts
-from isoscope.data.parquet import write_parquet
 from isoscope.states.catalogue import Asked, Tables, analysed, check_enough
 from isoscope.states.measures import Cells, frame, places
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory

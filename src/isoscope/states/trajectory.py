@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from isoscope.base.atomic_files import announce, sync, write_text
 from isoscope.base.errors import InputError
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 from isoscope.data.probe import ProbeSet
 from isoscope.data.treebank import Treebank
 

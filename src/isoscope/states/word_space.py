@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 from isoscope.data.tokens import WordPieces
 from isoscope.data.word_table import KEY, Located, WordTable, common, located
 from isoscope.geometry.moments import Floats

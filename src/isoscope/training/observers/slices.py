@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from isoscope.base.errors import InputError
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 from isoscope.data.token_classes import token_classes
 from isoscope.plugins import observer
 from isoscope.training.allocation_sets import undisturbed
