@@ -1,8 +1,9 @@
 """Finished training runs on disk, with consistent curves and predictions."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from ruamel.yaml import YAML
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from isoscope.platform.outputs import read_output
-from isoscope.studies.arms import Arms, results
+from isoscope.platform.results.paired_comparison import Arms, Baselines, StudyRuns
+from isoscope.platform.results.study_tables import Tables, tables
+from isoscope.studies.arms.scores_on_test import results
+from isoscope.studies.arms.tables import tables as arms_tables
 
 
 def digest(study: str, arm: str, seed: int) -> str:
@@ -119,3 +123,16 @@ def scores_on_test(label: NDArray[np.int64], predicted: NDArray[np.int64], epoch
 def of_runs(folders: Sequence[Path], items: int = 0) -> Arms:
     """Return the results of runs in folders, as the stage `analyse` reads them."""
     return results(map(read_output, folders), items)
+
+
+def tables_of(
+    study: str,
+    arms: Arms,
+    baselines: Baselines = MappingProxyType({}),
+    added: Mapping[str, Any] = MappingProxyType({}),
+    **settings: float,
+) -> Tables:
+    """Return the tables of a study, as the stage `analyse` makes them; `added`: those of its kind."""
+    runs = StudyRuns(arms, {}, baselines=baselines)
+    settings = {"confidence": 0.95, "power": 0.8, "margin": 0.01} | settings
+    return tables(study, runs, {**arms_tables({study: runs}), **added}, **settings)

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from finished_runs import of_runs, write_run
+from finished_runs import of_runs, tables_of, write_run
 from isoscope.data import manifest
 from isoscope.data.corpus import Corpus
+from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.report import build, read_records
 from isoscope.platform.report.page import Page
+from isoscope.platform.results.study_tables import StoredTables, Tables
 from isoscope.platform.runs.lines import RunRecord
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import Record
-from isoscope.studies import scored
-from isoscope.studies.results import baselines_on_test
-from isoscope.studies.tables import Tables, tables
-from isoscope.studies.view import StoredTables, pictures
+from isoscope.studies.arms.scores_on_test import baselines_on_test
+from isoscope.studies.arms.views import VIEWS
 
 LABELS = ("negative", "positive")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -89,13 +89,13 @@ def make(
         for arm, accuracy in arms.items()
         for seed in range(seeds)
     ]
-    made = tables(study, of_runs(folders), baselines_on_test(described), confidence=0.95, power=0.8, margin=0.02)
+    made = tables_of(study, of_runs(folders), baselines_on_test(described), margin=0.02)
     for index, run in enumerate(made.runs[:-1]):
         write_record(root / "records" / f"{run.digest}.jsonl", run.digest, dirty=index == 1)
     reports = root / "reports" / study
     reports.mkdir(parents=True)
     (reports / "figures").mkdir(exist_ok=True)
-    for picture in pictures(scored.VIEWS, made.by_name):
+    for picture in pictures(VIEWS, made.by_name):
         (reports / "figures" / f"{picture.name}.svg").write_text(to_svg(picture.figure()), "utf-8")
     return Material([made], {"order": described}, read_records(root / "records", [made]), {study: reports})
 

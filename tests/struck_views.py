@@ -7,8 +7,9 @@ from itertools import islice
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import Tables, View
+from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.style import to_svg
-from isoscope.studies.view import Tables, View, pictures
 
 Struck = tuple[str, Tables]
 

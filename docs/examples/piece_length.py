@@ -16,8 +16,7 @@ from isoscope.models.bert import FusionBertForTokenClassification
 from isoscope.objectives import Forward, Metric, Scored, Task, points_at
 from isoscope.objectives.classification import Classification, read
 from isoscope.platform.figures.line_form import Curves
-from isoscope.plugins import objective, observer, view
-from isoscope.studies.view import View
+from isoscope.plugins import View, objective, observer, view
 from isoscope.training.observers import Context, Observer
 
 

@@ -20,7 +20,7 @@ import pandas as pd
 from dynamics_runs import OBJECTIVES, Job, finished, manifest_of, store, trained
 
 from isoscope.platform.outputs import Output
-from isoscope.studies.arms import results
+from isoscope.studies.arms.scores_on_test import results
 from isoscope.studies.dynamics.allocated_runs import allocated_runs
 from isoscope.studies.dynamics.learning import learned, words
 from isoscope.studies.dynamics.profiles import PART, halved, profiles

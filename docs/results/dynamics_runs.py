@@ -30,8 +30,9 @@ from collect import commit_of, output_of
 
 from isoscope.base import paths
 from isoscope.platform.outputs import Output
+from isoscope.platform.results.paired_comparison import Arms, StudyRuns
 from isoscope.platform.stages.result_tables import COLUMNS, rows
-from isoscope.studies.arms import Arms, StudyRuns, results
+from isoscope.studies.arms.scores_on_test import results
 from isoscope.studies.dynamics.allocated_runs import BLOCK, allocated_runs, fold_names
 from isoscope.studies.dynamics.tables import tables
 

@@ -24,17 +24,17 @@ from matplotlib.figure import Figure
 
 from isoscope.base import paths
 from isoscope.base.errors import InputError
+from isoscope.base.view import Tables
 from isoscope.data import tokens
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.figures.pictures import Picture, pictures, views_of
+from isoscope.platform.results.study_tables import as_table, read_tables
 from isoscope.states.checkpoint_states import extract_model
 from isoscope.states.checkpoint_tables import asked_vectors
 from isoscope.states.choices import DEFAULTS, Settings
 from isoscope.states.measures import BUILT_IN, measured
 from isoscope.states.trajectory import Trajectory
-from isoscope.studies import registry, scored
-from isoscope.studies.tables import as_table, read_tables
-from isoscope.studies.view import Picture, Tables, pictures, with_added
 
 
 class StudyView(NamedTuple):
@@ -107,8 +107,9 @@ class StudyTables(NamedTuple):
 
     def _pictures(self, name: str) -> list[Picture]:
         """Return the figures of views whose name is a prefix of `name`; all figures if `name` is empty."""
-        views = with_added((*scored.VIEWS, *registry.kind(self.kind).views))
-        return [*pictures((view for view in views if not name or name.startswith(view.name)), self._tables())]
+        return [
+            *pictures((view for view in views_of(self.kind) if not name or name.startswith(view.name)), self._tables())
+        ]
 
     def _tables(self) -> Tables:
         found = read_tables(self.folder)

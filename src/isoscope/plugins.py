@@ -20,21 +20,22 @@ from runpy import run_path
 from types import MappingProxyType, ModuleType
 from typing import Any, TypeVar
 
-from isoscope.base.built_in import KINDS_OF_STUDIES, PLAIN
+from isoscope.base import kind as kinds
+from isoscope.base.built_in import KINDS_OF_STUDIES
 from isoscope.base.code_closure import stripped
 from isoscope.base.errors import PLUGIN_MODULE, InputError, plugin_line, said
 from isoscope.base.metric import Metric as Metric
 from isoscope.base.registry import DATASETS, FUSIONS, MEASURES, OBJECTIVES, OBSERVERS, PENALTIES, VIEWS
+from isoscope.base.view import View as View
+from isoscope.base.view import under as under
 
 Check = Callable[[Any], None]
 Factory = TypeVar("Factory", bound=Callable[..., Any])
 __all__ = [
-    "DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES", "VIEWS", "Metric",
-    "dataset", "digest", "fusion", "load", "measure", "objective", "observer", "penalty", "view",
+    "DATASETS", "FUSIONS", "MEASURES", "OBJECTIVES", "OBSERVERS", "PENALTIES", "VIEWS", "Metric", "View",
+    "dataset", "digest", "fusion", "load", "measure", "objective", "observer", "penalty", "under", "view",
 ]  # fmt: skip
 REGISTRIES = (FUSIONS, DATASETS, MEASURES, PENALTIES, OBJECTIVES, OBSERVERS, VIEWS)
-KINDS: dict[str, tuple[str, Path]] = {}
-"""Kinds of study and comparison: name → dotted name of the package that its folder is loaded as, and the folder."""
 
 
 def fusion(
@@ -94,7 +95,7 @@ def observer(name: str, check: Check | None = None) -> Callable[[Factory], Facto
 
 
 def view(name: str) -> Callable[[Factory], Factory]:
-    """Register a factory `() -> isoscope.studies.view.View` as the view `name`: a figure of every study's report.
+    """Register a factory `() -> View` as the view `name`: a figure of every study's report.
 
     It is drawn if a study has the tables that the view needs. Notebooks find it by its name.
     """
@@ -104,7 +105,7 @@ def view(name: str) -> Callable[[Factory], Factory]:
 def load(path: Path) -> None:
     """Run a plugin file, which registers its plugins; of a folder, all its Python files in the order of their names.
 
-    A folder with a `tables.py` is a kind of study (`studies.registry`). A folder of files may have such folders.
+    A folder with a `tables.py` is a kind of study (`isoscope.base.kind`). A folder of files may have such folders.
     Raises `InputError` if a file is missing, fails or ends the program, and if a folder has none.
     """
     path = path.resolve()
@@ -138,9 +139,9 @@ def load(path: Path) -> None:
 
 def _load_kind(folder: Path) -> None:
     """Make a folder a package, whose modules are imported when they are asked for."""
-    if folder.name in (PLAIN, *KINDS_OF_STUDIES):
+    if folder.name in KINDS_OF_STUDIES:
         raise InputError(f"plugin {folder}: {folder.name!r} is a built-in kind; give it another name")
-    if folder.name in KINDS and KINDS[folder.name][1] == folder:
+    if kinds.KINDS.get(folder.name, ("", None))[1] == folder:
         return
     package = ModuleType(f"{PLUGIN_MODULE}{folder.name}")
     for earlier in [name for name in sys.modules if name.startswith(f"{package.__name__}.")]:
@@ -149,14 +150,14 @@ def _load_kind(folder: Path) -> None:
     if (declared := folder / "__init__.py").is_file():
         vars(package).update({name: value for name, value in run_path(str(declared)).items() if name.isupper()})
     sys.modules[package.__name__] = package
-    KINDS[folder.name] = package.__name__, folder
+    kinds.KINDS[folder.name] = package.__name__, folder
 
 
 def kind_digests(name: str) -> dict[str, str]:
     """Return file → sha256 of the files of a plugin's kind that can change its tables; none of a built-in kind."""
-    if name not in KINDS:
+    if name not in kinds.KINDS:
         return {}
-    folder = KINDS[name][1]
+    folder = kinds.KINDS[name][1]
     return {f"{name}/{file.name}": _code(file.read_text("utf-8")) for file in sorted(folder.glob("*.py"))}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.base import built_in, code_closure
+from isoscope.base import kind as of_studies
 from isoscope.base.registry import OBJECTIVES
 from isoscope.objectives.alignment import Alignment
 from isoscope.objectives.causal import Causal
@@ -15,7 +16,6 @@ from isoscope.objectives.classification import Classification
 from isoscope.objectives.masked import Masked
 from isoscope.objectives.translation import Translation
 from isoscope.platform.config.declared import metrics_of
-from isoscope.studies import registry
 
 TESTS = Path(__file__).parents[1]
 POINTS = {"layer": -1, "vectors": "first", "most": None}
@@ -134,7 +134,7 @@ def test_editing_what_a_run_does_not_use_leaves_it_alone(name: str) -> None:
 def test_an_analysis_covers_its_kind_and_every_fusion_of_the_checkpoints_that_it_loads() -> None:
     fusions = {code_closure.PACKAGE / "fusions" / f"{name}.py" for name in built_in.FUSIONS}
     for name, loads_models in (("isotropy", False), ("spaces", True)):
-        covered = code_closure.closure("analyse", loads=registry.kind(name).modules)
+        covered = code_closure.closure("analyse", loads=of_studies.kind(name).modules)
         assert code_closure.PACKAGE / "studies" / name / "tables.py" in covered
         assert code_closure.PACKAGE / "studies/dynamics/tables.py" not in covered
         assert (fusions <= covered) == loads_models

@@ -19,12 +19,12 @@ from isoscope.data.ngrams import baselines
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.report.page import task
+from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.platform.runs.prepared import check_prepared
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.training_job import job
-from isoscope.studies.arms import StudyRuns
+from isoscope.studies.arms.scores_on_test import baselines_on_test
 from isoscope.studies.fusion.tables import tables as fusion_tables
-from isoscope.studies.results import baselines_on_test
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = {"sentence1": "src", "sentence2": "tgt"}

@@ -13,9 +13,10 @@ import warm
 from browser import opened
 from drawn import sticking_out
 from isoscope.platform.cli import main
-from isoscope.platform.report.checkpoint_page import read_tables, sections
+from isoscope.platform.figures.pictures import pictures
+from isoscope.platform.report.checkpoint_page import read_tables
 from isoscope.platform.runs.folder_lock import writing
-from isoscope.studies.checkpoint_views import MEASURED, SECTIONS
+from isoscope.studies.geometry.views import VIEWS
 from probe_material import bert, gpt2, pieces, sentences
 from struck_views import wrong
 
@@ -98,16 +99,7 @@ def test_a_page_of_an_encoder_and_a_decoder(place: Path) -> None:
     with opened(place / "page/index.html") as seen:
         assert seen.page.locator("figure svg").count() >= 25
         links = seen.page.locator("nav a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
-        assert {
-            "#summary",
-            "#kind-words",
-            "#planes",
-            "#probing",
-            "#attention",
-            "#embedding",
-            "#spectrum",
-            "#topology",
-        } <= {*links}
+        assert {"#summary", "#table", *(f"#part-{place}" for place in range(1, 10))} <= {*links}
         assert all(seen.page.locator(link).count() == 1 for link in links)
         assert seen.page.locator("tbody tr").count() > 50
         assert seen.requests == []
@@ -125,7 +117,7 @@ def test_no_text_of_any_figure_is_clipped_whatever_checkpoints_are_called(place:
         one: table.assign(checkpoint=table["checkpoint"].map(named)) if "checkpoint" in table else table
         for one, table in read_tables(place / "page", facts).items()
     }
-    shown = [one for section in sections(tables, facts) for one in section.pictures]
+    shown = [*pictures(VIEWS, tables)]
     for one in shown:
         assert sticking_out(one.figure()) == [], one.name
     assert len(shown) >= 25
@@ -223,8 +215,7 @@ def test_fewer_sentences_than_dimensions_is_said_on_the_page(place: Path) -> Non
 
 def test_every_figure_of_checkpoints_survives_tables_without_numbers(place: Path, pytestconfig: pytest.Config) -> None:
     facts = json.loads((place / "page/manifest.json").read_text("utf-8"))
-    views = [*MEASURED, *(view for some in SECTIONS.values() for view in some)]
-    assert wrong(views, read_tables(place / "page", facts), exhaustive=pytestconfig.getoption("--exhaustive")) == []
+    assert wrong(VIEWS, read_tables(place / "page", facts), exhaustive=pytestconfig.getoption("--exhaustive")) == []
 
 
 def test_a_second_command_on_the_same_page_is_refused(place: Path) -> None:

@@ -15,16 +15,16 @@ from filelock import FileLock
 import warm
 from browser import opened
 from isoscope.platform.figures.style import to_svg
+from isoscope.platform.results.study_tables import read_tables
 from isoscope.platform.runs.provenance import file_md5s
 from isoscope.platform.stages.states import kept_weights
 from isoscope.states.extract import snapshots_of
 from isoscope.states.trajectory import Trajectory
-from isoscope.studies import scored
+from isoscope.studies.arms import views as arms
 from isoscope.studies.curves import averages, curves, thinned
 from isoscope.studies.fusion import views as fusion
 from isoscope.studies.isotropy import views as isotropy
 from isoscope.studies.isotropy.doses import Dose
-from isoscope.studies.tables import read_tables
 from page_blocks import Page
 from pipeline_project import ARMS, INSIDE, Done, Finished, Project, family, left, make, wait_for
 from struck_views import wrong
@@ -386,7 +386,7 @@ def test_every_figure_of_a_study_survives_tables_without_numbers(
 ) -> None:
     every = bool(pytestconfig.getoption("--exhaustive"))
     parts = explored.project.folder / "reports/parts/fusion"
-    assert wrong((*scored.VIEWS, *fusion.VIEWS), read_tables(parts).by_name, exhaustive=every) == []
+    assert wrong((*arms.VIEWS, *fusion.VIEWS), read_tables(parts).by_name, exhaustive=every) == []
     points = curves([explored.project.output(arm) for arm in ARMS])
     doses = pd.DataFrame([(arm, "none", "all", 0.0, 1.0) for arm in ARMS], columns=["arm", *Dose._fields])
     charted = {"averages": averages(points, last=0.5), "courses": thinned(points), "doses": doses}

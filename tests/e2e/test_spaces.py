@@ -19,6 +19,7 @@ from isoscope.data import tokens
 from isoscope.data.word_table import word_table, words
 from isoscope.platform.cli import app
 from isoscope.states.word_space import Space, write_space
+from isoscope.studies.geometry.views import TITLES
 from probe_material import bert, gpt2, pieces, sentences
 
 FEW = ("--occurrences", "600", "--items", "60", "--draws", "20", "--permutations", "3", "--histogram", "1000")
@@ -243,7 +244,7 @@ def test_the_page_of_geometry_shows_the_same_grids_on_request(
         page = (tmp_path / "geometry/index.html").read_text("utf-8")
         shown = "spaces" in analyses
         assert ("encoder: states" in capsys.readouterr().err) == (analyses == ("planes", "spaces"))
-        assert ('<h2 id="spaces">' in page) == (tmp_path / "geometry/figures/spaces-1.svg").exists() == shown
+        assert (TITLES["spaces"] in page) == (tmp_path / "geometry/figures/spaces-1.svg").exists() == shown
         assert ("<code>--analysis spaces</code>" in page) != shown, "the page says how to ask for them"
         assert (tmp_path / "geometry/similarity.parquet").exists() == shown
         if shown:

@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from isoscope.base.errors import InputError
 from isoscope.base.paths import checked_name, trained
 from isoscope.models import build
+from isoscope.platform.results.study_tables import read_tables, write_tables
 from isoscope.platform.runs.record import Record
-from isoscope.studies.tables import read_tables, write_tables
 from isoscope.training.progress import InterruptedRunError
 from isoscope.training.resumption import load_state
 from pipeline_project import Project, wait_for

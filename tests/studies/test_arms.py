@@ -14,9 +14,9 @@ from finished_runs import labels_of, write_metrics, write_run
 from isoscope.base.errors import InputError
 from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.outputs import Output, Trained, read_output, read_predictions
-from isoscope.studies.arms import ArmRow, compare_arms, results
+from isoscope.platform.results.paired_comparison import ArmRow, Result, compare_arms
+from isoscope.studies.arms.scores_on_test import results
 from isoscope.studies.constant_prediction import above_of_text
-from isoscope.studies.results import Result
 
 BASELINES = {
     "majority class": {"accuracy": 0.5, "f1": 0.6667, "matthews": 0.0, "n": 300},

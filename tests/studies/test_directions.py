@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from finished_runs import of_runs, write_metrics, write_run
+from finished_runs import of_runs, tables_of, write_metrics, write_run
 from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric, checked
@@ -22,12 +22,12 @@ from isoscope.platform.mirror.mlflow import connect
 from isoscope.platform.mirror.replay import Mirror
 from isoscope.platform.outputs import recorded_metrics
 from isoscope.platform.report.overview import overview, summary
+from isoscope.platform.results.study_tables import Tables, read_tables, write_tables
 from isoscope.platform.runs.record import read
 from isoscope.platform.search.searched import called
 from isoscope.platform.statistics.paired import Verdict
+from isoscope.studies.arms.views import TRAINING
 from isoscope.studies.curves import SEEDS
-from isoscope.studies.scored import TRAINING
-from isoscope.studies.tables import Tables, read_tables, tables, write_tables
 from tracked_runs import start
 
 VALUES = {"additive": 50.0, "fft": 30.0, "conv2d": 70.0}
@@ -57,7 +57,7 @@ def study(root: Path, metric: str, declared: str | None, seeds: int = 3) -> Tabl
             folders.append(write_run(root, arm, seed))
             found = value + 0.1 * seed * (1 + (arm == "fft"))
             reader(folders[-1], {"loss": -found, metric: found}, declared)
-    made = tables("fusion", of_runs(folders, items=10), {}, confidence=0.95, power=0.8, margin=0.01)
+    made = tables_of("fusion", of_runs(folders, items=10))
     # A plugin has no score by test item, so the rule leaves these differences undecided: here they are decided.
     held = [row._replace(verdict=Verdict("holds", "here")) if row.verdict else row for row in made.comparison]
     write_tables(root / "tables", made._replace(comparison=held))

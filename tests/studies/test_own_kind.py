@@ -9,6 +9,7 @@ import pytest
 
 from finished_runs import write_run
 from isoscope import notebook, plugins
+from isoscope.base import kind as kinds
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
@@ -20,7 +21,6 @@ from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.stages.analyse import analyse
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.report import report
-from isoscope.studies import registry
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -46,7 +46,7 @@ def points(tables):
     "views.py": """\
 from matplotlib.figure import Figure
 
-from isoscope.studies.view import View, under
+from isoscope.plugins import View, under
 
 
 def _bars(ways):
@@ -67,7 +67,7 @@ VIEWS = (
 )
 """,
     "claims.py": """\
-from isoscope.studies.findings import Untested
+from isoscope.platform.statistics.findings import Untested
 
 
 def claims(tables, *, confidence, margin):
@@ -87,7 +87,7 @@ nothing: no ways
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with two finished arms, whose study is of the kind in its folder `plugins/ways`."""
     monkeypatch.setenv(FOLLOWED, "1")
-    monkeypatch.setattr(plugins, "KINDS", {})
+    monkeypatch.setattr(kinds, "KINDS", {})
     shutil.copytree(ROOT / "variants", tmp_path / "variants")
     shutil.copyfile(ROOT / "dvc.yaml", tmp_path / "dvc.yaml")
     folder = tmp_path / "plugins/ways"
@@ -158,7 +158,7 @@ def test_what_is_no_table_is_named(project: Project, returned: str, said: str) -
     (project.folder / "plugins/ways/tables.py").write_text(f"def tables(studies, **_):\n    return {returned}\n")
     Configuration(project.folder)
     with pytest.raises(InputError) as refused:
-        registry.kind("ways").tables({})
+        kinds.kind("ways").tables({})
     assert said in str(refused.value)
 
 
@@ -166,7 +166,7 @@ def test_a_folder_of_plugins_has_its_kinds(project: Project) -> None:
     file = project.folder / "params.yaml"
     file.write_text(file.read_text("utf-8").replace("plugins/ways", "plugins"), "utf-8")
     Configuration(project.folder)
-    assert registry.kind("ways").folder == project.folder / "plugins/ways"
+    assert kinds.kind("ways").folder == project.folder / "plugins/ways"
 
 
 def test_a_change_of_its_code_is_another_run(project: Project) -> None:

@@ -15,14 +15,14 @@ from isoscope.base.errors import InputError
 from isoscope.data import manifest
 from isoscope.data.corpus import Corpus
 from isoscope.platform.outputs import read_output, read_predictions
-from isoscope.studies import results
-from isoscope.studies.results import baselines_on_test
+from isoscope.studies.arms import scores_on_test
+from isoscope.studies.arms.scores_on_test import baselines_on_test
 
 CLASSES = ("negative", "neutral", "positive")
 
 
 def confusion(folders: Sequence[Path]) -> pd.DataFrame:
-    return results.confusion([read_output(folder) for folder in folders])
+    return scores_on_test.confusion([read_output(folder) for folder in folders])
 
 
 def test_counts_agree_with_scikit_learn(tmp_path: Path) -> None:

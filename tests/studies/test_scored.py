@@ -14,12 +14,12 @@ from drawn import sticking_out
 from finished_runs import write_run
 from isoscope.base.metric import Metric
 from isoscope.platform.config.declared import metrics_of
+from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.outputs import read_output
-from isoscope.studies import results, scored
+from isoscope.studies.arms.scores_on_test import confusion as confusion_counts
+from isoscope.studies.arms.views import CONFUSION, MOST, TRAINING, VIEWS, fewer
 from isoscope.studies.curves import SEEDS, bands, curves, seeds
-from isoscope.studies.scored import CONFUSION, MOST, TRAINING, fewer
-from isoscope.studies.view import pictures
 
 NO_SEEDS = pd.DataFrame(columns=SEEDS)
 NO_METRICS = pd.DataFrame(columns=["objective", *Metric("loss").recorded])
@@ -83,7 +83,7 @@ def test_equal_tables_give_equal_bytes_in_any_process_and_for_any_user(
     code = (
         "import sys, pandas as pd\n"
         "from isoscope.platform.figures.style import to_svg\n"
-        "from isoscope.studies.scored import TRAINING\n"
+        "from isoscope.studies.arms.views import TRAINING\n"
         "sys.stdout.write(to_svg(TRAINING.form(*map(pd.read_csv, sys.argv[1:]))))"
     )
     command = [
@@ -126,7 +126,7 @@ CLASSES = ("negative", "neutral", "positive")
 
 
 def confusion(folders: Sequence[Path]) -> pd.DataFrame:
-    return results.confusion([read_output(folder) for folder in folders])
+    return confusion_counts([read_output(folder) for folder in folders])
 
 
 def cells(table: pd.DataFrame) -> pd.DataFrame:
@@ -197,5 +197,5 @@ def test_learning_curves_follow_a_published_figure_where_fusions_are_compared(
 ) -> None:
     none = pd.DataFrame({"arm": [], "seed": []})
     found = {"bands": pd.DataFrame({"arm": arms}), "seeds": none, "metrics": none}
-    (training, *_) = pictures(scored.VIEWS[:1], found)
+    (training, *_) = pictures(VIEWS[:1], found)
     assert training.remakes == ("Li 2025 (fusion), Figure 1" if published else None)

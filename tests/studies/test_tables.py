@@ -5,16 +5,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from finished_runs import of_runs, write_run
+from finished_runs import of_runs, tables_of, write_run
 from isoscope.base.errors import InputError
-from isoscope.studies.tables import Tables, read_tables, scores, tables, write_tables
+from isoscope.platform.results.study_tables import Tables, read_tables, scores, write_tables
 
 BASELINES = {"TF-IDF, unigrams": {"accuracy": 0.6, "f1": 0.6, "matthews": 0.2, "n": 120}}
 
 
 def made(root: Path, seeds: int) -> Tables:
     folders = [write_run(root, arm, seed, labels=("NA", "2")) for arm in ("additive", "fft") for seed in range(seeds)]
-    return tables("fusion", of_runs(folders), BASELINES, confidence=0.95, power=0.8, margin=0.01)
+    return tables_of("fusion", of_runs(folders), BASELINES)
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -68,7 +68,7 @@ def test_scores_by_metric_and_arm(tmp_path: Path) -> None:
 def test_a_run_of_another_study_is_refused(tmp_path: Path) -> None:
     runs = of_runs([write_run(tmp_path, "fft", 0, study="other")])
     with pytest.raises(InputError, match="a run of study 'other', not of 'fusion'"):
-        tables("fusion", runs, {}, confidence=0.95, power=0.8, margin=0.01)
+        tables_of("fusion", runs)
 
 
 def test_what_is_no_table_is_named(tmp_path: Path) -> None:

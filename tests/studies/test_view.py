@@ -6,15 +6,15 @@ from multiprocessing.reduction import ForkingPickler
 import pandas as pd
 from matplotlib.figure import Figure
 
-from isoscope.base.built_in import KINDS_OF_STUDIES
+from isoscope.base import kind as kinds
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.form import Form
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.line_form import Curves, Profile
 from isoscope.platform.figures.matrix_form import Matrix
+from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.scatter_form import Scatter
-from isoscope.studies import checkpoint_views, registry, scored
 from isoscope.studies.fusion import views as fusion
-from isoscope.studies.view import Table, View, pictures
 
 TABLES = {
     "scores": pd.DataFrame({"arm": ["b", "a", "b"], "score": [1, 2, 3]}),
@@ -77,9 +77,7 @@ def test_processes_can_draw_the_views_of_a_study() -> None:
 
 
 def test_five_forms_draw_nearly_all_views() -> None:
-    sections = [view for views in checkpoint_views.SECTIONS.values() for view in views]
-    kinds = (*(registry.kind(one).views for one in KINDS_OF_STUDIES), scored.VIEWS)
-    every = [view for views in (*kinds, checkpoint_views.MEASURED, sections) for view in views]
+    every = [view for name in (*kinds.names(), "geometry") for view in kinds.kind(name).views]
     assert len(every) > 60
     alone = {view.name for view in every if not isinstance(view.form, Form)}
     assert alone == {"learned", "closure", "hurting", "hurting_published"}, "tables of texts"

@@ -67,7 +67,7 @@ OBSERVERS = {
 STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.training.starts")
 """Kinds of `model.encoder` that start from other runs."""
 PLAIN = "arms"
-"""The kind of a study that compares its arms and no more."""
+"""The kind of every study; of a study that compares its arms and no more, the only one."""
 KINDS_OF_STUDIES = tuple(sorted(file.parent.name for file in Path(__file__).parents[1].glob("studies/*/tables.py")))
 """Built-in ways to compare the arms of a study, or several studies: folders with tables."""
 SHOWS = tuple(f"isoscope.studies.{kind}{part}" for kind in KINDS_OF_STUDIES for part in ("", ".views", ".claims"))

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 
+from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.style import to_svg
-from isoscope.studies import scored
+from isoscope.platform.results.study_tables import StoredTables
+from isoscope.studies.arms import views as arms
 from isoscope.studies.fusion import views as fusion
-from isoscope.studies.view import StoredTables, pictures
 from report_material import Material, make
 
 Inside = Callable[..., Path]
@@ -77,7 +78,7 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Inside:
         folder = tmp_path_factory.mktemp("explored")
         for name in ("tables", "figures"):
             (folder / name).mkdir()
-        for view in scored.VIEWS:
+        for view in arms.VIEWS:
             (folder / "figures" / f"{view.name}.svg").write_text(to_svg(Figure(figsize=(2, 2))), "utf-8")
         for name in tables:
             pd.DataFrame(SHOWN[name]).to_parquet(folder / "tables" / f"{name}.parquet")

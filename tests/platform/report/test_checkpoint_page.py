@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.platform.report.checkpoint_numbers import summary
+from isoscope.platform.figures.pictures import Picture
 from isoscope.platform.report.checkpoint_page import page
-from isoscope.studies.checkpoint_views import KINDS
-from isoscope.studies.view import Picture
+from isoscope.studies.geometry.page import summary
+from isoscope.studies.geometry.views import KINDS
 
 FIGURES = {"avg_sim": "similarity", "two_nn_at_n": "intrinsic", "clusters_ami_label": "shape"}
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -45,6 +45,7 @@ def write(out: Path, checkpoints: tuple[str, ...] = ("encoder", "decoder"), **ch
             frames.append(facts | shares | {"step": None, "degenerate": single})
     table = pd.DataFrame(rows).astype({"step": "Int64"})
     manifest = {
+        "made_by": "isoscope geometry",
         "checkpoints": {name: f"{place}abcdef" * 9 for place, name in enumerate(checkpoints)},
         "given": {name: f"runs/{name}" for name in checkpoints},
         "text": "0123456789abcdef" * 4,
@@ -266,7 +267,7 @@ def test_a_page_without_measures_and_what_an_analysis_lacked(tmp_path: Path) -> 
     assert "&lt;img src=x onerror=alert(1)&gt;: no attention: attention: MambaModel gives none." in text
     assert "<img" not in text
     assert "All metrics of the last layer" not in text
-    assert [name.split('"')[0] for name in text.split('<h2 id="')[1:]] == ["notes", "planes", "reading"]
+    assert [name.split('"')[0] for name in text.split('<h2 id="')[1:]] == ["notes", "part-1", "reading"]
 
 
 def test_a_group_without_any_number_has_no_figure(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import pytest
 from playwright.sync_api import Locator
 
 from browser import opened
-from finished_runs import of_runs, write_run
+from finished_runs import of_runs, tables_of, write_run
 from isoscope.platform.figures.style import ARM_COLOURS
-from isoscope.studies.tables import tables, write_tables
+from isoscope.platform.results.study_tables import write_tables
 
 PLOTS = Path(__file__).parents[3] / ".dvc" / "plots"
 DVC_YAML = """\
@@ -69,7 +69,7 @@ def dvc(folder: Path, *arguments: str) -> str:
 def write_study(folder: Path, runs: Path, accuracy: float) -> None:
     arms = {"additive": accuracy, "conv2d": accuracy - 0.05, "fft": accuracy - 0.15}
     folders = [write_run(runs, arm, seed, accuracy=value) for arm, value in arms.items() for seed in range(3)]
-    made = tables("fusion", of_runs(folders), {}, confidence=0.95, power=0.8, margin=0.01)
+    made = tables_of("fusion", of_runs(folders))
     write_tables(folder, made)
     rows = [(row.actual, row.predicted) for row in made.by_name["confusion"].itertuples() for _ in range(row.count)]
     with (folder / "layers.csv").open("w", newline="") as file:

@@ -12,9 +12,7 @@ from isoscope.base.errors import InputError
 from isoscope.platform.figures.style import ARM_COLOURS
 from isoscope.platform.report import kind_section as module
 from isoscope.platform.report.kind_section import show_kind
-from isoscope.studies import registry
-from isoscope.studies.tables import Tables
-from isoscope.studies.view import StoredTables
+from isoscope.platform.results.study_tables import StoredTables, Tables
 from report_material import Material
 
 Inside = Callable[..., Path]
@@ -24,7 +22,7 @@ HOSTILE = "</script><script>alert(1)</script> & 'so' \"on\""
 def shown(folder: Path, key: str = "a") -> dict[str, Any]:
     """Return what the page shows of a study of fusions in `folder`."""
     tables = Tables("fusion", StoredTables(folder / "tables"), [], [], confidence=0.95, power=0.8, margin=0.01)
-    return show_kind(registry.kind("fusion"), tables, folder, key=key, chapter=1, command="analyse")
+    return show_kind("fusion", tables, folder, key=key, chapter=1, command="analyse")
 
 
 def captions(folder: Path) -> dict[str, str]:

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from finished_runs import of_runs, write_run
-from isoscope.platform.report import numbers
+from finished_runs import of_runs, tables_of, write_run
+from isoscope.platform.figures import numbers
 from isoscope.platform.report.overview import finding, overview, summary
+from isoscope.platform.results.paired_comparison import ArmRow
+from isoscope.platform.results.study_tables import Tables, read_tables, write_tables
 from isoscope.platform.statistics.paired import Interval
-from isoscope.studies.arms import ArmRow
-from isoscope.studies.tables import Tables, read_tables, write_tables
-from isoscope.studies.tables import tables as make_tables
 from report_material import Material, make
 
 
@@ -105,7 +104,7 @@ def test_a_failed_seed_is_named_beside_the_verdict_with_the_median(tmp_path: Pat
         for arm, accuracies in ends.items()
         for seed, accuracy in enumerate(accuracies)
     ]
-    made = make_tables("fusion", of_runs(folders), {}, confidence=0.95, power=0.8, margin=0.02)
+    made = tables_of("fusion", of_runs(folders), margin=0.02)
     write_tables(tmp_path / "tables", made)
     found = row(read_tables(tmp_path / "tables"), "fft")
     assert found.robust is not None

@@ -12,8 +12,8 @@ from finished_runs import write_run
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.outputs import table_of_metrics
 from isoscope.platform.report.drawing import SENTENCE, _padded, inline
+from isoscope.studies.arms.views import TRAINING
 from isoscope.studies.curves import bands, curves, seeds
-from isoscope.studies.scored import TRAINING
 
 
 @pytest.fixture(scope="module")

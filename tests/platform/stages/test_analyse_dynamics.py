@@ -11,6 +11,8 @@ from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.figures.pictures import pictures
+from isoscope.platform.results.study_tables import read_tables
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.stages import analyse as stage
 from isoscope.platform.stages.prepare import prepare
@@ -20,8 +22,6 @@ from isoscope.platform.stages.train import train
 from isoscope.platform.stages.training_job import job
 from isoscope.studies.dynamics.tables import FILES
 from isoscope.studies.dynamics.views import VIEWS
-from isoscope.studies.tables import read_tables
-from isoscope.studies.view import pictures
 from struck_views import wrong
 
 ROOT = Path(__file__).parents[3]

@@ -11,6 +11,7 @@ import pytest
 from isoscope import notebook
 from isoscope.base import paths
 from isoscope.base.errors import InputError
+from isoscope.base.kind import kind
 from isoscope.base.paths import Project
 from isoscope.platform.config.explain import Faults
 from isoscope.platform.config.load import Configuration
@@ -22,7 +23,6 @@ from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.report import report
 from isoscope.platform.stages.train import train
 from isoscope.platform.stages.training_job import job
-from isoscope.studies import registry
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = "variants/settings/small_allocated.yaml:training"
@@ -36,7 +36,7 @@ TINY = (
 STUDY = {"task": "reordered", "settings": ["small_language", "small_allocated"], "seeds": [0, 1], "kind": "arms"}
 AXES = {"objective": ["masked", "causal"], "fusion": ["additive"]}
 NAME = "spaces"
-VIEWS = {view.name for view in registry.kind(NAME).views} - {"self_sim_by_part_of_speech"}
+VIEWS = {view.name for view in kind(NAME).views} - {"self_sim_by_part_of_speech"}
 """Figures of sentences without a treebank."""
 
 

@@ -11,10 +11,10 @@ from allocation_material import ARM, allocation, group, run
 from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
 from isoscope.platform.outputs import table_of_metrics
+from isoscope.platform.results.published import Reproduced, reproduced_by
+from isoscope.platform.results.study_tables import Tables, write_tables
 from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
 from isoscope.studies.dynamics.published_ranks import with_verdicts
-from isoscope.studies.published import Reproduced, reproduced_by
-from isoscope.studies.tables import Tables, write_tables
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = {"emb": 0, "W1": 0, "W2": 0, "out": 1, "value": 2, "key": 3, "query": 4}

@@ -10,12 +10,12 @@ import pytest
 
 from isoscope.base.parquet import write_parquet
 from isoscope.data.token_classes import CONTEXTS, FREQUENCIES
-from isoscope.studies.arms import StudyRuns
+from isoscope.platform.figures.pictures import pictures
+from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.studies.dynamics.slice_curves import BANDS, CALLED, VIEW
 from isoscope.studies.dynamics.sliced import sliced
 from isoscope.studies.dynamics.tables import tables
 from isoscope.studies.dynamics.totals import EVERY
-from isoscope.studies.view import pictures
 
 ENDS = [1, 2, 8]
 PLANTED = {("frequent", "unigram"): (0.75, {"emb": [-3.0, -0.5, -0.5], "out": [0.0, 0.0, 0.0]}),

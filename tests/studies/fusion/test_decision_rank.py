@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.style import to_svg
 from isoscope.studies.fusion.decision_rank import RANKS, SINGULAR_VALUES, SMALLEST
-from isoscope.studies.view import pictures
 
 STEPS = (0, 1, 10, 100)
 

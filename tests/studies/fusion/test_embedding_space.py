@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.base.view import View
+from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.style import to_svg
 from isoscope.studies.fusion.embedding_space import DIMENSIONS, EVIDENCE, MAP, PCA, READ_BACK
-from isoscope.studies.view import View, pictures
 
 ARMS = ("additive", "conv2d", "fft")
 

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.base.view import View
 from isoscope.platform.figures.style import to_svg
 from isoscope.studies.fusion.heads import AGREEMENT, CURVES, HEADS, SUMMARIES
-from isoscope.studies.view import View
 
 STEPS = (0, 4, 9)
 

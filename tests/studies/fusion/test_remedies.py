@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from finished_runs import write_run
+from finished_runs import tables_of, write_run
 from fusions import FFT
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.outputs import read_output
-from isoscope.studies.arms import results
+from isoscope.platform.results.study_tables import read_tables, write_tables
+from isoscope.studies.arms.scores_on_test import results
 from isoscope.studies.fusion.remedies import VIEWS, by_labels, design, labels, levels, remedies
-from isoscope.studies.tables import read_tables, tables, write_tables
-from isoscope.studies.view import pictures
 
 ROOT = Path(__file__).parents[3]
 OPTIONS: dict[str, Any] = {"confidence": 0.95, "power": 0.8, "margin": 0.02}
@@ -160,7 +160,7 @@ def test_without_all_four_combinations_there_is_no_table(lacking: str, tmp_path:
 def test_the_tables_survive_their_files_and_are_drawn(tmp_path: Path) -> None:
     folders = study(tmp_path, {"plain": 0.5, "unitary": 0.6, "delta": 0.8, "both": 0.9})
     arms = results(map(read_output, folders))
-    whole = tables("fusion", arms, {}, remedies(arms, **OPTIONS), **OPTIONS)
+    whole = tables_of("fusion", arms, added=remedies(arms, **OPTIONS), **OPTIONS)
     write_tables(tmp_path / "part", whole)
     again = read_tables(tmp_path / "part")
     for name in ("remedies", "remedy_effects"):

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.base.view import View
+from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.style import to_svg
 from isoscope.studies.fusion.spectra import (
     BINS,
@@ -19,7 +21,6 @@ from isoscope.studies.fusion.spectra import (
     SPECTRUM,
     THEORY,
 )
-from isoscope.studies.view import View, pictures
 
 STEPS = (0, 4, 9)
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
+from isoscope.base.view import View
 from isoscope.platform.figures.style import to_svg
 from isoscope.studies.fusion.token_cosines import COSINE_MAPS, COSINES, PAIRS, PARTS
-from isoscope.studies.view import View
 
 
 def cosines(n: int, seed: int) -> NDArray[np.float64]:

@@ -10,12 +10,11 @@ import pytest
 from isoscope.base.errors import InputError
 from isoscope.platform.config.comparing import Hybrids
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.outputs import Output, Trained
-from isoscope.studies.arms import StudyRuns
+from isoscope.platform.results.paired_comparison import Result, StudyRuns
 from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, TUNED, tables
 from isoscope.studies.hybrids.views import CALLED, VIEWS
-from isoscope.studies.results import Result
-from isoscope.studies.view import pictures
 from struck_views import wrong
 
 ROOT = Path(__file__).parents[3]

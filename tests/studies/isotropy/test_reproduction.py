@@ -10,8 +10,8 @@ import pytest
 from isoscope.base.paths import PARAMS
 from isoscope.platform.config.training import Watch
 from isoscope.platform.config.tree import flatten, read_yaml
+from isoscope.platform.results.published import ALONE, FAIL, INDISTINCT, PASS, UNDERPOWERED, reproduced
 from isoscope.studies.isotropy.reproduction import PUBLISHED, Known, asked_settings, known_values, reproduction
-from isoscope.studies.published import ALONE, FAIL, INDISTINCT, PASS, UNDERPOWERED, reproduced
 
 ROOT = Path(__file__).parents[3]
 

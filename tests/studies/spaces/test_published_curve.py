@@ -16,8 +16,8 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.geometry import avg_sim
 from isoscope.platform.cli import app
+from isoscope.platform.results.published import reproduced
 from isoscope.states.given_checkpoints import find
-from isoscope.studies.published import reproduced
 from isoscope.studies.spaces.checkpoint_curve import published_spaces
 from isoscope.studies.spaces.published_curve import PAIRS, PUBLISHED, SENTENCES, cells, repeated
 from probe_material import bert, pieces, sentences

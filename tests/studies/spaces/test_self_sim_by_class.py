@@ -4,8 +4,9 @@ import pandas as pd
 import pytest
 
 from drawn import sticking_out
+from isoscope.base.view import Tables
+from isoscope.platform.figures.pictures import pictures
 from isoscope.studies.spaces.self_sim_by_class import VIEWS
-from isoscope.studies.view import Tables, pictures
 
 FREQUENCY, PART_OF_SPEECH = VIEWS
 COUNTS = {"NOUN": 12, "VERB": 10, "DET": 9, "X": 1}

@@ -13,12 +13,12 @@ from safetensors.numpy import save_file
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.word_table import KEY, WordTable, word_table
+from isoscope.platform.figures.pictures import pictures
 from isoscope.states.compared_items import compared_items
 from isoscope.states.similarity_tables import Sampling, equal_layers, similarity_table
 from isoscope.states.word_space import FACTS, KEYS, STATES, Space
 from isoscope.studies.spaces.lines_over_training import VIEWS
 from isoscope.studies.spaces.states_over_training import MEASURES, over_training
-from isoscope.studies.view import pictures
 from probe_material import bert, pieces, sentences
 
 SAMPLING = Sampling(permutations=20, items=20, neighbours=2, components=2, confidence=0.95, seed=0)

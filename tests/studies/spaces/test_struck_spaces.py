@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.platform.figures.pictures import pictures
 from isoscope.studies.spaces.views import VIEWS
-from isoscope.studies.view import pictures
 from struck_views import wrong
 
 DATA = Path(__file__).parents[3] / "docs/results/spaces/captions"

@@ -60,7 +60,7 @@ def states(
     settings, root = configuration.study(study), configuration.root
     arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
     seeds = settings.seeds if seed is None else (seed,)
-    if arm is None and seed is None and not load("studies.registry").kind(settings.kind).stores:
+    if arm is None and seed is None and not load("base.kind").kind(settings.kind).stores:
         seeds = ()
     cells = [(study, one, number) for one in arms for number in seeds]
     begin(project, configuration, *([settings.task] if cells else []))
@@ -199,7 +199,7 @@ def geometry(
         pages.write_page(out, pages.GEOMETRY, facts, tables)
         shown = load("platform.report.checkpoint_page").page(out)
     made = {
-        "summary": load("platform.report.checkpoint_numbers").summary(tables),
+        "summary": load("base.kind").kind("geometry").text(tables, facts).data["summary"],
         "checkpoints": {one.name: one.given for one in found},
         "page": str(shown),
         "tables": sorted(map(str, out.glob("*.parquet"))),

@@ -42,7 +42,7 @@ def reproduce(
         raise InputError("--checkpoint and --text are options of: isoscope reproduce spaces")
     project, configuration = configure([])
     kind, folder = configuration.study(study).kind, project.folder / paths.analysed(study)
-    _reproduced(load("studies.published").reproduced_by(kind, folder), as_json)
+    _reproduced(load("platform.results.published").reproduced_by(kind, folder), as_json)
 
 
 def _reproduced(found: Any, as_json: bool) -> None:

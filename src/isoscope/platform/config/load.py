@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, create_model
 
 from isoscope import plugins
+from isoscope.base import kind as kinds
 from isoscope.base import paths
-from isoscope.base.built_in import KINDS_OF_STUDIES, PLAIN
 from isoscope.base.errors import InputError
 from isoscope.base.registry import FUSIONS, OBJECTIVES, OBSERVERS, PENALTIES
 from isoscope.platform.config.comparing import COMPARING, Comparison
@@ -105,7 +105,7 @@ class Configuration:
 
     def _unknown_kinds(self) -> Iterator[str]:
         """Yield a line for each study of a kind that does not exist, or that compares several studies."""
-        known = [PLAIN, *(kind for kind in KINDS_OF_STUDIES if kind not in COMPARING), *plugins.KINDS]
+        known = [kind for kind in kinds.names() if kind not in COMPARING]
         for name, study in self.root.studies.items():
             if study.kind not in known:
                 yield f"{paths.PARAMS}: studies.{name}.kind: no kind {study.kind!r}{nearest(study.kind, known)}"

@@ -10,9 +10,8 @@ from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.report.drawing import reading
 from isoscope.platform.report.kind_section import show_kind
 from isoscope.platform.report.runs import SHORT, RunRow, made_of
+from isoscope.platform.results.study_tables import read_tables
 from isoscope.platform.runs.restored import CONFIG
-from isoscope.studies import registry
-from isoscope.studies.tables import read_tables
 
 
 def show_comparison(
@@ -45,12 +44,11 @@ def show_comparison(
         ]
         for study in section.compared
     }
-    kind = registry.kind(section.kind)
     return {
         "name": name,
         "key": key,
         "tables": tables,
-        "part": show_kind(kind, tables, folder, key=key, chapter=chapter, command=command),
+        "part": show_kind(section.kind, tables, folder, key=key, chapter=chapter, command=command),
         "studies": [(study, keys[study], len(of), len(rows[study])) for study, of in read.items()],
         "digest": str(run["digest"])[:SHORT],
         **made_of([row for of in read.values() for row in of], [run["inputs"]]),

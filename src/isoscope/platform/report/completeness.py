@@ -5,9 +5,9 @@ from typing import Any
 
 from isoscope.platform.config.project import Study
 from isoscope.platform.config.tree import differing
-from isoscope.platform.report.numbers import count
+from isoscope.platform.figures.numbers import count
+from isoscope.platform.results.study_tables import Tables
 from isoscope.platform.runs.lines import RunRecord
-from isoscope.studies.tables import Tables
 
 Cell = tuple[str, int]
 """Arm and seed."""

@@ -20,11 +20,12 @@ from markupsafe import Markup
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import LARGE_TABLES
+from isoscope.base.view import Tables
 from isoscope.platform.figures.csv_text import csv_text
+from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.figures.style import WIDTH
 from isoscope.platform.report.compact import REFERENCE, SVG, compact
-from isoscope.studies.findings import Finding
-from isoscope.studies.view import Picture, Tables, View, pictures, with_added
+from isoscope.platform.statistics.findings import Finding
 
 MOST = 24_000
 """Bytes of a packed table that the page still holds."""
@@ -174,15 +175,15 @@ def packed(rows: pd.DataFrame) -> bytes:
     return gzip.compress(csv_text(rows, float_format="%.6g").encode(), mtime=0)
 
 
-def read_drawings(views: Iterable[View], tables: Tables, figures: Path, *, key: str) -> list[Drawing]:
-    """Read the figures of `views` that a stage drew into the folder `figures`, in order.
+def read_drawings(kind: str, tables: Tables, figures: Path, *, key: str) -> list[Drawing]:
+    """Read the figures that a stage drew of a kind of study into the folder `figures`, in order.
 
     `key` makes ids unique on the page. Raises `OSError` for a missing file, `ValueError` for a damaged one.
     """
     beside = LARGE_TABLES.name
     return [
         drawing(one, _padded((figures / f"{one.name}.svg").read_text("utf-8")), key=f"{key}-{one.name}", beside=beside)
-        for one in pictures(with_added(views), tables)
+        for one in pictures(views_of(kind), tables)
     ]
 
 

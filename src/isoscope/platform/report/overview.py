@@ -5,12 +5,12 @@ from typing import Any
 
 from isoscope.base.metric import Metric
 from isoscope.platform.config.declared import title
-from isoscope.platform.report import numbers
+from isoscope.platform.figures import numbers
 from isoscope.platform.report.sentences import sentence
+from isoscope.platform.results.paired_comparison import ArmRow, in_units
+from isoscope.platform.results.study_tables import Tables
+from isoscope.platform.statistics.findings import Difference
 from isoscope.platform.statistics.paired import FEWEST_SEEDS, MOST_PAIRS, NO_VERDICT, pairs_needed
-from isoscope.studies.arms import ArmRow, in_units
-from isoscope.studies.findings import Difference
-from isoscope.studies.tables import Tables
 
 SHOWN = 3
 """Findings per study on the first screen."""

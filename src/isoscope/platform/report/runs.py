@@ -9,9 +9,9 @@ from urllib.parse import urlsplit, urlunsplit
 from isoscope.platform.mirror.browsing import runs_page
 from isoscope.platform.mirror.fields import DIGEST
 from isoscope.platform.outputs import Trained
+from isoscope.platform.results.study_tables import Tables
 from isoscope.platform.runs.lines import RunRecord
 from isoscope.platform.runs.record import read
-from isoscope.studies.tables import Tables
 
 SHORT = 12
 """How many digits of a digest a page shows."""

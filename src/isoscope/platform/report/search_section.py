@@ -12,8 +12,8 @@ from isoscope.base.atomic_files import altered, unsealed
 from isoscope.base.errors import InputError, first_line
 from isoscope.base.paths import CONFIRMED, LARGE_TABLES
 from isoscope.platform.config.declared import title as title_of
+from isoscope.platform.figures.numbers import count
 from isoscope.platform.report.drawing import Drawing, inline, numbered, packed, read_rows
-from isoscope.platform.report.numbers import count
 from isoscope.platform.report.runs import SHORT, link, pasted
 from isoscope.platform.report.sentences import confirmed
 

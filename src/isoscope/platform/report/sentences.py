@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from isoscope.platform.config.declared import title
-from isoscope.platform.report import numbers
+from isoscope.platform.figures import numbers
 from isoscope.platform.report.drawing import Drawing
+from isoscope.platform.statistics.findings import Finding, Untested
 from isoscope.platform.statistics.paired import NO_VERDICT, Interval
-from isoscope.studies.findings import Finding, Untested
 
 MOST = 8
 """Values in one sentence."""

@@ -6,13 +6,12 @@ from typing import Any
 
 from isoscope.base.metric import Metric
 from isoscope.platform.config.declared import title
-from isoscope.platform.report import numbers
+from isoscope.platform.figures import numbers
 from isoscope.platform.report.kind_section import show_kind
 from isoscope.platform.report.overview import few, finding, overview
 from isoscope.platform.report.runs import RunRow, made_of
-from isoscope.studies import registry, scored
-from isoscope.studies.arms import ArmRow
-from isoscope.studies.tables import Tables
+from isoscope.platform.results.paired_comparison import ArmRow
+from isoscope.platform.results.study_tables import Tables
 
 
 def show(tables: Tables, rows: Sequence[RunRow], *, kind: str, key: str, folder: Path, chapter: int) -> dict[str, Any]:
@@ -27,8 +26,7 @@ def show(tables: Tables, rows: Sequence[RunRow], *, kind: str, key: str, folder:
         called = title(row.metric, declared)
         metrics.setdefault(called, []).append(row)
         digits[called] = declared.get(row.metric, Metric(row.metric)).digits
-    about: dict[str, Any] = {"key": key, "chapter": chapter, "command": "analyse", "before": scored.VIEWS}
-    part = show_kind(registry.kind(kind), tables, folder, **about)
+    part = show_kind(kind, tables, folder, key=key, chapter=chapter, command="analyse")
     return {
         "key": key,
         "tables": tables,

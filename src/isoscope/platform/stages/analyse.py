@@ -11,19 +11,18 @@ from threadpoolctl import threadpool_limits
 from isoscope.base import paths
 from isoscope.base.atomic_files import replacing, write_text
 from isoscope.base.built_in import PLAIN
+from isoscope.base.kind import Kind, kind, of_study
 from isoscope.base.workers import Spread, with_bar, workers
 from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.project import Analysis, Reproduction, Study
+from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.figures.style import notice, to_svg
 from isoscope.platform.outputs import read_output
+from isoscope.platform.results.paired_comparison import StudyRuns
+from isoscope.platform.results.study_tables import Tables, read_tables, scores, tables, write_tables
 from isoscope.platform.runs.prepared import read_manifest, source
 from isoscope.platform.runs.restored import CONFIG, SCORES, score_points, shown
 from isoscope.platform.stages.study_run import checked_runs, checked_stores, finish, md5s_of, study_run
-from isoscope.studies import registry, scored
-from isoscope.studies.arms import StudyRuns, results
-from isoscope.studies.results import baselines_on_test
-from isoscope.studies.tables import Tables, read_tables, scores, tables, write_tables
-from isoscope.studies.view import Picture, pictures, with_added
 
 
 def analyse(
@@ -41,7 +40,7 @@ def analyse(
     A study also has the comparison of its arms, and `metrics.json` for `dvc metrics`. `arms`: study → its arms, for the
     studies to read. Raises `InputError` if a run is missing, and as the tables of the kind.
     """
-    kind, settings = registry.kind(asked.kind), analysis.model_dump(include={"confidence", "power", "margin"})
+    own, settings = kind(asked.kind), analysis.model_dump(include={"confidence", "power", "margin"})
     sections: dict[str, Any] = {"analysis": analysis, "reproduction": reproduction}
     options = {**analysis.model_dump(), **reproduction.model_dump(), "source": partial(_source, project)}
     options["processed"] = lambda task: project.folder / paths.processed(task)
@@ -52,31 +51,32 @@ def analyse(
         files = [_prepared(one, project) for one in asked.tasks]
     runs: dict[str, StudyRuns] = {}
     for study, of in arms.items():
-        runs[study], read = _runs(study, studies[study], of, kind, project)
+        runs[study], read = _runs(study, studies[study], of, own, project)
         files += read
     params = {"kind": asked.kind, **{one: section.model_dump(mode="json") for one, section in sections.items()}}
     inputs, stage = md5s_of(files, project), "analyse" if task else "compare"
     target = project.folder / paths.analysed(name)
     with (
         threadpool_limits(1),
-        workers(1 if kind.name == PLAIN else None, key="cores") as spread,
-        study_run(stage, task, name, project, params=params, inputs=inputs, kind=kind) as (run, stop),
+        workers(1 if own.name == PLAIN else None, key="cores") as spread,
+        study_run(stage, task, name, project, params=params, inputs=inputs, kind=own.name) as (run, stop),
     ):
         watch = partial(stop.check, f"{stage} {name}: stopped; run the same command to start this stage again")
-        found = kind.tables(runs, **options, over=with_bar(spread, watch, f"{stage} {name}"))
-        made = Tables(name, found, [], [], **settings)
-        if task:
-            made = tables(name, runs[name].arms, baselines_on_test(runs[name].manifest), found, **settings)
+        options["over"] = with_bar(spread, watch, f"{stage} {name}")
+        found: dict[str, Any] = {}
+        for one in of_study(own.name) if task else (own,):
+            found |= one.tables(runs, **options)
+        made = tables(name, runs[name], found, **settings) if task else Tables(name, found, [], [], **settings)
         run.inputs.check()
         write_tables(target, made)
         with replacing(target / paths.FIGURES, "table") as drawn:
-            _draw(drawn, target, kind.name, run.digest, spread, watch)
+            _draw(drawn, target, own.name, run.digest, spread, watch)
         test = scores(made.comparison)
         if task:
             write_text(target / SCORES, json.dumps(test, indent=1, sort_keys=True) + "\n", "table")
         write_text(target / CONFIG, run.summary(), "table")
-        own = [{"name": metric, "value": value, "step": 0} for metric, value in kind.points(found).items()]
-        for point in (*score_points(test), *own):
+        added = [{"name": metric, "value": value, "step": 0} for metric, value in own.points(found).items()]
+        for point in (*score_points(test), *added):
             run.record.metric(**point)
         return finish(run, target, shown(target))
 
@@ -88,16 +88,15 @@ def _prepared(task: str, project: paths.Project) -> Path:
 
 
 def _runs(
-    name: str, study: Study, arms: Collection[str], kind: registry.Kind, project: paths.Project
+    name: str, study: Study, arms: Collection[str], own: Kind, project: paths.Project
 ) -> tuple[StudyRuns, list[Path]]:
     """Return the runs of a study, reference arm first, and the files and folders that were read."""
-    outputs = checked_runs(name, study, arms, kind.files, project)
-    stores = checked_stores(name, study, arms, kind.stores, project)
+    outputs = checked_runs(name, study, arms, own.files, project)
+    stores = checked_stores(name, study, arms, own.stores, project)
     manifest = read_manifest(project, study.task)
-    found = results(map(read_output, outputs), int(manifest["splits"]["test"]["rows"]), manifest)
     read = [project.folder / paths.processed(study.task), *(file for of_run in outputs.values() for file in of_run)]
     read += [folder for of_store in stores.values() for folder in of_store.values()]
-    return StudyRuns(found, manifest, stores), read
+    return kind(PLAIN).runs(map(read_output, outputs), manifest, stores), read
 
 
 def _source(project: paths.Project, run: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -122,5 +121,4 @@ def _drawn(kind: str, target: Path, about: Mapping[str, str], place: int) -> tup
 
 @lru_cache(maxsize=1)
 def _pictures(kind: str, target: Path) -> list[Picture]:
-    views = with_added((*scored.VIEWS, *registry.kind(kind).views))
-    return [*pictures(views, read_tables(target).by_name)]
+    return [*pictures(views_of(kind), read_tables(target).by_name)]

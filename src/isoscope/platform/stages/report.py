@@ -14,9 +14,9 @@ from isoscope.platform.config.tree import Tree, flatten
 from isoscope.platform.mirror.fields import known_experiments
 from isoscope.platform.report import build, read_records, summary
 from isoscope.platform.report.completeness import lacking
+from isoscope.platform.results.study_tables import read_tables
 from isoscope.platform.runs.folder_lock import writing
 from isoscope.platform.runs.prepared import read_manifest
-from isoscope.studies.tables import read_tables
 
 
 class Reported(NamedTuple):

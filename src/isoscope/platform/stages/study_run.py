@@ -9,8 +9,10 @@ from typing import Any
 
 from isoscope.base import paths
 from isoscope.base.errors import InputError
+from isoscope.base.kind import of_study
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.project import Study
+from isoscope.platform.figures.pictures import added_digests
 from isoscope.platform.outputs import PREDICTIONS, TRANSLATIONS, read_output
 from isoscope.platform.runs.prepared import check_trained_on, content_md5
 from isoscope.platform.runs.provenance import LIBRARIES, dvc_md5
@@ -18,8 +20,7 @@ from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import CONFIG, METRICS, OBJECTIVE
 from isoscope.platform.runs.run import Identity, Run, tracked
 from isoscope.platform.runs.stored import check_published
-from isoscope.studies.registry import Kind
-from isoscope.studies.view import added_digests
+from isoscope.plugins import kind_digests
 
 STORES = {"states": ("extract", paths.extracted), "measures": ("measure", paths.measured)}
 """What a kind may read beside the runs' outputs → the command that makes it, and its folder of an arm and seed."""
@@ -143,7 +144,7 @@ def study_run(
     *,
     params: Mapping[str, Any],
     inputs: Mapping[str, str],
-    kind: Kind,
+    kind: str,
 ) -> Iterator[tuple[Run, StopSignal]]:
     """Begin a tracked run of a stage over the whole study or comparison `name`, with the task of a study.
 
@@ -163,8 +164,8 @@ def study_run(
             params=dict(params),
             inputs=dict(inputs),
             input_paths=named,
-            plugins=added_digests() | kind.digests,
-            loads=kind.modules,
+            plugins=added_digests() | kind_digests(kind),
+            loads=tuple(name for one in of_study(kind) for name in one.modules),
         ),
         inputs=lambda: {path: input_md5(path, project) for path in inputs},
     )

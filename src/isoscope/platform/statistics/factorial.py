@@ -27,7 +27,7 @@ CONTRASTS: dict[str, dict[Levels, float]] = {
 
 
 class Effect(NamedTuple):
-    """An effect of a 2 × 2 design, as `isoscope.studies.arms.ArmRow` has it for a difference of arms."""
+    """An effect of a 2 × 2 design, as `ArmRow` of `platform.results` has it for a difference of arms."""
 
     name: str
     paired: Paired

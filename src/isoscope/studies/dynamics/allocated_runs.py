@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from isoscope.base.errors import InputError
 from isoscope.platform.outputs import Output
+from isoscope.platform.results.paired_comparison import Arms
 from isoscope.platform.statistics.paired import Paired, paired_t
-from isoscope.studies.arms import Arms
 
 ALLOCATION, CLOSURE, MINIBATCH = ALLOCATED = ("allocation.parquet", "closure.parquet", "minibatch.parquet")
 """What `training.allocation` writes into a run's output (`isoscope.training.allocation_tables` has the columns)."""

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.interval_form import Intervals
+from isoscope.platform.statistics.findings import Untested
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, SHOWN, STACKS, floats, ordered
 from isoscope.studies.dynamics.learning import NOT
-from isoscope.studies.findings import Untested
-from isoscope.studies.view import Table, View
 
 QUANTITIES = {
     "nats": "nats",

@@ -4,6 +4,7 @@ from functools import partial
 
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.snapshots import band
@@ -11,7 +12,6 @@ from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, STACKS, floats
 from isoscope.studies.dynamics.bars import STACK_NAMES
 from isoscope.studies.dynamics.learning import NOT
-from isoscope.studies.view import Table, View
 
 QUANTITIES = {"cumulative": "nats since the start", "rate": "nats per update"}
 FLAT = 0.02

@@ -2,11 +2,11 @@
 
 import pandas as pd
 
+from isoscope.base.view import View
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import floats
 from isoscope.studies.dynamics.bars import STACK_NAMES
-from isoscope.studies.view import View
 
 LABELS = {
     "raw": "Allocation (nats)",

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.platform.results.published import published
 from isoscope.platform.statistics.hurting import hurting
 from isoscope.platform.statistics.rank_agreement import agreement
 from isoscope.studies.dynamics.allocated_runs import BLOCK, SHOWN, AllocatedRun, fold_names, matrix
 from isoscope.studies.dynamics.learning import TRAINED
-from isoscope.studies.published import published
 
 COUNTED = {
     "updates": "minibatch estimator, every update",

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.text_table import text_table
 from isoscope.studies.dynamics import notes
@@ -15,7 +16,6 @@ from isoscope.studies.dynamics.bars import STACK_NAMES
 from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED
 from isoscope.studies.dynamics.learning import NOT
 from isoscope.studies.dynamics.summaries import BLANK, number, parts_of
-from isoscope.studies.view import Table, View
 
 
 def _unit(unit: str, *tables: pd.DataFrame) -> Table:

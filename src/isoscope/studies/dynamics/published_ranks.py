@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.platform.results.published import FAIL, PASS, UNDERPOWERED, published
 from isoscope.platform.statistics.paired import FEWEST_SEEDS, NO_VERDICT, Verdict, holm
 from isoscope.studies.dynamics.learning import TRAINED
-from isoscope.studies.published import FAIL, PASS, UNDERPOWERED, published
 
 PUBLISHED = published(Path(__file__).parent)
 

@@ -2,13 +2,13 @@
 
 import pandas as pd
 
+from isoscope.base.view import View
 from isoscope.platform.figures.form import where
 from isoscope.platform.figures.line_form import Curves
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, floats
 from isoscope.studies.dynamics.sliced import LEAST
 from isoscope.studies.dynamics.totals import EVERY
-from isoscope.studies.view import View
 
 LOSS, HALF = "loss of the slice", "half of the change"
 BANDS = ("frequent", "middle", "rare")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from isoscope.studies.arms import Arms
+from isoscope.platform.results.paired_comparison import Arms
 from isoscope.studies.dynamics.allocated_runs import SHOWN, mean_over_seeds, read_table
 from isoscope.studies.dynamics.totals import EVERY
 

@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from isoscope.base.view import View
 from isoscope.platform.figures.text_table import text_table
+from isoscope.platform.statistics.findings import Untested, by_arm
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.learning import LEAST
-from isoscope.studies.findings import Untested, by_arm
-from isoscope.studies.view import View
 
 BLANK = "–"
 

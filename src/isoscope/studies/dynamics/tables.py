@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from isoscope.studies.arms import StudyRuns
+from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.studies.dynamics.allocated_runs import ALLOCATED, allocated_runs
 from isoscope.studies.dynamics.head_shares import head_shares
 from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts

@@ -1,7 +1,7 @@
 """Views of a study of dynamics, in the report's order."""
 
+from isoscope.base.view import under
 from isoscope.studies.dynamics import bars, curves_over_time, head_maps, hurting_figures, slice_curves, summaries
-from isoscope.studies.view import under
 
 VIEWS = (
     *under("Did the models learn?", summaries.LEARNED),

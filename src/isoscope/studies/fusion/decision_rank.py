@@ -2,10 +2,10 @@
 
 import pandas as pd
 
+from isoscope.base.view import View
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.snapshots import EVERY, at_ends, trained
 from isoscope.studies.fusion.layers import why_hatched
-from isoscope.studies.view import View
 
 COMPONENTS = {
     "kept": "Only the first k components",

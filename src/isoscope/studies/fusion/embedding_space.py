@@ -5,12 +5,12 @@ from typing import Literal
 
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.form import where
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.line_form import Curves, Profile
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.snapshots import MOMENTS, at_chosen, at_ends, prepared
-from isoscope.studies.view import Table, View
 
 PANELS = {
     "same word": "Neighbours:\nthe same word",

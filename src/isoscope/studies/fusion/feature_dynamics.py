@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import View
 from isoscope.platform.figures.form import where
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.studies.fusion.layers import SHARED, why_hatched
-from isoscope.studies.view import View
 
 AXES = {
     "joint": "axis of the plane shared by all snapshots",

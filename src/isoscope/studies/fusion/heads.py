@@ -2,10 +2,10 @@
 
 import pandas as pd
 
+from isoscope.base.view import View
 from isoscope.platform.figures.line_form import Curves, Profile
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.snapshots import EVERY, at_chosen, prepared, seeds_of, trained
-from isoscope.studies.view import View
 
 SUMMARIES = {
     "entropy": "Entropy, 1 if uniform",

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.config.declared import natural, title
 from isoscope.platform.figures.form import where
 from isoscope.platform.figures.line_form import Curves
@@ -18,7 +19,6 @@ from isoscope.platform.figures.snapshots import (
     trained_seeds_of,
 )
 from isoscope.states.shown_metrics import MAPS, OVER_TRAINING, added
-from isoscope.studies.view import Table, View
 
 SHARED = "vectors shared: no geometry"
 """Label of a degenerate cell: all points are equal, or its sentences have few distinct vectors."""

@@ -2,10 +2,10 @@
 
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.snapshots import EVERY, line_and_band
 from isoscope.states.shown_metrics import added
 from isoscope.studies.fusion.layers import CALLED, CURVES, why_hatched
-from isoscope.studies.view import Table, View
 
 
 def _of_plugins(geometry: pd.DataFrame) -> Table:

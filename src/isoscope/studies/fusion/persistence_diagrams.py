@@ -4,10 +4,10 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.base.view import View
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.snapshots import MOMENTS
-from isoscope.studies.view import View
 
 CALLED = {"random": "random twin", **MOMENTS, "last": "last snapshot"}
 DEGREES = {0: "H0: components", 1: "H1: loops"}

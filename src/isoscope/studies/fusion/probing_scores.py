@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.config.declared import natural, title
 from isoscope.platform.figures.form import averaged, where
 from isoscope.platform.figures.line_form import Curves, Profile
 from isoscope.platform.figures.snapshots import TWIN, at_chosen, chosen, prepared
-from isoscope.studies.findings import Untested, by_arm
-from isoscope.studies.view import Table, View
+from isoscope.platform.statistics.findings import Untested, by_arm
 
 BETWEEN = 3
 """Number of snapshots between the first and the chosen, evenly spaced among those that all runs have."""

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import View
 from isoscope.fusions.fft import EARLIER
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.matrix_form import Matrix
+from isoscope.platform.results.paired_comparison import Arms, above_constant, metrics_of
 from isoscope.platform.statistics.factorial import Levels, effects
-from isoscope.studies.arms import Arms, above_constant, metrics_of
-from isoscope.studies.view import View
 
 FACTORS = ("magnitudes kept", "identity readable")
 CALLED = {"first": FACTORS[0], "second": FACTORS[1], "interaction": "interaction"}

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.snapshots import EVERY, at_chosen, at_ends, prepared, trained
-from isoscope.studies.findings import Untested, by_arm
-from isoscope.studies.view import Table, View
+from isoscope.platform.statistics.findings import Untested, by_arm
 
 PARTS = {"word": "Word embedding", "position": "Position embedding", "fused": "Fused", "normed": "Normalised"}
 BINS = 24

@@ -11,6 +11,7 @@ import pandas as pd
 from isoscope.base.errors import InputError
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.figures.snapshots import common
+from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.platform.runs.restored import CONFIG, METRICS
 from isoscope.platform.statistics.differences import differences
 from isoscope.states.attention_tables import arm_heads
@@ -26,7 +27,6 @@ from isoscope.states.side_by_side import (
     shown_planes,
 )
 from isoscope.states.trajectory import Trajectory
-from isoscope.studies.arms import StudyRuns
 from isoscope.studies.compared_metrics import chosen_figures
 from isoscope.studies.fusion.feature_dynamics import AXES
 from isoscope.studies.fusion.remedies import remedies

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import View
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.snapshots import MOMENTS, at_ends
-from isoscope.studies.view import View
 
 PARTS = {
     "word": "Word embedding",

@@ -1,5 +1,6 @@
 """Views of a study of fusions: hidden states, embeddings, attention, probes, remedies; in the report's order."""
 
+from isoscope.base.view import under
 from isoscope.studies.fusion import (
     decision_rank,
     embedding_space,
@@ -13,7 +14,6 @@ from isoscope.studies.fusion import (
     spectra,
     token_cosines,
 )
-from isoscope.studies.view import under
 
 VIEWS = (
     *remedies.VIEWS,

@@ -8,11 +8,10 @@ import pandas as pd
 
 from isoscope.base.errors import InputError
 from isoscope.platform.config.declared import title
+from isoscope.platform.results.paired_comparison import Arms, Result, StudyRuns
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.statistics.paired import holm, paired_t
 from isoscope.platform.statistics.rank_agreement import rank_correlation
-from isoscope.studies.arms import Arms, StudyRuns
-from isoscope.studies.results import Result
 
 FILES = ("alignment.json",)
 _NEAR = ("r2", "retrieval_forward", "retrieval_back", "cka", "procrustes", "pwcca", "rsa", "neighbours")

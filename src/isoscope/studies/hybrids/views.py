@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from isoscope.base.view import View
 from isoscope.platform.figures.border import MARKED
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.scatter_form import Scatter
-from isoscope.studies.findings import Untested
+from isoscope.platform.statistics.findings import Untested
 from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, SCORES, TUNED
-from isoscope.studies.view import View
 
 CALLED = {NOT_TUNED: "as aligned", TUNED: "after updates on pairs"}
 WHEN = {"before": "before: without the map", "after": "after the alignment"}

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from isoscope.platform.config.declared import title
+from isoscope.platform.statistics.findings import Difference, of_row
 from isoscope.platform.statistics.paired import FEWEST_SEEDS
-from isoscope.studies.findings import Difference, of_row
 
 ASKED = ("step/a_1", "step/a_1_centred")
 

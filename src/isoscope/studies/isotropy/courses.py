@@ -5,12 +5,12 @@ from functools import partial
 
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.config.declared import metrics_of, natural, title
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.snapshots import EVERY, common, line_and_band
-from isoscope.studies.findings import Untested
-from isoscope.studies.view import Table, View
+from isoscope.platform.statistics.findings import Untested
 
 ACCURACY = "validation/accuracy"
 CLASSES = 8

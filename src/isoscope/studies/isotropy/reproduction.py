@@ -11,8 +11,8 @@ from scipy import stats
 
 from isoscope.base.paths import processed
 from isoscope.platform.config.tree import flatten
+from isoscope.platform.results.published import ALONE, INDISTINCT, UNDERPOWERED, agrees, published
 from isoscope.platform.statistics.paired import FEWEST_SEEDS, Verdict, minimum_detectable_effect
-from isoscope.studies.published import ALONE, INDISTINCT, UNDERPOWERED, agrees, published
 
 PUBLISHED = published(Path(__file__).parent)
 COMPONENTS, ROUNDING = PUBLISHED["figures"], PUBLISHED["rounding"]

@@ -9,7 +9,7 @@ import pandas as pd
 from isoscope.base.errors import InputError
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.outputs import CONFIG
-from isoscope.studies.arms import StudyRuns
+from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.studies.curves import averages, compared, curves, thinned
 from isoscope.studies.isotropy.courses import COMPARED, FORCE, TASK_METRICS, TRADED
 from isoscope.studies.isotropy.doses import Dose, at_equal, dose, references

@@ -1,7 +1,7 @@
 """Views of a study of penalties on anisotropy, in the report's order."""
 
+from isoscope.base.view import under
 from isoscope.studies.isotropy import courses
-from isoscope.studies.view import under
 
 VIEWS = (
     *under("Does anisotropy grow, and why?", courses.ANISOTROPY, courses.EXPLAINED, courses.BARS),

@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.statistics.paired import paired_t
 from isoscope.platform.statistics.seed_jackknife import over_pairs
 from isoscope.studies.fusion.by_layer import profile
-from isoscope.studies.view import Table, View
 
 AVERAGE = {
     "avg_sim": "AvgSim",

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.form import averaged, where
 from isoscope.platform.figures.matrix_form import Matrix
-from isoscope.studies.view import Table, View
 
 NONE = "no pair has a value"
 KINDS = {"cosine": "Cosine", "distance": "Euclidean distance / mean"}

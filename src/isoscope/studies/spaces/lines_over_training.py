@@ -2,10 +2,10 @@
 
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.line_form import Curves
 from isoscope.studies.spaces.contexts_by_layer import over_seeds
 from isoscope.studies.spaces.similarity_maps import CALLED
-from isoscope.studies.view import Table, View
 
 LINE = ["model", "with", "of", "measure", "layer"]
 """Columns that name a line."""

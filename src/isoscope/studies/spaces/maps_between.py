@@ -2,9 +2,9 @@
 
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.border import MARKED
 from isoscope.platform.figures.interval_form import Intervals
-from isoscope.studies.view import Table, View
 
 SHOWN = {"r2": "R²", "retrieval_forward": "CSLS retrieval", "cosine_forward": "Cosine retrieval"}
 MAPS = {"none": "no map", "procrustes": "rotation, scaling, shift", "ridge": "linear map"}

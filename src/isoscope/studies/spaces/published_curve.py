@@ -14,8 +14,8 @@ from scipy import stats
 from isoscope.base.errors import InputError
 from isoscope.geometry.contextuality import units
 from isoscope.geometry.moments import Floats
+from isoscope.platform.results.published import agrees, published
 from isoscope.platform.statistics.paired import NO_VERDICT, Verdict
-from isoscope.studies.published import agrees, published
 
 PUBLISHED = published(Path(__file__).parent)
 SENTENCES, PAIRS = PUBLISHED["sentences"], PUBLISHED["pairs"]

@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.line_form import Profile
 from isoscope.studies.spaces.contexts_by_layer import AT_TABLE
-from isoscope.studies.view import Table, View
 
 CLASSES = 4
 """Classes of frequency, of about as many forms each."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import Table, View
 from isoscope.platform.figures.matrix_form import Matrix
-from isoscope.studies.findings import Untested
-from isoscope.studies.view import Table, View
+from isoscope.platform.statistics.findings import Untested
 
 CALLED = {
     "cka": "CKA",

@@ -12,11 +12,10 @@ import pyarrow.parquet as pq
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.word_table import WordTable, word_table
+from isoscope.platform.results.paired_comparison import Result, StudyRuns
 from isoscope.states.similarity_tables import Sampling
 from isoscope.states.space_tables import Named
 from isoscope.states.space_tables import tables as tables_of
-from isoscope.studies.arms import StudyRuns
-from isoscope.studies.results import Result
 from isoscope.studies.spaces.states_over_training import over_training as similarity_over_training
 from isoscope.studies.spaces.states_over_training import written
 from isoscope.studies.spaces.told_apart import couples, told_apart

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import View
 from isoscope.platform.figures.form import where
 from isoscope.platform.figures.line_form import Profile
+from isoscope.platform.statistics.findings import Difference
 from isoscope.platform.statistics.paired import Interval, Verdict
-from isoscope.studies.findings import Difference
 from isoscope.studies.spaces.similarity_maps import CALLED, CKA, WHOLE
-from isoscope.studies.view import View
 
 NUMBERS = ("low", "high", "detectable")
 LESS, MORE = "holds: less alike", "holds: more alike"

@@ -1,5 +1,6 @@
 """Views of compared spaces, in the report's order."""
 
+from isoscope.base.view import View, under
 from isoscope.studies.spaces import (
     contexts_by_layer,
     distributions,
@@ -9,10 +10,10 @@ from isoscope.studies.spaces import (
     similarity_maps,
     verdicts,
 )
-from isoscope.studies.view import View, under
 
+CONTEXTUAL = "How contextual is each space?"
 VIEWS: tuple[View, ...] = (
-    *under("How contextual is each space?", *contexts_by_layer.VIEWS, *self_sim_by_class.VIEWS, *distributions.VIEWS),
+    *under(CONTEXTUAL, *contexts_by_layer.VIEWS, *self_sim_by_class.VIEWS, *distributions.VIEWS),
     *under("How alike are two spaces?", *similarity_maps.VIEWS, *maps_between.VIEWS, *verdicts.VIEWS),
     *under("How alike are they over training?", *lines_over_training.VIEWS),
 )

@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from isoscope.base.errors import InputError
 from isoscope.base.metric import Direction, Metric
 from isoscope.platform.outputs import Output
 from isoscope.platform.statistics.failed_seed import Robust, robust
@@ -22,8 +21,24 @@ from isoscope.platform.statistics.paired import (
     paired_t,
     two_way_interval,
 )
-from isoscope.studies.results import Result, result
 
+
+class Result(NamedTuple):
+    """A run's results on the test split."""
+
+    output: Output
+    scores: Mapping[str, float]
+    """Metric → value."""
+    shares: Mapping[str, NDArray[np.float64]]
+    """Metric → each test item's share of the score; only metrics that have shares."""
+    items: NDArray[np.int64]
+    """Identity of the test items: runs are comparable if it is equal."""
+    above: Mapping[str, float] = MappingProxyType({})
+    """Metric → by how much the score is better than the best prediction that reads no input; without other metrics."""
+
+
+Arms = Mapping[str, Mapping[int, Result]]
+"""Arm → seed → its result on the test split."""
 Baselines = Mapping[str, Mapping[str, float]]
 """Name → metric → value on the test split; `n` is the number of items."""
 
@@ -72,44 +87,22 @@ class ArmRow(NamedTuple):
         return f"{self.task} × {self.metric}"
 
 
-Arms = Mapping[str, Mapping[int, Result]]
-"""Arm → seed → its result on the test split."""
-
-
 class StudyRuns(NamedTuple):
-    """The finished runs of a study, and the manifest of its task."""
+    """The finished runs of a study, the manifest of its task, and the scores of its baselines."""
 
     arms: Arms
     manifest: Mapping[str, Any]
     stores: Mapping[str, Mapping[tuple[str, int], Path]] = MappingProxyType({})
     """`states` and `measures`: arm and seed → folder."""
-
-
-def results(outputs: Iterable[Output], items: int = 0, manifest: Mapping[str, Any] = MappingProxyType({})) -> Arms:
-    """Return the results of finished runs by arm and seed.
-
-    `items`: number of test items of runs without predictions. `manifest`: of the task, for what its runs have to beat.
-    Raises `InputError` if predictions contradict the recorded scores, or if runs were tested on different rows.
-    """
-    arms: dict[str, dict[int, Result]] = {}
-    for output in outputs:
-        arms.setdefault(output.run.arm, {})[output.run.seed] = result(output, items, manifest)
-    runs = [run for seeds in arms.values() for run in seeds.values()]
-    for first, run in pairwise(runs):  # differences between runs with other test items are meaningless
-        if run.output.run.task != first.output.run.task or not np.array_equal(run.items, first.items):
-            raise InputError(
-                f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on the same task"
-            )
-    return arms
+    baselines: Baselines = MappingProxyType({})
 
 
 def compare_arms(arms: Arms, baselines: Baselines, *, confidence: float, power: float, margin: float) -> list[ArmRow]:
     """Compare the arms of a study on each metric of the test split, reference arm first.
 
-    Metrics: for classifiers accuracy, F1 and Matthews correlation, with an interval over items; for other objectives
-    all recorded metrics. Only arms of one objective are compared, since objectives predict different things: the first
-    arm of each objective is the reference of the others. Differences are paired by seed. p is corrected by Holm within
-    task × metric.
+    Metrics: all that every run of an arm has, with an interval over items if runs have shares of the score by item.
+    Only arms of one objective are compared, since objectives predict different things: the first arm of each objective
+    is the reference of the others. Differences are paired by seed. p is corrected by Holm within task × metric.
 
     `margin` is the smallest difference that counts, as a share of 1; only the verdict uses it.
     """

@@ -1,85 +1,29 @@
-"""Define views: a figure of a study, or a figure per value of a column, with its table and caption."""
+"""The figures of views: drawn from a study's tables, each with its rows and caption."""
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from isoscope import plugins
+from isoscope.base import kind as kinds
 from isoscope.base.errors import InputError, brief, plugin_line, said
 from isoscope.base.paths import checked_name
+from isoscope.base.view import Table, Tables, View
 from isoscope.platform.figures.style import notice
-from isoscope.studies.findings import Finding
-
-Tables = Mapping[str, pd.DataFrame]
-"""A study's tables by name."""
-Table = tuple[pd.DataFrame, ...]
-"""The rows that a view takes from each table it needs, in the order of `needs`."""
-
+from isoscope.platform.statistics.findings import Finding
 
 DATA_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
 """What a view raises if its rows have no numbers, or lack what it shows."""
 COORDINATES = ("step", "column", "update", "epoch", "layer", "at", "seed", "seeds", "n", "d", "confidence", "number")
 """Columns that say where a value belongs; without a value, they make no figure."""
 Made = TypeVar("Made")
-
-
-class StoredTables(Mapping[str, pd.DataFrame]):
-    """The parquet tables of a folder by name; a table is read on access."""
-
-    def __init__(self, folder: Path) -> None:
-        self._paths = {path.stem: path for path in sorted(folder.glob("*.parquet"))}
-
-    def __getitem__(self, name: str) -> pd.DataFrame:
-        return pd.read_parquet(self._paths[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-
-@dataclass(frozen=True)
-class View:
-    """A view: `form` draws the tables of `needs`, in order, after `rows` has selected what is shown."""
-
-    name: str
-    needs: tuple[str, ...]
-    form: Callable[..., Figure]
-    """One of the five forms in `isoscope.platform.figures`, or a function of the tables for a view that fits none."""
-    caption: str | Callable[..., str]
-    """Text below the figure; `{}` is the value of `by`. A function makes it from the rows that the figure shows."""
-    rows: Callable[..., Table] | None = None
-    by: str | None = None
-    """Column of the first table: a figure per value."""
-    called: Mapping[str, str] = field(default_factory=dict)
-    """Value of `by` → its name in the caption; default: the value itself."""
-    spoken: Callable[..., str] | None = None
-    """Text for screen readers; default: the caption."""
-    remakes: str | Callable[..., str | None] | None = None
-    """The published figure that this view reproduces. A function finds it from the rows that the figure shows."""
-    question: str = ""
-    """Heading of the figures that it belongs to on a page."""
-    findings: Callable[..., Iterable[Finding]] | None = None
-    """What the rows that the figure shows say, for the first screen of a page."""
-
-    def table(self, tables: Tables) -> Table:
-        """Return what the view shows of a study. Raises `KeyError` if a table it needs is missing."""
-        found = tuple(tables[name] for name in self.needs)
-        return found if self.rows is None else self.rows(*found)
-
-
-def under(question: str, *views: View) -> tuple[View, ...]:
-    """Return views under a heading of their own on a page."""
-    return tuple(replace(view, question=question) for view in views)
 
 
 class Picture(NamedTuple):
@@ -153,18 +97,18 @@ def made_from_rows(name: str, make: Callable[[], Made], instead: Callable[[str],
         return instead(why)
 
 
-def with_added(views: Iterable[View]) -> tuple[View, ...]:
-    """Return these views, then those of plugins; `pictures` skips a view whose tables are missing.
+def views_of(kind: str) -> tuple[View, ...]:
+    """Return the views of a study or comparison of this kind: those of every study, its kind's, those of plugins.
 
     Raises `InputError` if a plugin's view has the name of another view, or a name that is no valid file name.
     """
-    found = list(views)
+    found = [*chain.from_iterable(one.views for one in kinds.of_study(kind))]
     for plugin in plugins.VIEWS.values():
         if checked_name("view", plugin.name) in {view.name for view in found}:
             raise InputError(f"{plugin.title}: another view has this name; rename it")
         view = plugin.factory()
         if not isinstance(view, View):
-            raise InputError(f"{plugin.title}: returns {brief(view)}; expected an isoscope.studies.view.View")
+            raise InputError(f"{plugin.title}: returns {brief(view)}; expected an isoscope.plugins.View")
         found.append(replace(view, name=plugin.name))
     return tuple(found)
 

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import Table, View, under
 from isoscope.states.shown_metrics import added, profiles
 from isoscope.studies.fusion.by_layer import profile
 from isoscope.studies.fusion.decision_rank import SPECTRA
@@ -23,7 +24,6 @@ from isoscope.studies.fusion.probing_scores import SENTENCES
 from isoscope.studies.fusion.spectra import MAGNITUDES
 from isoscope.studies.fusion.token_cosines import COSINES, PAIRED, with_means
 from isoscope.studies.spaces import maps_between, similarity_maps
-from isoscope.studies.view import Table, View
 
 LAST_LAYER = ("a_1", "effective_rank", "avg_sim", "linear_separability")
 """Metrics of the last layer that are shown first; they use all points, so that a row has a single n."""
@@ -85,13 +85,14 @@ def _beside_twin(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(weights=table["checkpoint"].where(table["step"].notna(), TWIN))
 
 
-def _group(name: str, metrics: Sequence[str] = ()) -> View:
-    """Return the view of these metrics by layer; of none: of all metrics of plugins' measures."""
+def _group(name: str, metrics: Sequence[str], kind: str) -> View:
+    """Return the view of these metrics by layer, of a kind of vectors; of none: all metrics of plugins' measures."""
     return View(
-        name=name.split()[0].lower(),
+        name=f"{name.split()[0].lower()}-{kind}",
         needs=("geometry",),
-        rows=lambda table: _with_numbers(table[table["figure"].isin(metrics) if metrics else added(table)]),
-        by="vectors",
+        rows=lambda table: _with_numbers(
+            table[(table["vectors"] == kind) & (table["figure"].isin(metrics) if metrics else added(table))]
+        ),
         form=profile(metrics),
         caption=lambda table: (
             f"{name} of {_called(table)}, by layer. Compare each solid line with the checkpoint's random twin (dotted) "
@@ -198,10 +199,7 @@ def _leaving(*tables: pd.DataFrame) -> Table:
 
 _by_kind = partial(View, by="vectors", called=KINDS)
 """A view with a figure per kind of sentence vector."""
-MEASURED = (
-    *(_group(name, metrics) for name, metrics in profiles().items()),
-    _group("Measures of plugins"),
-)
+GROUPS = profiles() | {"Measures of plugins": ()}
 _NEEDED = ("planes", "frames", "classes")
 PLANES = View(name="planes", needs=_NEEDED, rows=_abreast, by="number", form=PLANE(points=_planes), caption=_of_planes)
 PROBING = View(
@@ -290,4 +288,20 @@ SECTIONS: dict[str, tuple[View, ...]] = {
     "topology": TOPOLOGY,
     "spaces": tuple(replace(view, name="spaces") for view in (*similarity_maps.VIEWS, *maps_between.VIEWS)),
 }
-"""Section of the page → its views, in order. `MEASURED` come first, with a section per kind of representation."""
+TITLES = {
+    "planes": "Do sentences separate in their principal plane?",
+    "probing": "What can a linear probe read?",
+    "attention": "Where does attention go?",
+    "embedding": "How similar are tokens after the embedding block?",
+    "spectrum": "How is variance spread over directions and frequencies?",
+    "topology": "Which components and loops persist?",
+    "spaces": "Which layers of two checkpoints are alike?",
+}
+VIEWS = (
+    *(
+        replace(_group(name, metrics, kind), question=f"How does the geometry of {called} change by layer?")
+        for kind, called in KINDS.items()
+        for name, metrics in GROUPS.items()
+    ),
+    *(view for key, views in SECTIONS.items() for view in under(TITLES[key], *views)),
+)

@@ -2,13 +2,13 @@
 
 import pandas as pd
 
+from isoscope.base.view import View
 from isoscope.platform.config.declared import natural, title
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.snapshots import band, seeds_of
 from isoscope.platform.outputs import metrics_in
 from isoscope.studies.curves import drawn
-from isoscope.studies.view import View
 
 SPLITS = {"validation": "validation", "train": "train"}
 PUBLISHED = {"additive", "conv2d", "fft"}

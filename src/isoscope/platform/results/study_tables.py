@@ -2,9 +2,8 @@
 
 import json
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -16,15 +15,11 @@ from isoscope.base.metric import Metric
 from isoscope.base.parquet import write_parquet
 from isoscope.base.paths import TABLES
 from isoscope.platform.figures.csv_text import as_it_was, csv_text
-from isoscope.platform.outputs import Trained, metrics_in, table_of_metrics
-from isoscope.studies.arms import ArmRow, Arms, Baselines, compare_arms
-from isoscope.studies.curves import bands, curves, seeds
-from isoscope.studies.results import confusion
-from isoscope.studies.view import StoredTables
+from isoscope.platform.outputs import Trained, metrics_in
+from isoscope.platform.results.paired_comparison import ArmRow, StudyRuns, compare_arms
 
 FILES = {"bands": "curves.csv", "confusion": "confusion.csv", "layers": "layers.csv"}
 """Tables that `dvc plots` reads; the others are parquet files in `TABLES`."""
-LAYERS = ["figure", "arm", "layer", "step", "mean", "sd", "n"]
 COMPARISON = "comparison.json"
 TEXTS = ("study", "arm", "actual", "predicted")
 
@@ -33,14 +28,28 @@ READ: dict[str, TypeAdapter[Any]] = {"comparison": TypeAdapter(list[ArmRow]), "r
 """Named tuples in comparison.json."""
 
 
+class StoredTables(Mapping[str, pd.DataFrame]):
+    """The parquet tables of a folder by name; a table is read on access."""
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = {path.stem: path for path in sorted(folder.glob("*.parquet"))}
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return pd.read_parquet(self._paths[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
 class Tables(NamedTuple):
     """A study's tables, the comparison of its arms, and its runs."""
 
     study: str
     by_name: Mapping[str, Any]
-    """Tables that views draw: `bands` and `seeds` of curves, `metrics` that the objectives declare, `confusion`
-    (without rows if no run is a classifier), `layers` for `dvc plots`, and those of the study's kind.
-    """
+    """Tables that views draw: those of a study's kinds, or of a comparison's kind."""
     comparison: list[ArmRow]
     runs: list[Trained]
     confidence: float
@@ -56,32 +65,17 @@ class Tables(NamedTuple):
         return metrics_in(self.by_name["metrics"])
 
 
-def tables(
-    study: str,
-    arms: Arms,
-    baselines: Baselines,
-    added: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    confidence: float,
-    power: float,
-    margin: float,
-) -> Tables:
-    """Make all tables of a study from the results of its finished runs, reference arm first.
+def tables(study: str, runs: StudyRuns, by_name: Mapping[str, Any], **settings: float) -> Tables:
+    """Return the tables of a study's kinds with the comparison of its arms, reference arm first.
 
-    `baselines`: of its task; `added`: the tables of its kind. Raises `InputError` if a run belongs to another study.
+    `settings`: confidence, power, margin. Raises `InputError` if a run belongs to another study.
     """
-    settings = {"confidence": confidence, "power": power, "margin": margin}
-    found = [run.output for runs in arms.values() for run in runs.values()]
+    found = [run.output for seeds in runs.arms.values() for run in seeds.values()]
     for output in found:
         if output.run.study != study:
             raise InputError(f"{output.folder}: a run of study {output.run.study!r}, not of {study!r}")
-    classifiers = [output for output in found if output.objective == "classification"]
-    points = curves([output.folder for output in found])
-    by_name = {"bands": bands(points), "confusion": confusion(classifiers), "seeds": seeds(points)}
-    by_name["metrics"] = table_of_metrics(found)
-    by_name |= {"layers": pd.DataFrame(columns=LAYERS), **added}
-    runs = [output.run for output in found]
-    return Tables(study, by_name, compare_arms(arms, baselines, **settings), runs, **settings)
+    compared = compare_arms(runs.arms, runs.baselines, **settings)
+    return Tables(study, by_name, compared, [output.run for output in found], **settings)
 
 
 def write_tables(folder: Path, made: Tables) -> None:

@@ -1,9 +1,9 @@
 """Read finished runs on the test split: their scores, of classifiers checked; confusion counts; baselines."""
 
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise, product
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,31 +12,30 @@ from numpy.typing import NDArray
 from isoscope.base.errors import InputError
 from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, constant_scores, pseudo_values, scores
 from isoscope.platform.outputs import TRANSLATIONS, Output, read_predictions
+from isoscope.platform.results.paired_comparison import Arms, Result
 from isoscope.platform.runs.restored import read_metrics
+from isoscope.studies.arms import BASELINES
 from isoscope.studies.constant_prediction import above_of_text
 
-NAMES = {
-    "tfidf_unigrams": "TF-IDF, unigrams",
-    "tfidf_bigrams": "TF-IDF, uni- and bigrams",
-    "unigram": "Unigrams",
-    "unigram_masked": "Unigrams without [SEP]",
-    "trigram": "Trigrams, Kneser–Ney",
-}
 CONFUSION = ["study", "arm", "seed", "actual", "predicted", "count"]
 
 
-class Result(NamedTuple):
-    """A run's results on the test split."""
+def results(outputs: Iterable[Output], items: int = 0, manifest: Mapping[str, Any] = MappingProxyType({})) -> Arms:
+    """Return the results of finished runs by arm and seed.
 
-    output: Output
-    scores: Mapping[str, float]
-    """Metric → value."""
-    shares: Mapping[str, NDArray[np.float64]]
-    """Metric → each test item's share of the score; only metrics that have shares."""
-    items: NDArray[np.int64]
-    """Identity of the test items: runs are comparable if it is equal."""
-    above: Mapping[str, float] = MappingProxyType({})
-    """Metric → by how much the score is better than the best prediction that reads no input; without other metrics."""
+    `items`: number of test items of runs without predictions. `manifest`: of the task, for what its runs have to beat.
+    Raises `InputError` if predictions contradict the recorded scores, or if runs were tested on different rows.
+    """
+    arms: dict[str, dict[int, Result]] = {}
+    for output in outputs:
+        arms.setdefault(output.run.arm, {})[output.run.seed] = result(output, items, manifest)
+    runs = [run for seeds in arms.values() for run in seeds.values()]
+    for first, run in pairwise(runs):  # differences between runs with other test items are meaningless
+        if run.output.run.task != first.output.run.task or not np.array_equal(run.items, first.items):
+            raise InputError(
+                f"{run.output.folder}: tested on other rows than {first.output.folder}; train both on the same task"
+            )
+    return arms
 
 
 def result(output: Output, items: int, manifest: Mapping[str, Any]) -> Result:
@@ -111,7 +110,7 @@ def baselines_on_test(manifest: Mapping[str, Any]) -> dict[str, dict[str, float]
         counts[:, int(np.argmax(train))] = test
         found = {"majority class": {"n": float(sum(test)), **{name: score(counts) for name, score in SCORES.items()}}}
         for key, splits in manifest["baselines"].items():
-            found[NAMES.get(key, key)] = {name: float(splits["test"][name]) for name in ("n", *SCORES)}
+            found[BASELINES.get(key, key)] = {name: float(splits["test"][name]) for name in ("n", *SCORES)}
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"manifest.json: {error} is missing or malformed; prepare the task again") from None
     return found

@@ -1,44 +1,97 @@
-"""Tables of numbers on the page of `isoscope geometry`: the last layer of each checkpoint and of its twin."""
+"""What a page of checkpoints says about their geometry: each beside its twin with random weights, and noise."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from isoscope.base.view import Tables
 from isoscope.platform.config.declared import title
-from isoscope.platform.report.numbers import score
-from isoscope.studies.checkpoint_views import KINDS, LAST_LAYER, TASKS, as_measured
+from isoscope.platform.figures.numbers import score
+from isoscope.platform.results.checkpoint_text import CheckpointText, Numbers, number
 from isoscope.studies.fusion.token_cosines import PARTS
+from isoscope.studies.geometry.views import KINDS, LAST_LAYER, TASKS, TITLES, as_measured, sizes
+from isoscope.studies.spaces.page import COUNTS
 
-Tables = Mapping[str, pd.DataFrame]
 FARTHEST = 8
 """How many outlying dimensions of a checkpoint are named."""
+LEADS = {
+    "probing": "Compare a probe with the same probe of the random twin, with chance and with a control task. The "
+    "control task's labels are permuted (sentences) or drawn at random per word type. Code: compression of the labels "
+    "given the vectors.",
+    "attention": "In a causal model a token attends only to itself and earlier tokens. So entropy is below 1 even if "
+    "attention is uniform, and the first token always has a share. The random twin shows how much.",
+    "spaces": "Every layer of one checkpoint against every layer of another, on the same words. Compare with random "
+    "weights. isoscope spaces makes the same figures with other samples and options.",
+}
+"""What a reader should know before the figures of a section; that of `attention` for causal models."""
 
 
-class Numbers(NamedTuple):
-    """A table on the page: the stored table it needs, its caption, its column heads, and the rows it shows."""
-
-    needs: str
-    caption: str
-    heads: Mapping[str, str]
-    chosen: Callable[[pd.DataFrame], pd.DataFrame]
-
-    def rows(self, tables: Tables) -> list[list[tuple[str, bool]]]:
-        """Return each cell's text and whether it is a number. Counts are whole; other numbers have three decimals."""
-        table = self.chosen(tables[self.needs])[[*self.heads]]
-        return [[_cell(value) for value in row] for row in table.itertuples(index=False, name=None)]
-
-
-def _cell(value: Any) -> tuple[str, bool]:
-    if isinstance(value, str):
-        return value, False
-    return (f"{value:,}" if isinstance(value, int) else score(number(value))), True
+def completed(tables: Tables, facts: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Return the tables with what views need from the page's manifest: alignment, classes, texts of tokens."""
+    found = dict(tables)
+    if "frames" in found:
+        found["frames"] = found["frames"].assign(alignment=facts["settings"]["alignment"])
+    pieces = [(name, text) for name, texts in facts.get("pieces", {}).items() for text in texts]
+    return {
+        **found,
+        "classes": pd.DataFrame({"name": facts.get("classes", [])}),
+        "pieces": pd.DataFrame(pieces, columns=["checkpoint", "text"]),
+    }
 
 
-def number(value: Any) -> float | None:
-    """Return a number of a table as a float; None if it is missing or not finite."""
-    return None if value is None or not np.isfinite(value) else float(value)
+def text(tables: Tables, facts: Mapping[str, Any]) -> CheckpointText:
+    """Return what the page says beside its figures. `facts`: its manifest."""
+    leads = LEADS | {"planes": _of_planes(tables), "spectrum": _of_spectrum(tables, facts)}
+    if not facts["causal"]:
+        del leads["attention"]
+    data = {
+        "summary": summary(tables),
+        "shown": {name: title(name) for name in LAST_LAYER},
+        "kinds": KINDS,
+        "rows": geometry_rows(tables),
+    }
+    return CheckpointText(
+        {TITLES[key]: said for key, said in leads.items()},
+        {TITLES[key]: numbers for key, numbers in NUMBERS.items()},
+        [*_notes(tables["geometry"])] if "geometry" in tables else [],
+        data,
+    )
+
+
+def _of_planes(tables: Tables) -> str:
+    apart = "frames" in tables and tables["frames"].groupby("vectors")["group"].nunique().max() > 1
+    said = " Checkpoints of another width or depth cannot be aligned: compare them only within a shape."
+    return f"Each dot is a sentence.{said * bool(apart)}"
+
+
+def _of_spectrum(tables: Tables, facts: Mapping[str, Any]) -> str:
+    spectrum = tables.get("spectrum")
+    positioned = set() if spectrum is None else {*spectrum.loc[spectrum["part"] == "position", "checkpoint"]}
+    lacking = ", ".join(name for name in facts["checkpoints"] if name not in positioned)
+    said = "A spectrum along the hidden index is meaningful only if permuting the hidden axes changes it. "
+    why = f"{lacking}: no position table (rotary, relative or no positions), so there is no fusion."
+    return said * (spectrum is not None) + why * bool(lacking)
+
+
+def _notes(table: pd.DataFrame) -> Iterator[str]:
+    """Yield the limits of the results: too few points, missing measures, shared vectors."""
+    points = table.groupby(["checkpoint", "vectors"])["n"].transform("max")  # smaller n: subsamples
+    few = table[points < table["d"]].assign(n=points)
+    for checkpoint, part in few.groupby("checkpoint", sort=False):
+        yield (
+            f"{checkpoint}: {sizes(part, 'n')} points in {sizes(part, 'd')} dimensions "
+            f"({', '.join(part['vectors'].unique())}). "
+            "A spectrum has at most as many values as points. Compare it with noise at the same n and d."
+        )
+    lacking = table[table["note"].notna() & ~table["degenerate"]]
+    for (checkpoint, measure, note), part in lacking.groupby(["checkpoint", "measure", "note"], sort=False):
+        yield f"{checkpoint}, {', '.join(part['vectors'].unique())}: no {measure}: {note}."
+    shared = table[table["degenerate"]].groupby(["checkpoint", "vectors", "note"], sort=False)["layer"].unique()
+    for (checkpoint, vectors, note), layers in shared.items():
+        shown = ", ".join(map(str, sorted(layers)))
+        yield f"{checkpoint}, {vectors}, layer {shown}: {note}, so nothing is measured there."
 
 
 def last_layer(table: pd.DataFrame) -> pd.DataFrame:
@@ -155,14 +208,7 @@ NUMBERS = {
             ),
         ),
     ),
-    "spaces": (
-        Numbers(
-            "counts",
-            "Which words are compared?",
-            {"words": "Words", "occurrences": "Occurrences", "sentences": "Sentences"},
-            lambda table: table.astype({"occurrences": "Int64"}).astype({"occurrences": object}).replace({pd.NA: None}),
-        ),
-    ),
+    "spaces": (COUNTS,),
     "topology": (
         Numbers(
             "distances",

@@ -1,38 +1,40 @@
 """Kinds: ways to compare the arms of a study, or several studies. A kind is a folder, found by its name.
 
-A built-in kind is a folder here; another is a folder that `plugins` in params.yaml names. Nothing outside the folder
-names the kind. Its files, each loaded when it is asked for:
+A built-in kind is a folder of `isoscope.studies`; another is a folder that `plugins` in params.yaml names. Nothing
+outside the folder names the kind. Its files, each loaded when it is asked for:
 
 - `tables.py`: `tables(studies, **options)` returns tables by name; a name that ends in `.json` is data for
   `section.html`. `FILES`: patterns of files in a run's output that it reads. `points(tables)`: metrics for MLflow.
 - `views.py`: `VIEWS`, in the report's order. `TESTED`: table of differences between arms → its caption.
 - `claims.py`, if it has any: `claims(tables, confidence=…, margin=…)` returns findings for the first screen.
-- `published.yaml`, if anything was published: see `studies.published`.
+- `published.yaml`, if anything was published: see `platform.results.published`.
+- `page.py`, if it looks at checkpoints: `text(tables, facts)` returns what their page says beside figures
+  (`platform.results.checkpoint_text`); `completed(tables, facts)` adds what views need from the page's manifest.
+  `page.html`: a template that extends `checkpoint.html`, if that is not enough.
 - `section.html`, if tables and figures are not enough: a template, given `key` and the data of the `.json` files.
 - `__init__.py`, which loads nothing: `QUESTION`, heading on the page; `STORES`, what it reads beside runs: `states`,
   `measures`.
+
+Every study is also of the kind `arms`: its tables and views stand before those of the study's own kind. For all kinds
+it reads what runs scored on the test split (`study_runs` in its `tables.py`), and names `BASELINES`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from isoscope import plugins
-from isoscope.base.built_in import COMPARES
+from isoscope.base.built_in import COMPARES, KINDS_OF_STUDIES, PLAIN
 from isoscope.base.errors import InputError, brief
 
-if TYPE_CHECKING:
-    from isoscope.studies.findings import Finding
-    from isoscope.studies.view import View
-
-
+KINDS: dict[str, tuple[str, Path]] = {}
+"""Kinds of plugins: name → dotted name of the package that its folder is loaded as, and the folder."""
 TAKEN = ("bands", "comparison", "confusion", "seeds")
 """Tables of all studies."""
 
 
 class Kind(NamedTuple):
-    """A way to compare; the kind `arms`, which adds nothing to the comparison of arms, has no folder."""
+    """A way to compare."""
 
     name: str
     package: str
@@ -50,6 +52,11 @@ class Kind(NamedTuple):
         return str(self._of("", "QUESTION", self.name.replace("_", " ").capitalize()))
 
     @property
+    def baselines(self) -> Mapping[str, str]:
+        """Baseline of a task's manifest → its name on the page."""
+        return dict(self._of("", "BASELINES", {}))
+
+    @property
     def stores(self) -> tuple[str, ...]:
         """What its tables read beside the runs' outputs."""
         return tuple(self._of("", "STORES", ()))
@@ -62,19 +69,23 @@ class Kind(NamedTuple):
     def tables(self, studies: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         """Return its tables by name. `studies`: name → `StudyRuns`. Raises `InputError` for what is no table."""
         found = self._of("tables", "tables", lambda *_, **__: {})(studies, **options)
-        faults = {"tables": found} if not isinstance(found, Mapping) else dict(filter(_faulty, found.items()))
+        faults = {"tables": found} if not isinstance(found, Mapping) else dict(filter(self._faulty, found.items()))
         for name, table in faults.items():
             raise InputError(
                 f"kind {self.name!r}: {name} is {brief(table)}; expected a pandas.DataFrame under a new name"
             )
         return dict(found)
 
+    def runs(self, outputs: Iterable[Any], manifest: Mapping[str, Any], stores: Mapping[str, Any]) -> Any:
+        """Return `StudyRuns`, which the tables of all kinds take, from the outputs of finished runs; of `arms`."""
+        return self._of("tables", "study_runs", None)(outputs, manifest, stores)
+
     def points(self, tables: Mapping[str, Any]) -> dict[str, float]:
         """Return the metrics that its tables add to the tracked run."""
         return dict(self._of("tables", "points", lambda _: {})(tables))
 
     @property
-    def views(self) -> "tuple[View, ...]":
+    def views(self) -> tuple[Any, ...]:
         """The figures of its tables, in the report's order."""
         return tuple(self._of("views", "VIEWS", ()))
 
@@ -83,37 +94,54 @@ class Kind(NamedTuple):
         """Its tables of differences between arms, with their captions."""
         return dict(self._of("views", "TESTED", {}))
 
-    def claims(self, tables: Mapping[str, Any], *, confidence: float, margin: float) -> "list[Finding]":
+    def claims(self, tables: Mapping[str, Any], *, confidence: float, margin: float) -> list[Any]:
         """Return what its tables say, for the first screen of a page."""
         make: Callable[..., Iterable[Any]] = self._of("claims", "claims", lambda *_, **__: ())
         return list(make(tables, confidence=confidence, margin=margin))
 
-    @property
-    def section(self) -> str | None:
-        """The template of what its page shows beside tables and figures."""
-        file = self.folder / "section.html"
-        return file.read_text("utf-8") if file.is_file() else None
+    def completed(self, tables: Mapping[str, Any], facts: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return tables of checkpoints with what views need from the manifest of their page."""
+        return dict(self._of("page", "completed", lambda tables, _: tables)(tables, facts))
+
+    def text(self, tables: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
+        """Return what a page of checkpoints says beside its figures, a `CheckpointText`."""
+        return self._of("page", "text", None)(tables, facts)
 
     @property
-    def digests(self) -> dict[str, str]:
-        """File → sha256 of its code, if it is a plugin."""
-        return plugins.kind_digests(self.name)
+    def section(self) -> str | None:
+        """The template of what its part of the report shows beside tables and figures."""
+        return self._template("section.html")
+
+    @property
+    def page(self) -> str | None:
+        """The template of a page of checkpoints."""
+        return self._template("page.html")
+
+    def _template(self, name: str) -> str | None:
+        file = self.folder / name
+        return file.read_text("utf-8") if file.is_file() else None
 
     @property
     def modules(self) -> tuple[str, ...]:
         """Its built-in modules, which are part of the code version of what uses it."""
         return tuple(name for name in COMPARES if name.startswith(f"{self.package}.") or name == self.package)
 
-
-def _faulty(table: tuple[str, Any]) -> bool:
-    """Return whether a table is none, or has the name of a table of all studies."""
-    name, rows = table
-    return name in TAKEN or not (name.endswith(".json") or hasattr(rows, "columns"))
+    def _faulty(self, table: tuple[str, Any]) -> bool:
+        """Return whether a table is none, or has the name of a table of all studies."""
+        name, rows = table
+        return (name in TAKEN and self.name != PLAIN) or not (name.endswith(".json") or hasattr(rows, "columns"))
 
 
 def kind(name: str) -> Kind:
     """Return a kind by its name, which params.yaml has been checked for."""
-    if name in plugins.KINDS:
-        return Kind(name, *plugins.KINDS[name])
-    folder = Path(__file__).parent / name
-    return Kind(name, f"isoscope.studies.{name}", folder)
+    return Kind(name, *KINDS.get(name, (f"isoscope.studies.{name}", Path(__file__).parents[1] / "studies" / name)))
+
+
+def of_study(name: str) -> tuple[Kind, ...]:
+    """Return the kinds of a study of this kind: `arms`, which every study is of, and its own."""
+    return tuple(map(kind, dict.fromkeys((PLAIN, name))))
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all kinds, built in or of plugins."""
+    return (*KINDS_OF_STUDIES, *KINDS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from isoscope.platform.report import numbers
+from isoscope.platform.figures import numbers
 from isoscope.platform.statistics.paired import Interval
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple
 
+from isoscope.base import kind as kinds
 from isoscope.base.errors import InputError
+from isoscope.base.kind import Kind
 from isoscope.base.paths import TABLES
 from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.results.study_tables import StoredTables
 from isoscope.platform.statistics.paired import NO_VERDICT, Verdict
-from isoscope.studies import registry
-from isoscope.studies.registry import Kind
-from isoscope.studies.view import StoredTables
 
 FILE = Path("published.yaml")
 PASS, FAIL, UNDERPOWERED, ALONE, INDISTINCT = "pass", "fail", "under-powered", "ours alone", "indistinct"
@@ -59,11 +59,8 @@ def published(folder: Path) -> Mapping[str, Any]:
 def papers(remakes: Iterable[str | None]) -> dict[str, Mapping[str, str | None]]:
     """Return the papers that figures follow, by the names in `View.remakes`: each with its title and address."""
     texts = [text for text in remakes if text]
-    every = (
-        found
-        for folder in sorted(Path(__file__).parent.iterdir())
-        for found in published(folder).get("papers", {}).items()
-    )
+    folders = (kinds.kind(name).folder for name in kinds.names())
+    every = (found for folder in folders for found in published(folder).get("papers", {}).items())
     return {name: paper for name, paper in every if any(text.startswith(name) for text in texts)}
 
 
@@ -109,7 +106,8 @@ def reproduced_by(kind: str, folder: Path) -> Reproduced:
 
     Raises `InputError` if the study was not analysed, or by an earlier version, or if nothing was published.
     """
-    found, known = registry.kind(kind), published(registry.kind(kind).folder)
+    found = kinds.kind(kind)
+    known = published(found.folder)
     if "table" not in known:
         raise InputError(f"study {folder.name!r}: nothing to compare with was published for the kind {kind!r}")
     try:

@@ -1,0 +1,1 @@
+"""What analyses make, and pages read: tables, arms compared, published numbers beside."""
