@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 from timing import bound, conclude, table
 
+from isoscope.base.built_in import MEASURES
 from isoscope.base.workers import workers
 from isoscope.data import embedded, tokens, treebank
 from isoscope.data.probe import probe_set
@@ -25,7 +26,7 @@ from isoscope.platform.config.extraction import Measures
 from isoscope.platform.config.tree import read_yaml
 from isoscope.states import hidden_states as passes
 from isoscope.states.measure import MeasureInputs, cell, part, parts_of
-from isoscope.states.measures import BUILT_IN, places
+from isoscope.states.measures import places
 from isoscope.states.trajectory import (
     RANDOM,
     Snapshot,
@@ -110,7 +111,7 @@ def _moved(values: Any, random: np.random.Generator) -> Any:
 def analyses(run: Trajectory, given: MeasureInputs) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
     """Yield name, function and its inputs for each part of its measurement, with every measure separately."""
     where = list(places(run, given.measures.vectors))
-    for name in BUILT_IN:
+    for name in MEASURES:
         one = given._replace(measures=given.measures.model_copy(update={"names": (name,)}))
         yield f"measure {name} of {len(where)} clouds", partial(cell, one), where
     named: dict[str, list[tuple[str, str | None]]] = {}

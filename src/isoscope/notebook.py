@@ -23,6 +23,7 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 
 from isoscope.base import paths
+from isoscope.base.built_in import MEASURES
 from isoscope.base.errors import InputError
 from isoscope.base.view import Tables
 from isoscope.data import tokens
@@ -33,7 +34,7 @@ from isoscope.platform.results.study_tables import as_table, read_tables
 from isoscope.states.checkpoint_states import extract_model
 from isoscope.states.checkpoint_tables import asked_vectors
 from isoscope.states.choices import DEFAULTS, Settings
-from isoscope.states.measures import BUILT_IN, measured
+from isoscope.states.measures import measured
 from isoscope.states.trajectory import Trajectory
 
 
@@ -193,4 +194,4 @@ def geometry(
                 part.training = mode
         run, sampled = Trajectory(Path(place)), {"subsample": subsample, "draws": draws, "confidence": confidence}
         kinds = vectors or asked_vectors(run, settings)
-        return measured(run, [*(measures or BUILT_IN)], kinds, title="measures", seed=seed, **sampled)
+        return measured(run, [*(measures or MEASURES)], kinds, title="measures", seed=seed, **sampled)

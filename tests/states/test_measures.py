@@ -9,11 +9,12 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 
 from isoscope import plugins
+from isoscope.base.built_in import MEASURES
 from isoscope.base.errors import InputError
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats
 from isoscope.states.cloud import Cell, OfAll
-from isoscope.states.measures import BUILT_IN, Cells, measure
+from isoscope.states.measures import Cells, measure
 from isoscope.states.shown_metrics import SHOWN
 from probe_material import write_run
 
@@ -179,12 +180,12 @@ def test_what_a_cell_does_not_know_gives_no_figure() -> None:
     assert "clusters_ami_label" not in measure("shape")(bare(noise()))
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", MEASURES)
 def test_single_precision_and_the_order_of_calls_change_no_figure(name: str) -> None:
     points = (noise() + LABELS[:, None]).astype(np.float32)
     once = measure(name)(cell(points))
     made = cell(points.astype(float))
-    for other in BUILT_IN:
+    for other in MEASURES:
         measure(other)(made)
     assert dict(measure(name)(made)) == dict(once)
     assert np.isfinite([float(np.ravel(value)[0]) for value in once.values()]).all()
@@ -193,7 +194,7 @@ def test_single_precision_and_the_order_of_calls_change_no_figure(name: str) -> 
 def test_every_metric_that_figures_show_is_one_of_its_measure() -> None:
     sentences = cell(noise(), attributes={"length": LENGTH, "first_token": LENGTH})
     sampled = words(noise(), ["a", "b"] * (N // 2), np.arange(N) // 2)
-    assert SHOWN.keys() == BUILT_IN.keys()
+    assert SHOWN.keys() == MEASURES.keys()
     for name, shown in SHOWN.items():
         asked = {*shown.profile, *shown.curves, *shown.compared, *(metric for metric, _ in shown.maps)}
         assert asked <= measure(name)(sentences).keys() | measure(name)(sampled).keys()

@@ -57,6 +57,9 @@ PENALTIES = {
     "spectrum": "isoscope.penalties.spectrum",
     "isoscore": "isoscope.penalties.isoscore",
 }
+MEASURES = dict.fromkeys(
+    ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "classes", "shape"), "isoscope.states.measures"
+)
 OBSERVERS = {
     "freeze": "isoscope.training.observers.freeze",  # first, so that the others see the gradients that it leaves
     "watch": "isoscope.training.observers.watch",

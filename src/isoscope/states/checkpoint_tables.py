@@ -195,7 +195,7 @@ def sentence_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
 
 def code_of(name: str) -> str:
     """Return the version of the code that a measure's values depend on; for a plugin also the digest of its file."""
-    one = plugins.MEASURES.get(name)
+    one = plugins.MEASURES.own.get(name)
     return code_version("geometry") + (plugins.digest(one.file) if one else "")
 
 

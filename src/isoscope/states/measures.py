@@ -84,6 +84,7 @@ Figures = Mapping[str, float | Estimate]
 Measure = Callable[[Cell], Figures]
 
 
+@plugins.measure("anisotropy")
 def anisotropy(cell: Cell) -> Figures:
     """Anisotropy: a_1 … a_3 raw, centred and within classes, a_1 of each at fixed n, variance share between classes."""
     spectra = {"": cell.raw, "_centred": cell.centred} | ({} if cell.within is None else {"_within": cell.within})
@@ -107,6 +108,7 @@ def anisotropy(cell: Cell) -> Figures:
     return found
 
 
+@plugins.measure("isoscore")
 def isoscore(cell: Cell) -> Figures:
     """IsoScore and participation ratio, plug-in and unbiased, effective rank and partition isotropy (in logs).
 
@@ -125,6 +127,7 @@ def isoscore(cell: Cell) -> Figures:
     }
 
 
+@plugins.measure("similarity")
 def similarity(cell: Cell) -> Figures:
     """AvgSim over pairs of different sentences; for words also SelfSim and IntraSim, as published and leave-one-out."""
     found: dict[str, float | Estimate] = {"avg_sim": contextuality.avg_sim(cell.points, cell.groups)}
@@ -138,6 +141,7 @@ def similarity(cell: Cell) -> Figures:
     return found
 
 
+@plugins.measure("intrinsic")
 def intrinsic(cell: Cell) -> Figures:
     """Intrinsic dimension by TwoNN and by maximum likelihood: of the whole cloud, and at a fixed n with an interval.
 
@@ -159,6 +163,7 @@ def intrinsic(cell: Cell) -> Figures:
     }
 
 
+@plugins.measure("homology")
 def homology(cell: Cell) -> Figures:
     """Persistent entropy of the H0 bars at a fixed n (nats), and as a share of ln(bars)."""
     most = float(np.log(max(2, min(cell.subsample, cell.n) - 1)))
@@ -166,6 +171,7 @@ def homology(cell: Cell) -> Figures:
     return {"h0_entropy": found, "h0_entropy_share": Estimate(*(value / most for value in found))}
 
 
+@plugins.measure("classes")
 def classes(cell: Cell) -> Figures:
     """Class separation: silhouette, Fisher ratio, centroid distance, held-out linear separability."""
     from isoscope.geometry import separation  # imports scikit-learn, which a drawing of these metrics does not need
@@ -180,6 +186,7 @@ def classes(cell: Cell) -> Figures:
     }
 
 
+@plugins.measure("shape")
 def shape(cell: Cell) -> Figures:
     """Clusters and their AMI with label and nuisances (intervals over sentences); is PC2 a parabola of PC1?"""
     from isoscope.geometry import separation
@@ -204,27 +211,13 @@ def shape(cell: Cell) -> Figures:
     }
 
 
-BUILT_IN: dict[str, Measure] = {
-    "anisotropy": anisotropy,
-    "isoscore": isoscore,
-    "similarity": similarity,
-    "intrinsic": intrinsic,
-    "homology": homology,
-    "classes": classes,
-    "shape": shape,
-}
-
-
 def measure(name: str) -> Measure:
     """Return the measure called `name`, built in or a plugin's. Raises `InputError` if there is none."""
-    if name in BUILT_IN:
-        return BUILT_IN[name]
-    if name in plugins.MEASURES:
-        return partial(_of_plugin, plugins.MEASURES[name])
-    known = [*BUILT_IN, *plugins.MEASURES]
-    raise InputError(
-        f"measures.names: no measure {name!r}{nearest(name, known)}; a custom measure must be loaded as a plugin"
-    )
+    if name not in plugins.MEASURES:
+        known = nearest(name, plugins.MEASURES)
+        raise InputError(f"measures.names: no measure {name!r}{known}; a custom measure must be loaded as a plugin")
+    one = plugins.MEASURES[name]
+    return one.factory if one.built_in else partial(_of_plugin, one)
 
 
 def _of_plugin(plugin: Entry, cell: Cell) -> Figures:

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from isoscope.base.built_in import MEASURES
 from isoscope.geometry.dimension import Estimate
 from isoscope.platform.config.declared import known, natural
 from isoscope.platform.figures.maps import beyond, scale_of
 from isoscope.states.cloud import Cell
-from isoscope.states.measures import BUILT_IN, measure
+from isoscope.states.measures import measure
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def measured(kind: str, points: np.ndarray) -> dict[str, float]:
         confidence=0.9,
         seed=0,
     )
-    found = {name: value for one in BUILT_IN for name, value in measure(one)(cell).items()}
+    found = {name: value for one in MEASURES for name, value in measure(one)(cell).items()}
     return {name: value.value if isinstance(value, Estimate) else float(value) for name, value in found.items()}
 
 

@@ -169,7 +169,7 @@ def geometry(
         ("alignment", [alignment], ALIGNMENTS),
         ("vectors", vectors, VECTORS),
         ("analysis", analyses, (*ANALYSES, SPACES_COMPARED)),
-        ("measure", measures, (*MEASURES, *known.MEASURES)),
+        ("measure", measures, tuple(known.MEASURES)),
     ):
         if wrong := [one for one in values if one not in allowed]:
             raise InputError(f"--{name} {wrong[0]}: expected {', '.join(allowed)}")
@@ -184,7 +184,7 @@ def geometry(
     pages.check_out(out, pages.GEOMETRY)
     asked |= {
         "analyses": tuple(dict.fromkeys(analyses)) or ANALYSES,
-        "measures": tuple(dict.fromkeys(measures)) or (*MEASURES, *known.MEASURES),
+        "measures": tuple(dict.fromkeys(measures)) or tuple(known.MEASURES),
         "vectors": tuple(dict.fromkeys(vectors)),
     }
     settings = Settings(**{name: asked[name] for name in Settings._fields if name in asked})

@@ -168,7 +168,7 @@ def _measured(
         own = tree_md5(file_md5s(states, leave_out={CONFIG, "manifest.json"}))
         return {"states": own, "data": content_md5(cell.data)}
 
-    used = [plugins.MEASURES[one] for one in measures.names if one in plugins.MEASURES]
+    used = [plugins.MEASURES.own[one] for one in measures.names if one in plugins.MEASURES.own]
     params = {"measures": measures.model_dump(mode="json")}
     of_plugins = {one.file.name: plugins.digest(one.file) for one in used}
     run = cell.run("measure", params, read, input_paths={"extracted by": extracted}, plugins=of_plugins)
