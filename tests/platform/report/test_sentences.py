@@ -41,7 +41,8 @@ def test_the_word_and_the_sign_make_the_sentence(word: str, difference: float, s
     found = sentence(Difference("F1", "a", "b", Verdict(word, "why"), difference, bounds, 3, 0.02))
     assert found["word"] == word
     assert found["text"].startswith(start)
-    assert found["text"].endswith(" (3 paired seeds; detectable 0.020); why.")
+    effect = "; detectable 0.020" if word == "under-powered" else ""  # beside a difference that holds it would puzzle
+    assert found["text"].endswith(f" (3 paired seeds{effect}); why.")
 
 
 def test_a_hyphen_of_a_name_is_no_minus() -> None:
@@ -113,7 +114,7 @@ def test_similarity_of_the_last_layers(high: float) -> None:
     ]
     (found,) = said(MAPS, similarity=pd.DataFrame(rows))
     text = f"{LAST}: mlm × mt {high:.3f}, random weights 0.500 (1 seed; not tested)."
-    assert found == {"word": "", "text": text}
+    assert (found["word"], found["text"]) == ("", text)
 
 
 def test_the_last_layers_of_models_of_unequal_depth_meet() -> None:

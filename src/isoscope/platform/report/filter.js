@@ -1,6 +1,6 @@
 // The filter shows what has all its words: figures, findings, rows, terms and texts, with the headings above them.
 {
-  const UNITS = "figure, .card, section > .findings > li, ul.lead > li, .words > dt, tbody tr:not(:has(th[scope=rowgroup]))";
+  const UNITS = "figure, .card, section > .findings > li, ul.lead > li, .words > dt, tbody tr:not(:has(th[scope=rowgroup]), .card tr)";
   const UNREAD = "style, script, title, desc, details, .skip, td code"; // style sheets, digests, folds
   const filter = document.querySelector("#filter"), matches = document.querySelector("#matches");
 

@@ -17,6 +17,7 @@ from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.declared import title
 from isoscope.platform.figures import numbers
 from isoscope.platform.report.comparison_section import show_comparison
+from isoscope.platform.report.order import in_order, serving
 from isoscope.platform.report.runs import by_arm, plugins, run_row, server
 from isoscope.platform.report.search_section import read_search
 from isoscope.platform.report.settings import settings
@@ -69,6 +70,8 @@ def build(
 
     Raises `InputError` if a manifest lacks what the page shows, or for damaged files.
     """
+    serves = serving(studies, kinds)
+    studies = in_order(studies, serves)
     rows = {
         study.study: [
             run_row(run, records.get(run.digest), tracking_uri=tracking_uri, experiment=experiments.get(study.study))
@@ -89,6 +92,7 @@ def build(
     for study in shown:
         study["settings"] = settings(study["tables"].runs, records)
         study["lacks"] = lacks.get(study["tables"].study, ())
+        study["serves"] = serves.get(study["tables"].study)
         study["about"] = abouts.get(study["tables"].study)
         study["text"] = text_of(study["tables"], manifests)
         study["by_arm"] = by_arm(tracking_uri, experiments.get(study["tables"].study))

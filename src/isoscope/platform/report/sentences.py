@@ -1,4 +1,4 @@
-"""Findings as sentences. Every word of them depends on a number or a verdict of a table."""
+"""Findings as sentences, and as rows of a table. Every word of them depends on a number or a verdict of a table."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,20 +12,24 @@ from isoscope.platform.statistics.paired import NO_VERDICT, Interval
 
 MOST = 8
 """Values in one sentence."""
+DECIDED = ("holds", "does not")
+"""Verdicts beside which a smallest detectable effect says nothing more."""
 
 
 def sentence(found: Finding) -> dict[str, str]:
-    """Return the verdict's word (none for untested values) and a sentence."""
+    """Return a finding as a sentence, `text`, and as a row: what, value, n, the verdict's word (or none), and why."""
     if isinstance(found, Untested):
-        return {"word": "", "text": _values(found)}
+        row = {"what": found.what, "value": _values(found), "n": numbers.count(found.n, found.of), "word": ""}
+        return row | {"why": "not tested", "text": f"{row['what']}: {row['value']} ({row['n']}; not tested)."}
     way = "higher" if (found.difference or 0.0) > 0 else "lower"
     said = {"holds": way, "does not": "no difference", NO_VERDICT: NO_VERDICT}.get(found.verdict.word, "not decided")
     number = "no common seed" if found.difference is None else numbers.signed(found.difference)
     bounds = f" {numbers.interval(found.interval)}" if found.interval else ""
-    pairs = numbers.count(found.pairs, "paired seed")
-    effect = f"; detectable {numbers.score(found.detectable)}" if found.detectable is not None else ""
-    text = f"{found.what}, {found.one} against {found.other}: {said}, {number}{bounds} ({pairs}{effect})"
-    return {"word": found.verdict.word, "text": f"{text}; {found.verdict.reason}."}
+    row = {"what": f"{found.what}, {found.one} against {found.other}", "value": f"{number}{bounds}"}
+    row |= {"n": numbers.count(found.pairs, "paired seed"), "word": found.verdict.word, "why": found.verdict.reason}
+    known = found.detectable is not None and found.verdict.word not in DECIDED
+    effect = f"; detectable {numbers.score(found.detectable)}" * known
+    return row | {"text": f"{row['what']}: {said}, {row['value']} ({row['n']}{effect}); {row['why']}."}
 
 
 def confirmed(row: Mapping[str, Any], believed: Mapping[str, float]) -> dict[str, str]:
@@ -52,8 +56,7 @@ def _values(found: Untested) -> str:
     ]
     left = f" and {len(known) - MOST} more" * (len(known) > MOST)
     beside = "".join(f"; {name} {number(value)}" for name, value in found.beside.items() if math.isfinite(value))
-    n = numbers.count(found.n, found.of)
-    return f"{found.what}: {', '.join(shown) or 'no value'}{left}{beside} ({n}; not tested)."
+    return f"{', '.join(shown) or 'no value'}{left}{beside}"
 
 
 def _format(values: Iterable[float]) -> Callable[[float], str]:
