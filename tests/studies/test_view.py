@@ -42,7 +42,7 @@ def view(*needs: str, by: str | None = None, **changed: object) -> View:
 
 def test_one_figure_of_all_rows() -> None:
     (picture,) = pictures([view("scores", "floors", caption="Scores")], TABLES)
-    assert (picture.name, picture.caption, picture.spoken) == ("v", "Scores", "Scores")
+    assert (picture.name, picture.caption) == ("v", "Scores")
     assert [len(part) for part in picture.table] == [3, 2]
     assert isinstance(picture.figure(), Figure)
 
@@ -54,8 +54,8 @@ def test_a_figure_for_each_value_of_every_table_that_has_the_column() -> None:
 
 
 def test_rows_are_chosen_before() -> None:
-    found = list(pictures([view("scores", "names", by="arm", rows=high, spoken=lengths)], TABLES))
-    assert [(one.caption, one.spoken) for one in found] == [("a!", "1, 1"), ("b!", "1, 1")]
+    found = list(pictures([view("scores", "names", by="arm", rows=high, caption=lengths)], TABLES))
+    assert [(one.name, one.caption) for one in found] == [("v-a", "1, 1"), ("v-b", "1, 1")]
 
 
 def test_without_a_table_or_rows_there_is_no_figure() -> None:

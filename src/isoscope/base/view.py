@@ -25,8 +25,6 @@ class View:
     """Column of the first table: a figure per value."""
     called: Mapping[str, str] = field(default_factory=dict)
     """Value of `by` → its name in the caption; default: the value itself."""
-    spoken: Callable[..., str] | None = None
-    """Text for screen readers; default: the caption."""
     remakes: str | Callable[..., str | None] | None = None
     """The published figure that this view reproduces. A function finds it from the rows that the figure shows."""
     question: str = ""

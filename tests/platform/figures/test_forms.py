@@ -160,6 +160,19 @@ def test_marks_notes_and_thin_lines() -> None:
     assert list(ring.get_xdata()) == [2]
 
 
+def test_what_is_drawn_is_said_in_words() -> None:
+    table = pd.DataFrame({"arm": ["a", "a", "b", "c"], "at": [0, 1, 1, 1], "value": [0.1, 0.25, -3.0, np.nan]})
+    for form, said in (
+        (Curves(x="at", y="value"), "Last values: a 0.25; b -3."),
+        (Matrix(x="arm", y="at", limits=(None, None)), "Cells: at 0, a 0.1; at 1, a 0.25; at 1, b -3."),
+        (Intervals(x="value", y="arm"), "Values: a 0.175; b -3."),
+        (Scatter(x="at", y="value", series="arm"), "Number of points: a 2; b 1; c 1."),
+    ):
+        assert form(table).get_label() == said
+        assert f"<dc:description>{said}</dc:description>" in to_svg(form(table))
+    assert FORMS["curves"](made(30)).get_label().endswith(" and 44 more.")
+
+
 def test_cells_are_means_hatched_where_they_have_no_value() -> None:
     table = made(4).assign(gap=None, note="n = 3 seeds")
     table.loc[(table["arm"] == "arm 1") & (table["at"] == 0), "gap"] = "not defined"

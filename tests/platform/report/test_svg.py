@@ -109,6 +109,7 @@ def test_name_and_description_are_spoken_and_escaped(drawing: str) -> None:
     by_id = {element.get("id"): element.text for element in root.iter()}
     assert [by_id[name] for name in (root.get("aria-labelledby") or "").split()] == ["<b>1 & 2</b>", '"said"']
     assert "<b>" not in svg
+    assert ">Last values: " in inline(drawing, key="a", title="t"), "the figure's own description"
 
 
 def test_what_is_no_svg_is_refused(tmp_path: Path) -> None:

@@ -81,7 +81,6 @@ def test_every_table_and_figure_is_there(made: Made) -> None:
     assert {view.name for view in VIEWS} == {one.view.name for one in found.values()}
     for one in found.values():
         assert len(one.caption) > 100
-        assert one.spoken
     assert "n = 1 seed, so no interval." in found["allocation-nats"].caption
 
 

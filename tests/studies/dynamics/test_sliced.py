@@ -86,7 +86,6 @@ def test_a_study_without_an_allocation_has_the_figure_and_without_slices_has_non
     assert texts.count("no value") == 2, "classes of tokens that there are none of"
     assert "75 %: 5.00 → −0.33" in texts or "75 %: 5.00 → -0.33" in texts
     assert "All intervals are closed." in picture.caption
-    assert "frequent, a unigram predicts it, half by update 1: emb 100 %, out 0 %" in picture.spoken
     assert tables({"tokens": StudyRuns({"causal": {}}, {})}, confidence=0.95) == {}
 
 

@@ -113,7 +113,6 @@ def test_what_is_read_back_is_the_mean_over_seeds_at_the_chosen_epoch() -> None:
     assert word["layer"].tolist() == [0, 1, 2]
     assert word["rate"].to_numpy() == pytest.approx(0.99 - 0.1 * np.arange(3))
     assert found["control"].to_numpy() == pytest.approx(0.05)
-    assert "additive, word 0.79" in picture.spoken
     block = decoded()[lambda rows: ~rows["part"].str.startswith("layer")]
     (picture,) = pictures([READ_BACK], {"decoding": block})
     assert set(drawn(READ_BACK, *picture.table)["layer"]) == {0}

@@ -176,7 +176,6 @@ def test_the_tables_survive_their_files_and_are_drawn(tmp_path: Path) -> None:
         text = to_svg(effects.figure())
         for row in effects.table[0].itertuples():
             assert row.verdict in text
-            assert f"{row.effect} {row.mean:+.3f}: {row.verdict}" in effects.spoken
         rows = effects.view.form.drawn(*effects.table)
         assert rows[["low", "high", "outer_low", "outer_high"]].to_numpy().tolist() == (
             effects.table[0][["low", "high", "two_way_low", "two_way_high"]].to_numpy().tolist()

@@ -74,7 +74,9 @@ class Form:
 
     def __call__(self, *tables: pd.DataFrame) -> Figure:
         with style():
-            return self.draw(self.drawn(*tables))
+            figure = self.draw(table := self.drawn(*tables))
+        figure.set_label(self.told(table))
+        return figure
 
     def drawn(self, *tables: pd.DataFrame) -> pd.DataFrame:
         """Return the rows that are drawn. Raises `ValueError` without any."""
@@ -89,6 +91,10 @@ class Form:
 
     def draw(self, table: pd.DataFrame) -> Figure:
         """Draw the rows of `drawn`."""
+        raise NotImplementedError
+
+    def told(self, table: pd.DataFrame) -> str:
+        """Return the rows of `drawn` in words, for screen readers: it becomes the label of the figure."""
         raise NotImplementedError
 
     def ordered(self, table: pd.DataFrame, column: str) -> list[Any]:
@@ -142,6 +148,19 @@ class Form:
             if column:
                 table = table[(table[column] == value) | table[column].isna()]
         return table
+
+
+def in_words(form: Form, table: pd.DataFrame, keys: Iterable[str], value: str) -> str:
+    """Return the values of a column in words, each after its `keys`; of more than `MOST`, the largest."""
+    named = [key for key in dict.fromkeys(keys) if key]
+    known = table[table[value].notna()]
+    kept = known[known.index.isin(known[value].abs().nlargest(MOST).index)]
+    parts = [
+        f"{', '.join(form.called(row[key], key) for key in named if pd.notna(row[key]))} {row[value]:.3g}"
+        for row in kept.to_dict("records")
+    ]
+    left = f" and {len(known) - len(kept)} more" * (len(kept) < len(known))
+    return " ".join(f"{'; '.join(parts) or 'no values'}{left}.".split())
 
 
 def _abreast(count: int) -> int:

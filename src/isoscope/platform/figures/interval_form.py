@@ -12,7 +12,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from isoscope.platform.figures.border import mark_below
-from isoscope.platform.figures.form import Form, averaged, below, looks, noted, numeric, seeds_text, series_keys
+from isoscope.platform.figures.form import (
+    Form,
+    averaged,
+    below,
+    in_words,
+    looks,
+    noted,
+    numeric,
+    seeds_text,
+    series_keys,
+)
 from isoscope.platform.figures.style import INK, hatched, named
 
 FILLS: tuple[Any, ...] = ("full", "none", "left", "top")
@@ -59,6 +69,10 @@ class Intervals(Form):
             self._panel(axes, self.of_panel(table, place), names, styles, fills)
         below(figure, self._keys(table, styles, fills), seeds_text(table))
         return figure
+
+    def told(self, table: pd.DataFrame) -> str:
+        keys = (self.rows, self.columns, self.series, self.fill, self.y)
+        return f"Values: {in_words(self, table, keys, self.x)}"
 
     def _panel(
         self, axes: Axes, rows: pd.DataFrame, names: list[Any], styles: Mapping[Any, Any], fills: Mapping[Any, Any]

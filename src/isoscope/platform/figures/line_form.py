@@ -12,7 +12,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullFormatter
 
-from isoscope.platform.figures.form import Form, averaged, below, first_gap, looks, noted, seeds_text, series_keys
+from isoscope.platform.figures.form import (
+    Form,
+    averaged,
+    below,
+    first_gap,
+    in_words,
+    looks,
+    noted,
+    seeds_text,
+    series_keys,
+)
 from isoscope.platform.figures.snapshots import log_steps
 from isoscope.platform.figures.style import HATCH, INK, hatched, layer_tick
 
@@ -60,6 +70,12 @@ class Curves(Form):
             self._axes(axes, table)
         below(figure, self._keys(table, styles, dashes), seeds_text(table))
         return figure
+
+    def told(self, table: pd.DataFrame) -> str:
+        keys = [key for key in (self.rows, self.columns, self.series, self.dash) if key]
+        means = table[table[self.thin].isna()] if self.thin else table
+        last = means[means[self.y].notna()].groupby(keys, sort=False, dropna=False).tail(1)
+        return f"Last values: {in_words(self, last, keys, self.y)}"
 
     def _panel(self, axes: Axes, rows: pd.DataFrame, styles: Mapping[Any, Any], dashes: Mapping[Any, Any]) -> None:
         axes.grid(visible=True, axis="y")

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from isoscope.platform.figures.form import Form, averaged, by_line, first_gap, numeric
+from isoscope.platform.figures.form import Form, averaged, by_line, first_gap, in_words, numeric
 from isoscope.platform.figures.maps import beyond
 from isoscope.platform.figures.style import (
     DIVERGING,
@@ -90,6 +90,9 @@ class Matrix(Form):
         if kinds:
             legend_below(figure, [hatch_key(kind, hatch) for kind, hatch in kinds.items()], columns=2)
         return figure
+
+    def told(self, table: pd.DataFrame) -> str:
+        return f"Cells: {in_words(self, table, (self.columns, self.y, self.x), self.value)}"
 
     def _limits(self, table: pd.DataFrame) -> tuple[float, float]:
         """Return the ends of the colours."""

@@ -63,12 +63,6 @@ class Picture(NamedTuple):
         find = self.view.findings
         return self._made(lambda: tuple(find(*self.table)), lambda _: ())
 
-    @property
-    def spoken(self) -> str:
-        """Text for screen readers."""
-        speak = self.view.spoken
-        return self.caption if speak is None else self._made(lambda: speak(*self.table), lambda _: self.caption)
-
     def figure(self) -> Figure:
         """Draw the figure; if its rows have no numbers, or cannot be drawn, return a figure with the reason."""
         numbers = self.table[0].select_dtypes("float").drop(columns=[*COORDINATES], errors="ignore").to_numpy()

@@ -11,7 +11,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from isoscope.platform.figures.form import Form, below, first_gap, looks, noted, series_keys
+from isoscope.platform.figures.form import Form, below, first_gap, in_words, looks, noted, series_keys
 from isoscope.platform.figures.style import INK, SEQUENTIAL, SHAPES, hatched, look
 
 CLASSES = 10
@@ -55,6 +55,11 @@ class Scatter(Form):
             figure.colorbar(scale, ax=[*panels.values()], label=self.called(self.shade), shrink=0.7, aspect=25)
         below(figure, series_keys(self, self.series, styles, linestyle="") if self.series else [])
         return figure
+
+    def told(self, table: pd.DataFrame) -> str:
+        keys = [key for key in (self.rows, self.columns, self.series) if key]
+        counts = table.groupby(keys or [self.x], sort=False, dropna=False).size().reset_index(name="points")
+        return f"Number of points: {in_words(self, counts, keys, 'points')}"
 
     def _shaded(self, table: pd.DataFrame) -> bool:
         return self.shade in table and bool(table[self.shade].notna().any())

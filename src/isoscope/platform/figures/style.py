@@ -203,10 +203,12 @@ def notice(text: str) -> Figure:
 def to_svg(figure: Figure, metadata: Mapping[str, str] | None = None) -> str:
     """Return the figure as SVG text. Equal figures give equal text (no date, ids from the content).
 
+    The figure's label, which says its values in words, is its description.
     `metadata`: Dublin Core terms to write, such as `{"Source": "digest 8406d364"}`. Raises `ValueError` for an unknown
     term.
     """
-    written = {"Date": None, "Creator": None, **(metadata or {})}
+    told = figure.get_label() or None
+    written = {"Date": None, "Creator": None, "Description": told, **(metadata or {})}
     return _written(figure, format="svg", metadata=written, transparent=True).decode()
 
 

@@ -47,6 +47,7 @@ def text_table(
             axes.plot([0.02, WIDTH - 0.02], [at, at], color=INK, linewidth=0.9 if place == 0 else 0.4)
         for column, text in enumerate(row):
             _cell(axes, text, edges, column, at + ROW / 2, column < left, va="center")
+    figure.set_label("; ".join(", ".join(row) for row in [head, *rows]))
     return figure
 
 

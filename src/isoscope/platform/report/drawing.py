@@ -31,6 +31,7 @@ MOST = 24_000
 """Bytes of a packed table that the page still holds."""
 SENTENCE = re.compile(r"(?<=[.?])(?<!et al\.)\s+")
 """Where a sentence ends; the point of `et al.` ends none."""
+DESCRIPTION = "{http://purl.org/dc/elements/1.1/}description"
 HASHED = re.compile(r"[A-Za-z]*[0-9a-f_]{8,}")
 """Ids that matplotlib makes of a part's content."""
 
@@ -40,7 +41,7 @@ def inline(
     *,
     key: str,
     title: str,
-    description: str,
+    description: str = "",
     parts: Mapping[str, str] = MappingProxyType({}),
     stops: Collection[str] = (),
 ) -> Markup:
@@ -48,7 +49,7 @@ def inline(
 
     - It is made small (`compact`), and its ids are unique on the page.
     - The page sets the size.
-    - A screen reader reads `title` and `description`.
+    - A screen reader reads `title` and `description` (default: the figure's own, which has its values in words).
     - `parts`: name (`gid`) of a part → what it is, for the pointer; the keyboard and screen readers find the `stops`.
 
     Raises `ValueError` if the text is no SVG.
@@ -58,6 +59,7 @@ def inline(
         root = ElementTree.fromstring(svg)
     except ElementTree.ParseError as error:
         raise ValueError(f"not an SVG: {error}") from None
+    description = description or root.findtext(f".//{DESCRIPTION}") or title
     for parent, kind in product(list(root.iter()), ("metadata", "style")):
         for child in parent.findall(f"{{{SVG}}}{kind}"):
             parent.remove(child)  # the page has its own style; the SVG's `*` rule would apply to all of it
@@ -162,7 +164,7 @@ class Drawing(NamedTuple):
 def drawing(one: Picture, svg: str, *, key: str, beside: str = "") -> Drawing:
     """Return a view's figure, already drawn as `svg`, for the page. `key` makes ids unique; `beside`: see `Drawing`."""
     title = SENTENCE.split(one.caption, 1)[0]  # the whole caption is below the figure
-    picture = inline(svg, key=key, title=title, description=one.spoken)
+    picture = inline(svg, key=key, title=title)
     tables = {
         name: packed(rows) for name, rows in zip(one.view.needs, one.table, strict=False)
     }  # a view may keep fewer

@@ -59,17 +59,6 @@ def _curves_caption(bands: pd.DataFrame, seeds: pd.DataFrame, metrics: pd.DataFr
     return f"Learning curves by epoch. Line: {several}; dotted: train; solid: validation{thin}.{fewer(bands)}"
 
 
-def _last_epoch(bands: pd.DataFrame, seeds: pd.DataFrame, metrics: pd.DataFrame) -> str:
-    """Return each arm's first validation metric at its last epoch, for screen readers."""
-    shown = drawn(bands["metric"])[0]
-    rows = bands[bands["metric"] == f"validation/{shown}"]
-    parts = [
-        f"{last.arm} {last.mean:.3f} at epoch {int(last.epoch)} (n = {int(last.n)})"
-        for last in rows.loc[rows.groupby("arm", sort=False)["epoch"].idxmax()].itertuples()
-    ]
-    return f"Validation {shown.replace('_', ' ')}, mean over seeds: {'; '.join(parts)}." if parts else "No curves."
-
-
 def shares(confusion: pd.DataFrame) -> pd.DataFrame:
     """Return the share of the actual class by arm and predicted class, over all seeds; in a cell: share and count.
 
@@ -109,21 +98,6 @@ def _confusion_caption(confusion: pd.DataFrame) -> str:
     )
 
 
-def _hits(confusion: pd.DataFrame) -> str:
-    """Return the recall of each class per arm, for screen readers."""
-    right = confusion["actual"] == confusion["predicted"]
-    parts = []
-    for arm, rows in confusion.assign(hits=confusion["count"].where(right, 0)).groupby("arm", sort=False):
-        sums = rows.groupby("actual", sort=False)[["hits", "count"]].sum()
-        shares = [
-            f"{name} {hits / total:.2f}"
-            for name, (hits, total) in zip(sums.index, sums.to_numpy(), strict=True)
-            if total
-        ]
-        parts.append(f"{arm}: {', '.join(shares)}")
-    return f"Recall of each class. {'; '.join(parts)}." if parts else "No predictions."
-
-
 def _remakes(bands: pd.DataFrame, seeds: pd.DataFrame, metrics: pd.DataFrame) -> str | None:
     """Return the published figure of fusions' learning curves, if several of them are compared."""
     found = PUBLISHED & {word for arm in bands["arm"] for word in str(arm).split("-")}
@@ -145,7 +119,6 @@ TRAINING = View(
         names=SPLITS,
     ),
     caption=_curves_caption,
-    spoken=_last_epoch,
     remakes=_remakes,
 )
 CONFUSION = View(
@@ -162,6 +135,5 @@ CONFUSION = View(
         digits=2,
     ),
     caption=_confusion_caption,
-    spoken=_hits,
 )
 VIEWS = (TRAINING, CONFUSION)

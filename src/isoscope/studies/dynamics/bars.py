@@ -74,19 +74,6 @@ def _caption(blocks: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) 
     )
 
 
-def _spoken(blocks: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
-    own = blocks[blocks["set"] == SHOWN]
-    parts = []
-    for arm, rows_of in own.groupby("arm", sort=False):
-        order = rows_of["value"].abs().sort_values(ascending=False).index[:4]
-        largest = [
-            f"{row.component}{f' of layer {row.layer + 1}' * (row.layer != OUTSIDE)} ({row.stack}) {row.value:.3g}"
-            for row in rows_of.loc[order].itertuples()
-        ]
-        parts.append(f"{arm}: {', '.join(largest)}")
-    return f"The largest values. {'; '.join(parts)}."
-
-
 def _largest(blocks: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Iterator[Untested]:
     """Yield the components with the largest shares of each arm that learned."""
     own = blocks[(blocks["set"] == SHOWN) & (blocks["quantity"] == "share")]
@@ -113,7 +100,6 @@ BARS = View(
     rows=rows,
     by="quantity",
     caption=_caption,
-    spoken=_spoken,
     findings=_largest,
     remakes="Vázquez et al. 2022, layer-wise contributions: LCA aggregated over all training steps",
 )

@@ -61,16 +61,6 @@ def _time_caption(course: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFr
     )
 
 
-def _time_spoken(course: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
-    own = course[course["grouping"] == "component"]
-    last = own[own["update"] == own.groupby("arm")["update"].transform("max")]
-    parts = [
-        f"{arm}: " + ", ".join(f"{row.group} {row.value:.3g}" for row in found.itertuples())
-        for arm, found in last.groupby("arm", sort=False)
-    ]
-    return f"Values at the last update, {QUANTITIES[course['quantity'].iloc[0]]}. {'; '.join(parts)}."
-
-
 def synchrony(synchronies: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
     """Return the observed share of common peaks by run and estimator, with its name."""
     names = [
@@ -90,15 +80,6 @@ def _synchrony_caption(synchronies: pd.DataFrame, closed: pd.DataFrame) -> str:
         "loss.",
         notes.shown(closed),
     )
-
-
-def _synchrony_spoken(synchronies: pd.DataFrame, closed: pd.DataFrame) -> str:
-    found = [
-        f"{row.arm} seed {row.seed}, {row.estimator}: {row.observed:.2f} against {row.by_chance:.2f} by chance"
-        + f", {row.word}" * (row.word == NOT)
-        for row in synchronies.itertuples()
-    ]
-    return f"Share of common peaks. {'; '.join(found)}."
 
 
 def positive_part(positive: pd.DataFrame) -> pd.DataFrame:
@@ -123,16 +104,6 @@ def _estimators(positive: pd.DataFrame) -> dict[str, str]:
     return dict(zip(positive["arm"], positive["estimator"], strict=True))
 
 
-def _positive_spoken(positive: pd.DataFrame) -> str:
-    largest = positive.loc[
-        positive.assign(value=floats(positive["value"])).groupby("arm", sort=False)["value"].idxmax()
-    ]
-    parts = [
-        f"{row.arm}: {row.value:.3g} nats, {row.component}, by update {row.update}" for row in largest.itertuples()
-    ]
-    return f"Largest positive allocation. {'; '.join(parts)}."
-
-
 def _over_time(quantity: str, scale: str) -> View:
     """Return the view of a quantity, with the scale of its y-axis."""
     return View(
@@ -151,7 +122,6 @@ def _over_time(quantity: str, scale: str) -> View:
         rows=partial(rows, quantity=quantity),
         by="quantity",
         caption=_time_caption,
-        spoken=_time_spoken,
         remakes="Vázquez et al. 2022, learning dynamics over time",
     )
 
@@ -168,7 +138,6 @@ SYNCHRONY = View(
         beside={"by_chance": "shuffled peaks, mean"},
     ),
     caption=_synchrony_caption,
-    spoken=_synchrony_spoken,
     remakes="Lan et al. 2019, learning is synchronised across layers",
 )
 POSITIVE = View(
@@ -183,6 +152,5 @@ POSITIVE = View(
         labels=("Update", "Positive part (nats)"),
     ),
     caption=_positive_caption,
-    spoken=_positive_spoken,
     remakes="Vázquez et al. 2022, overview of the MLM training process on the interval [0, 1]",
 )

@@ -54,15 +54,6 @@ def _caption(heads: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -
     )
 
 
-def _spoken(heads: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
-    parts = []
-    for arm, own in heads.assign(value=floats(heads["value"])).groupby("arm", sort=False):
-        if own["value"].notna().any():
-            best = own.loc[own["value"].idxmin()]
-            parts.append(f"{arm}: {best['stack']} layer {best['layer'] + 1} rank {best['rank']}, {best['value']:.3g}")
-    return f"The head that helps most, {heads['normalisation'].iloc[0]}. {'; '.join(parts)}."
-
-
 HEADS = View(
     name="head_allocation",
     needs=("heads", "closed", "learned"),
@@ -78,6 +69,5 @@ HEADS = View(
     ),
     by="normalisation",
     caption=_caption,
-    spoken=_spoken,
     remakes="Vázquez et al. 2022, attention heads training dynamics",
 )

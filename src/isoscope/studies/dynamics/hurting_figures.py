@@ -99,14 +99,6 @@ def _hurting_caption(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.Dat
     )
 
 
-def _hurting_spoken(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> str:
-    parts = []
-    for arm, own in counts.groupby("arm", sort=False):
-        found = ", ".join(f"{row.component} {row.hurts:.1f}" for row in own.itertuples())
-        parts.append(f"{arm}, of {own['cases'].iloc[0]:.0f}: {found}")
-    return f"Counts of positive allocations. {'; '.join(parts)}."
-
-
 def hurting_layers(counts: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
     """Return the share of cases in which a component of a layer hurts; in a cell: the count."""
     inside = counts[counts["layer"] != OUTSIDE]
@@ -174,16 +166,6 @@ def _published_caption(compared: pd.DataFrame) -> str:
     )
 
 
-def _published_spoken(compared: pd.DataFrame) -> str:
-    parts = []
-    for row in compared.to_dict("records"):
-        tau = row["tau"]
-        known = tau is not None and not math.isnan(float(tau))
-        verdict = f"Kendall's tau {tau:+.2f}, p = {row['p']:.3f}" if known else f"no rank correlation ({row['word']})"
-        parts.append(f"{row['arm']}, {row['counted']}: {verdict}")
-    return f"Agreement with the published ranks. {'; '.join(parts)}."
-
-
 _REMAKES = "Vázquez et al. 2022, summary of parameters that hurt the training process"
 _OPTIONS: dict[str, Any] = {"needs": ("hurting", "closed", "learned"), "by": "counted"}
 # A table, laid out as the published table that it remakes: a cell holds counts of cases and of noise, and a share.
@@ -192,7 +174,6 @@ HURTING = View(
     form=hurting_table,
     rows=by_component,
     caption=_hurting_caption,
-    spoken=_hurting_spoken,
     remakes=_REMAKES,
     **_OPTIONS,
 )
@@ -218,6 +199,5 @@ COMPARED = View(
     needs=("hurting_published",),
     form=published_table,
     caption=_published_caption,
-    spoken=_published_spoken,
     remakes=_REMAKES,
 )

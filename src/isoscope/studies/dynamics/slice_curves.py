@@ -51,17 +51,6 @@ def _caption(course: pd.DataFrame, slices: pd.DataFrame) -> str:
     )
 
 
-def _spoken(course: pd.DataFrame, slices: pd.DataFrame) -> str:
-    parts = []
-    for (frequency, context), own in slices.groupby(["frequency", "context"], sort=False):
-        shares = own[(own["component"] != EVERY) & own["share"].notna()].sort_values("share", ascending=False)
-        top = ", ".join(f"{row.component} {100 * row.share:.0f} %" for row in shares.head(3).itertuples())
-        half = own["half"].iloc[0]
-        when = f", half by update {half:.0f}" if half == half else ""
-        parts.append(f"{frequency}, {CALLED[str(context)]}{when}: {top or 'no change'}")
-    return f"Largest shares of each slice's change of the loss. {'; '.join(parts)}."
-
-
 VIEW = View(
     name="slices",
     needs=("slices_course", "slices"),
@@ -77,5 +66,4 @@ VIEW = View(
     ),
     by="arm",
     caption=_caption,
-    spoken=_spoken,
 )

@@ -52,14 +52,6 @@ def _learning_caption(learned: pd.DataFrame) -> str:
     )
 
 
-def _learning_spoken(learned: pd.DataFrame) -> str:
-    rows = [
-        f"{row.arm} seed {row.seed}: loss {row.loss:.3f}, unigram {row.unigram:.3f}, {row.word}"
-        for row in learned.itertuples()
-    ]
-    return f"Loss at the end of training. {'; '.join(rows)}."
-
-
 def closure_table(closed: pd.DataFrame) -> Figure:
     """Draw a row per run and set: change of the loss, ΣA − ΔL, closed intervals."""
     rows = [
@@ -85,14 +77,6 @@ def _closure_caption(closed: pd.DataFrame) -> str:
     )
 
 
-def _closure_spoken(closed: pd.DataFrame) -> str:
-    rows = [
-        f"{row.arm} seed {row.seed}, {row.set}: gap {row.gap:+.4f} nats, {100 * row.share_closed:.0f} % closed"
-        for row in closed.itertuples()
-    ]
-    return f"Closure. {'; '.join(rows)}."
-
-
 def _learning_findings(learned: pd.DataFrame) -> Iterator[Untested]:
     """Yield the losses beside that of the better counting model of each arm's objective."""
     counting = learned.assign(loss=learned[["unigram", "trigram"]].min(axis=1))
@@ -106,8 +90,7 @@ LEARNED = View(
     ("learned",),
     learning_table,
     _learning_caption,
-    spoken=_learning_spoken,
     findings=_learning_findings,
 )
 # A table: "closed or not" is a word about each run and set, beside numbers that differ a thousandfold.
-CLOSED = View("closure", ("closed",), closure_table, _closure_caption, spoken=_closure_spoken)
+CLOSED = View("closure", ("closed",), closure_table, _closure_caption)

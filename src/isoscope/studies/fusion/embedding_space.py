@@ -67,13 +67,6 @@ def read_back(decoding: pd.DataFrame) -> pd.DataFrame:
     return at_chosen(prepared(decoding)).assign(least=0.0, most=1.0)
 
 
-def _spoken(decoding: pd.DataFrame) -> str:
-    table = at_chosen(prepared(decoding))
-    means = table[table["layer"] == table["layer"].max()].groupby(["arm", "read"], sort=False)["rate"].mean()
-    said = "; ".join(f"{arm}, {read} {rate:.2f}" for (arm, read), rate in means.items())
-    return f"Read back at the last layer: {said}."
-
-
 _plane = partial(Scatter, x="x", y="y", columns="arm", shade="position", square="equal", names={"position": "Position"})
 MAP = View(
     name="map",
@@ -145,5 +138,4 @@ READ_BACK = View(
         "layer (0: after the embedding block). Mean over seeds ± 1 sd; sentences are held out. Dashed: a map fitted on "
         "shuffled pairs."
     ),
-    spoken=_spoken,
 )

@@ -179,20 +179,6 @@ def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
     return table.to_dict("records")
 
 
-def _spoken_means(means: pd.DataFrame) -> str:
-    cells = [
-        f"magnitudes kept {'yes' if row['kept'] else 'no'}, identity readable {'yes' if row['readable'] else 'no'} "
-        f"({row['arms']}): {row['mean']:.3f}"
-        for row in _records(means)
-    ]
-    return f"Means: {'; '.join(cells)}."
-
-
-def _spoken_effects(tested: pd.DataFrame) -> str:
-    found = [f"{row['effect']} {row['mean']:+.3f}: {row['verdict']}" for row in _records(tested)]
-    return f"Effects: {'; '.join(found)}."
-
-
 MEANS = View(
     name="remedies",
     needs=("remedies",),
@@ -212,7 +198,6 @@ MEANS = View(
         "combination are averaged within a seed. Magnitudes kept: unit positions against the plain product; fractional "
         "positions and phases are not in it."
     ),
-    spoken=_spoken_means,
 )
 EFFECTS = View(
     name="remedy_effects",
@@ -225,6 +210,5 @@ EFFECTS = View(
         "and the verdict. Cancellation of magnitudes is the cause only if the effect of kept magnitudes holds and is "
         "positive."
     ),
-    spoken=_spoken_effects,
 )
 VIEWS = (MEANS, EFFECTS)
