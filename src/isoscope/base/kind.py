@@ -12,8 +12,9 @@ outside the folder names the kind. Its files, each loaded when it is asked for:
   (`platform.results.checkpoint_text`); `completed(tables, facts)` adds what views need from the page's manifest.
   `page.html`: a template that extends `checkpoint.html`, if that is not enough.
 - `section.html`, if tables and figures are not enough: a template, given `key` and the data of the `.json` files.
-- `__init__.py`, which loads nothing: `QUESTION`, heading on the page; `STORES`, what it reads beside runs: `states`,
-  `measures`.
+- `section.js`: a script for that template.
+- `__init__.py`, which loads nothing: `QUESTION`, heading on the page; `TERMS`, words that the page explains; `STORES`,
+  what it reads beside runs: `states`, `measures`.
 
 Every study is also of the kind `arms`: its tables and views stand before those of the study's own kind. For all kinds
 it reads what runs scored on the test split (`study_runs` in its `tables.py`), and names `BASELINES`.
@@ -50,6 +51,11 @@ class Kind(NamedTuple):
     def question(self) -> str:
         """Heading of its part of the page."""
         return str(self._of("", "QUESTION", self.name.replace("_", " ").capitalize()))
+
+    @property
+    def terms(self) -> Mapping[str, str]:
+        """Term of its part of the page → what it means."""
+        return dict(self._of("", "TERMS", {}))
 
     @property
     def baselines(self) -> Mapping[str, str]:
@@ -110,14 +116,19 @@ class Kind(NamedTuple):
     @property
     def section(self) -> str | None:
         """The template of what its part of the report shows beside tables and figures."""
-        return self._template("section.html")
+        return self._text("section.html")
+
+    @property
+    def script(self) -> str | None:
+        """The script of that template."""
+        return self._text("section.js")
 
     @property
     def page(self) -> str | None:
         """The template of a page of checkpoints."""
-        return self._template("page.html")
+        return self._text("page.html")
 
-    def _template(self, name: str) -> str | None:
+    def _text(self, name: str) -> str | None:
         file = self.folder / name
         return file.read_text("utf-8") if file.is_file() else None
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from isoscope.base.errors import InputError
+from isoscope.base.kind import kind
 from isoscope.platform.figures.style import ARM_COLOURS
-from isoscope.platform.report import kind_section as module
 from isoscope.platform.report.kind_section import show_kind
 from isoscope.platform.results.study_tables import StoredTables, Tables
 from report_material import Material
@@ -169,6 +169,5 @@ def test_a_missing_figure_is_refused_too(inside: Inside) -> None:
 
 
 def test_the_explorer_has_the_colours_of_the_figures() -> None:
-    script = Path(module.__file__).with_name("explorer.js").read_text("utf-8")
-    (colours,) = re.findall(r"COLOURS = (\[[^\]]+\])", script)
+    (colours,) = re.findall(r"COLOURS = (\[[^\]]+\])", kind("fusion").script or "")
     assert tuple(json.loads(colours)) == ARM_COLOURS

@@ -42,6 +42,7 @@ def show_kind(name: str, tables: Tables, folder: Path, *, key: str, chapter: int
         "source": published(own.folder).get("source"),
         "tested": tested,
         "extra": extra,
+        "script": own.script if extra else None,
     }
 
 

@@ -106,6 +106,7 @@ def build(
     figures = [one for part in (*shown, *compared) for one in part["part"]["figures"]] + (
         found["drawings"] if found else []
     )
+    shown_kinds = dict.fromkeys([PLAIN, *kinds.values(), *(one.kind for one in comparisons.values())])
     template = environment().get_template("page.html")
     html = template.render(
         title=title,
@@ -117,6 +118,7 @@ def build(
         tasks=[task(name, manifest) for name, manifest in manifests.items()],
         runs=every,
         plugins=plugins(every),
+        terms={term: text for name in shown_kinds for term, text in kind(name).terms.items()},
         server=server(tracking_uri),
     )
     files = {file: decompress(one.tables[name]) for one in figures for name, file in one.files.items()}

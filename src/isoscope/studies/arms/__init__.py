@@ -8,3 +8,19 @@ BASELINES = {
     "trigram": "Trigrams, Kneser–Ney",
 }
 """Baseline of a task's manifest → its name."""
+TERMS = {
+    "Fusion": (
+        "How word and position embeddings become one vector: additive (their sum, as in BERT), conv2d (a "
+        "convolution over both), fft (circular convolution by Fourier transforms)."
+    ),
+    "Penalty": (
+        "A term of the loss that rewards evenly long H0 bars within each class (persistent entropy): of all bars, "
+        "or of selected bars."
+    ),
+    "Loss": (
+        "In nats per example, or per predicted token; of an alignment, the squared error per dimension, plus its "
+        "anchor."
+    ),
+    "BLEU, chrF": "Corpus scores of translations, from 0 to 100.",
+}
+"""Term of its part of the page → what it means."""
