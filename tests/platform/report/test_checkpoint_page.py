@@ -11,8 +11,8 @@ import pytest
 
 from isoscope.platform.figures.pictures import Picture
 from isoscope.platform.report.checkpoint_page import page
+from isoscope.studies.geometry.checkpoint_views import KINDS
 from isoscope.studies.geometry.page import summary
-from isoscope.studies.geometry.views import KINDS
 
 FIGURES = {"avg_sim": "similarity", "two_nn_at_n": "intrinsic", "clusters_ami_label": "shape"}
 HOSTILE = "<img src=x onerror=alert(1)>"

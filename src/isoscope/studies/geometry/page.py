@@ -11,7 +11,8 @@ from isoscope.platform.config.declared import title
 from isoscope.platform.figures.numbers import score
 from isoscope.platform.results.checkpoint_text import CheckpointText, Numbers, number
 from isoscope.studies.fusion.token_cosines import PARTS
-from isoscope.studies.geometry.views import KINDS, LAST_LAYER, TASKS, TITLES, as_measured, sizes
+from isoscope.studies.geometry.checkpoint_views import KINDS, LAST_LAYER, TASKS, as_measured, sizes
+from isoscope.studies.geometry.views import TITLES
 from isoscope.studies.spaces.page import COUNTS
 
 FARTHEST = 8
