@@ -83,10 +83,10 @@ def states(
             project=project,
             threads=max(filter(None, (root.extraction.threads, root.measures.threads)), default=None),
             device=root.extraction.device,
+            science=("extract", "measure"),
             key="extraction.device",
             workers=workers or (root.measures.processes if on_cores else None),
             cluster=nodes,
-            prepare=lambda: [load(f"states.{part}") for part in ("extract", "measure")],
         )
     shown = [str(folder) for folder in folders]
     common = Path(os.path.commonpath(shown))

@@ -1,19 +1,17 @@
 """Shared parts of the commands: the application, common options, how a command starts and prints, and `--out`."""
 
-import gc
 import json
 import os
 import re
 import sys
 from collections.abc import Collection, Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from isoscope.base.environment import settle
+from isoscope.base import environment
 from isoscope.base.errors import InputError
 from isoscope.base.paths import LONGEST, PARAMS, PLUGINS, PROFILES, VARIANTS
 from isoscope.base.processes import die_with, rank, starter, world_size
@@ -152,14 +150,8 @@ def as_stage() -> None:
 
 
 def load(module: str) -> Any:
-    """Import a module that needs heavy libraries, without garbage collection: they create millions of objects."""
-    settle()  # before the libraries read the environment
-    gc.disable()
-    try:
-        return import_module(f"isoscope.{module}")
-    finally:
-        gc.freeze()
-        gc.enable()
+    """Import a module of the package that needs heavy libraries."""
+    return environment.load(f"isoscope.{module}")
 
 
 def say(values: dict[str, Any], as_json: bool, line: str) -> None:

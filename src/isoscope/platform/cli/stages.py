@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -112,9 +111,9 @@ def train(
     )
 
     setup = Setup(configuration, project, "train")
-    in_processes = {"workers": workers, "cluster": nodes, "prepare": partial(load, "training.job")}
     if processes.world_size() == 1:
-        train_starts(setup, asked, title=f"train {study}: runs to start from", **in_processes)
+        title = f"train {study}: runs to start from"
+        train_starts(setup, asked, title=title, workers=workers, cluster=nodes)
     if single and nodes is None:
         job = training_job(setup, *asked[0])
         _train_one(job, output or place(setup, paths.trained, *asked[0]), project, as_json)
@@ -127,7 +126,8 @@ def train(
         project=project,
         threads=threads,
         device=device,
-        **in_processes,
+        workers=workers,
+        cluster=nodes,
     )
     say({"folders": [str(folder) for folder in folders]}, as_json, _trained(study, folders, project))
 
