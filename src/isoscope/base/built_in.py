@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 STAGES = {
-    "prepare": "isoscope.platform.stages.prepare",
+    "prepare": "isoscope.data.task_files",
     "train": "isoscope.training.job",
     "extract": "isoscope.states.extract",
     "measure": "isoscope.states.measure",
