@@ -26,8 +26,8 @@ STAGES = {
 
 `states` consists of two runs, `extract` and `measure`.
 """
-GIVEN = {"train": "isoscope.training.given"}
-"""Stage → module that says what its runs are given, without heavy libraries."""
+GIVEN = {"train": "isoscope.training.given", "new": "isoscope.data.new_task"}
+"""Command → module that says what it is given, without heavy libraries."""
 FUSIONS = {
     "additive": "isoscope.fusions.additive",
     "scaled": "isoscope.fusions.scaled",
