@@ -21,6 +21,8 @@ STAGES = {
     "geometry": "isoscope.states.checkpoint_tables",
     "spaces": "isoscope.states.compared_checkpoints",
     "checkpoint_states": "isoscope.states.checkpoint_states",
+    "export": "isoscope.models.exported",
+    "translate": "isoscope.models.translated",
 }
 """Stage → module of the function that makes its numbers. The code version of the stage starts there.
 

@@ -41,23 +41,12 @@ def translate(
     if not checkpoint.is_dir():
         raise InputError(f"checkpoint {checkpoint}: no such folder")
     check_free(out, such_as="translated")
-    stage = load("platform.stages.translate")
-    load("platform.stages.page_folder").check_out(out, stage.PAGE)
-    pairs = load("data.sentence_pairs").read_pairs(text, column=column, references=references, sentences=sentences)
-    scripts = load("data.scripts")
-    words = tokenize or scripts.words_of_bleu(scripts.language(pairs.references or ()))
-    load("metrics.translation_scores").bleu(words, "--tokenize")  # before all is translated: its packages are installed
-    options = {"beams": beams, "max_length": max_length}
-    rows = stage.translate(checkpoint, pairs, **options, device=device, threads=threads)
-    facts = {
-        "checkpoint": {str(checkpoint): load("data.checkpoints").checkpoint_digest(checkpoint)},
-        "text": {text.name: load("base.atomic_files").sha256(text)},
-        "columns": [column, references],
-        "sentences": sentences,
-        "device": device,
-        **options,
-    }
-    with load("platform.stages.page_folder").page_folder(out, stage.PAGE):
-        scores = stage.write(rows, facts, out, tokenize=words)
-    told = f"; BLEU {scores['bleu']:.1f} (words: {words}), chrF {scores['chrf']:.1f}" if scores else ""
-    say({"out": str(out), "sentences": len(rows), **scores}, as_json, f"translate: {len(rows)} sentences, {out}{told}")
+    pages = load("platform.stages.page_folder")
+    with pages.page_folder(out, "translate"):
+        given = {"column": column, "references": references, "tokenize": tokenize, "sentences": sentences}
+        options = {"beams": beams, "max_length": max_length, "device": device, "threads": threads}
+        table, scores, facts = load("models.translated").translated(checkpoint, text, **given, **options)
+        pages.write_page(out, "translate", facts, {"translations": table}, {"bleu.json": scores})
+    words = f"; BLEU {scores['bleu']:.1f} (words: {facts['words']}), chrF {scores['chrf']:.1f}" if scores else ""
+    line = f"translate: {len(table)} sentences, {out}{words}"
+    say({"out": str(out), "sentences": len(table), **scores}, as_json, line)
