@@ -28,7 +28,11 @@ STAGES = {
 
 `states` consists of two runs, `extract` and `measure`.
 """
-GIVEN = {"train": "isoscope.training.given", "new": "isoscope.data.new_task"}
+GIVEN = {
+    "train": "isoscope.training.given",
+    "new": "isoscope.data.new_task",
+    **dict.fromkeys(("geometry", "spaces"), "isoscope.states.asked"),
+}
 """Command → module that says what it is given, without heavy libraries."""
 FUSIONS = {
     "additive": "isoscope.fusions.additive",

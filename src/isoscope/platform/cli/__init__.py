@@ -15,7 +15,7 @@ from isoscope.platform.cli import (  # isort: skip - in the order of the help
     new_command,
     stages,
     inspection,
-    spaces_command,
+    checkpoint_commands,
     translate_command,
     reproduce_command,
     tools,
@@ -29,6 +29,7 @@ from isoscope.platform.cli.streams import complain, flushed, open_closed
 
 __all__ = [
     "app",
+    "checkpoint_commands",
     "docs_command",
     "export_command",
     "inspection",
@@ -36,7 +37,6 @@ __all__ = [
     "new_command",
     "reproduce_command",
     "search",
-    "spaces_command",
     "stages",
     "tables_command",
     "tools",

@@ -168,12 +168,6 @@ def heal(project: Any) -> list[Any]:
     return healed
 
 
-def check_device(device: str) -> None:
-    """Raise `InputError` if the option --device names an absent device, also if nothing is left to compute."""
-    if device == "cuda":
-        load("models.build").check_device(device, key="--device", cure="cpu")
-
-
 def check_free(out: Path, *, such_as: str, key: str = "--out") -> None:
     """Raise `InputError` if `out` is a file, belongs to git or MLflow, or is a source or output of the project."""
     if len(os.fsencode(out.name)) > LONGEST:

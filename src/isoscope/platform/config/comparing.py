@@ -42,11 +42,6 @@ class SpaceText(Section):
     """Column with the sentences; `sentence1` is the source of a pair."""
 
 
-def lacks_candidates(neighbours: int, items: int) -> bool:
-    """Return whether the candidates, half of the items, are too few for so many neighbours."""
-    return 2 * neighbours >= items
-
-
 class Spaces(OfStudies):
     """How alike are the spaces of several models? Every layer against every layer, on the same words."""
 
@@ -82,7 +77,7 @@ class Spaces(OfStudies):
     """Seed of these draws."""
 
     def _conflicts(self) -> Conflicts:
-        few = lacks_candidates(self.neighbours, self.items)
+        few = 2 * self.neighbours >= self.items  # half of the items are candidates
         yield few, f"neighbours {self.neighbours} must be less than half of items {self.items}"
 
     @property

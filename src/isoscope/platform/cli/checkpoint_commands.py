@@ -1,0 +1,67 @@
+"""Commands that make a page of any checkpoints. The science declares their options (`built_in.GIVEN`)."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from isoscope.base import built_in, environment
+from isoscope.platform.cli.declared_options import checked, declared
+from isoscope.platform.cli.once import LOOK
+from isoscope.platform.cli.options import AsJson, Plugins, app, check_free, load, say
+
+Checkpoints = Annotated[list[str], typer.Argument(help="Folders or hub names (name@revision).", metavar="CHECKPOINT…")]
+Out = Annotated[Path, typer.Option(help="Folder for the page, the tables and the cache.")]
+
+
+def command(name: str) -> Callable[..., None]:
+    """Return the command of this name."""
+    science = built_in.load(built_in.GIVEN, name)
+    read = getattr(science, name)
+    options = [*declared(read), *declared(science.OPTIONS[name])]
+
+    def made(
+        checkpoints: Checkpoints,
+        out: Out,
+        plugin: Plugins = [],  # noqa: B006 - typer copies it
+        as_json: AsJson = False,
+        **given: Any,
+    ) -> None:
+        from isoscope import plugins
+
+        for path in plugin:
+            plugins.load(path)
+        asked = checked(options, given)
+        check_free(out, such_as=name)
+        texts, make = read(**asked)
+        texts.check_enough()
+        for note in filter(None, (texts.left_out, *texts.notes)):
+            print(f"isoscope: {note}", file=sys.stderr)
+        pages = load("platform.stages.page_folder")
+        with pages.page_folder(out, name):
+            environment.load(built_in.STAGES[name])
+            tables, facts = make(checkpoints, out / "cache")
+            pages.write_page(out, name, facts, tables)
+            shown = load("platform.report.checkpoint_page").page(out)
+        found = {
+            "summary": load("platform.report.checkpoint_numbers").summary(tables),
+            "checkpoints": facts["given"],
+            "page": str(shown),
+            "tables": sorted(map(str, out.glob("*.parquet"))),
+            "left_out": texts.left_out,
+        }
+        say(found, as_json, f"{name}: {shown}")
+
+    made.__doc__, own = read.__doc__, inspect.signature(made).parameters
+    parameters = [own["checkpoints"], own["out"], *(one.of_command() for one in options), own["plugin"], own["as_json"]]
+    as_given = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    made.__signature__ = inspect.Signature(as_given)  # type: ignore[attr-defined]
+    return made
+
+
+geometry, spaces = command("geometry"), command("spaces")
+for _name, _made in (("geometry", geometry), ("spaces", spaces)):
+    app.command(_name, rich_help_panel=LOOK)(_made)
