@@ -76,8 +76,11 @@ STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.training.starts")
 """Kinds of `model.encoder` that start from other runs."""
 PLAIN = "arms"
 """The kind of a study that compares its arms and no more."""
-KINDS_OF_STUDIES = tuple(sorted(file.parent.name for file in Path(__file__).parents[1].glob("studies/*/tables.py")))
-"""Built-in ways to compare the arms of a study, or several studies: folders with tables."""
+KINDS_OF_STUDIES = {
+    file.parent.name: (f"isoscope.studies.{file.parent.name}", file.parent)
+    for file in sorted(Path(__file__).parents[1].glob("studies/*/tables.py"))
+}
+"""Built-in ways to compare the arms of a study, or several studies: folders with tables. Name → package, folder."""
 SHOWS = tuple(f"isoscope.studies.{kind}{part}" for kind in KINDS_OF_STUDIES for part in ("", ".views", ".claims"))
 COMPARES = (*SHOWS, *(f"isoscope.studies.{kind}.tables" for kind in KINDS_OF_STUDIES))
 LOADS = {

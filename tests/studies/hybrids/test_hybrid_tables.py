@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from isoscope.base.errors import InputError
-from isoscope.platform.config.comparing import Hybrids
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.outputs import Output, Trained
 from isoscope.studies.arms import StudyRuns
+from isoscope.studies.hybrids.comparison import Hybrids
 from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, TUNED, tables
 from isoscope.studies.hybrids.views import CALLED, VIEWS
 from isoscope.studies.results import Result

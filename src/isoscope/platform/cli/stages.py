@@ -184,12 +184,14 @@ def compare(
 
     Example: isoscope compare spaces
     """
+    from isoscope.platform.config.comparing import check_comparison
+
     as_stage()
     project, configuration = configure(overrides, plugin)
     asked = configuration.comparison(name)
     tasks = [configuration.study(study).task for study in asked.compared]
     begin(project, configuration, *tasks, *asked.tasks)
-    configuration.check_comparison(name)
+    check_comparison(configuration, name)
     arms = {study: configuration.arms(study) for study in asked.compared}
     _analyse(project, configuration, "compared", asked, name, arms, as_json)
 
@@ -218,11 +220,13 @@ def report(
 
     Example: isoscope report -S 'report.title=Fusion on SST-2'
     """
+    from isoscope.platform.config.comparing import check_comparison
+
     project, configuration = configure(overrides)
     root = configuration.root
     begin(project, configuration, *root.tasks)
     for name in root.comparisons:
-        configuration.check_comparison(name)
+        check_comparison(configuration, name)
     cells = {
         name: {arm: cell.tree for arm, cell in configuration.cells(name).items()}
         for name, study in root.studies.items()
