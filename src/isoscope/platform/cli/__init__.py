@@ -14,7 +14,6 @@ from isoscope.base.processes import StoppedError, rank, run_own_tree, world_size
 from isoscope.platform.cli import (  # isort: skip - in the order of the help
     new_command,
     stages,
-    inspection,
     checkpoint_commands,
     translate_command,
     reproduce_command,
@@ -32,7 +31,6 @@ __all__ = [
     "checkpoint_commands",
     "docs_command",
     "export_command",
-    "inspection",
     "main",
     "new_command",
     "reproduce_command",

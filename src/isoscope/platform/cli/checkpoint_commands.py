@@ -11,14 +11,15 @@ import typer
 from isoscope.base import built_in, environment
 from isoscope.platform.cli.declared_options import checked, declared
 from isoscope.platform.cli.once import LOOK
-from isoscope.platform.cli.options import AsJson, Plugins, app, check_free, load, say
+from isoscope.platform.cli.options import Plugins, Said, command, load
+from isoscope.platform.cli.out_folders import check_free
 
 Checkpoints = Annotated[list[str], typer.Argument(help="Folders or hub names (name@revision).", metavar="CHECKPOINT…")]
 Out = Annotated[Path, typer.Option(help="Folder for the page, the tables and the cache.")]
 
 
-def command(name: str) -> Callable[..., None]:
-    """Return the command of this name."""
+def page_command(name: str) -> Callable[..., None]:
+    """Register the command of this name."""
     science = built_in.load(built_in.GIVEN, name)
     read = getattr(science, name)
     options = [*declared(read), *declared(science.OPTIONS[name])]
@@ -27,9 +28,8 @@ def command(name: str) -> Callable[..., None]:
         checkpoints: Checkpoints,
         out: Out,
         plugin: Plugins = [],  # noqa: B006 - typer copies it
-        as_json: AsJson = False,
         **given: Any,
-    ) -> None:
+    ) -> Said:
         from isoscope import plugins
 
         for path in plugin:
@@ -53,15 +53,13 @@ def command(name: str) -> Callable[..., None]:
             "tables": sorted(map(str, out.glob("*.parquet"))),
             "left_out": texts.left_out,
         }
-        say(found, as_json, f"{name}: {shown}")
+        return found, f"{name}: {shown}"
 
     made.__doc__, own = read.__doc__, inspect.signature(made).parameters
-    parameters = [own["checkpoints"], own["out"], *(one.of_command() for one in options), own["plugin"], own["as_json"]]
-    as_given = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-    made.__signature__ = inspect.Signature(as_given)  # type: ignore[attr-defined]
-    return made
+    parameters = [own["checkpoints"], own["out"], *(one.of_command() for one in options), own["plugin"]]
+    keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    made.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    return command(LOOK, name=name)(made)
 
 
-geometry, spaces = command("geometry"), command("spaces")
-for _name, _made in (("geometry", geometry), ("spaces", spaces)):
-    app.command(_name, rich_help_panel=LOOK)(_made)
+geometry, spaces = page_command("geometry"), page_command("spaces")

@@ -7,17 +7,17 @@ import typer
 
 from isoscope.base.errors import InputError
 from isoscope.platform.cli.once import GIVE_AWAY
-from isoscope.platform.cli.options import AsJson, app, check_free, load, say
+from isoscope.platform.cli.options import Said, command, load
+from isoscope.platform.cli.out_folders import check_free
 
 
-@app.command(rich_help_panel=GIVE_AWAY)
+@command(GIVE_AWAY)
 def export(
     checkpoint: Annotated[Path, typer.Argument(help="Folder of a checkpoint of a run.")],
     out: Annotated[Path, typer.Argument(help="New folder for the exported model.")],
     plain: Annotated[bool, typer.Option("--plain", help="Only as a model of transformers, or not at all.")] = False,
     code: Annotated[bool, typer.Option("--code", help="With Python files, even where they are not needed.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Said:
     """Write a model as a folder that loads without isoscope. Works outside a project.
 
     Where the fusion is exactly an addition, the folder has a plain BERT, RoBERTa or encoder-decoder of transformers.
@@ -50,4 +50,4 @@ def export(
         f"  checked without isoscope: largest difference {checked.difference:.3g} over {checked.values:,} values of "
         f"{', '.join(checked.outputs)}: equal {exact}"
     )
-    say(known, as_json, line)
+    return known, line

@@ -7,10 +7,11 @@ import typer
 
 from isoscope.base.errors import InputError
 from isoscope.platform.cli.once import LOOK
-from isoscope.platform.cli.options import AsJson, app, check_free, load, say
+from isoscope.platform.cli.options import Said, command, load
+from isoscope.platform.cli.out_folders import check_free
 
 
-@app.command(rich_help_panel=LOOK)
+@command(LOOK)
 def translate(
     checkpoint: Annotated[Path, typer.Argument(help="Folder of a translation model of a run, or of a hybrid.")],
     text: Annotated[Path, typer.Option(help="Sentences: csv, tsv, jsonl or parquet.")],
@@ -27,8 +28,7 @@ def translate(
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     threads: Annotated[int, typer.Option(help="CPU threads.", min=1)] = 1,
-    as_json: AsJson = False,
-) -> None:
+) -> Said:
     """Translate any text with the model of a run, and score the translations. Works outside a project.
 
     Writes translations.parquet and, with references, bleu.json: corpus BLEU and chrF by sacrebleu with their
@@ -49,4 +49,4 @@ def translate(
         pages.write_page(out, "translate", facts, {"translations": table}, {"bleu.json": scores})
     words = f"; BLEU {scores['bleu']:.1f} (words: {facts['words']}), chrF {scores['chrf']:.1f}" if scores else ""
     line = f"translate: {len(table)} sentences, {out}{words}"
-    say({"out": str(out), "sentences": len(table), **scores}, as_json, line)
+    return {"out": str(out), "sentences": len(table), **scores}, line
