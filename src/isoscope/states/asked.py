@@ -45,7 +45,7 @@ def geometry(
     from isoscope import plugins
     from isoscope.data.plain import read_texts
 
-    known = (*MEASURES, *plugins.MEASURES)
+    known = tuple(dict.fromkeys((*MEASURES, *plugins.MEASURES)))
     settings = Settings(**options)
     settings = settings._replace(analyses=settings.analyses or Settings().analyses, measures=settings.measures or known)
     if unknown := [one for one in settings.measures if one not in known]:

@@ -31,9 +31,11 @@ class Option(NamedTuple):
         """Return the parameter of a command of typer."""
         about = self.about + (f": {', '.join(self.values)}" if self.values else "") + "; may be repeated" * self.several
         kind = list[str] if self.several else str if self.values else self.kind
-        annotation = Annotated[kind, typer.Option(self.flag, help=f"{about}.", **self.bounds)]
-        changes = {"default": [], "annotation": annotation} if self.several else {"annotation": annotation}
-        return self.parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, **changes)
+        return self.parameter.replace(
+            kind=inspect.Parameter.KEYWORD_ONLY,
+            default=[] if self.several else self.parameter.default,
+            annotation=Annotated[kind, typer.Option(self.flag, help=f"{about}.", **self.bounds)],
+        )
 
     def checked(self, given: Any) -> Any:
         """Return a value that was given; raise `InputError` if it may not be. Equal and empty values are one."""
