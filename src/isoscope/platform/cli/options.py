@@ -50,7 +50,6 @@ Cpus = Annotated[
     float | None,
     typer.Option(
         "--cpus-per-run",
-        "--cpus-per-trial",
         envvar="ISOSCOPE_CPUS_PER_RUN",
         min=0,
         help="CPUs of each run on a cluster [default: its threads].",
@@ -60,7 +59,6 @@ Gpus = Annotated[
     float | None,
     typer.Option(
         "--gpus-per-run",
-        "--gpus-per-trial",
         envvar="ISOSCOPE_GPUS_PER_RUN",
         min=0,
         help="GPUs of each run on a cluster; 0.5: two runs share a GPU [default: 1 if its device is cuda].",
