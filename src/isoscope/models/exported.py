@@ -4,7 +4,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from isoscope.base.errors import InputError
 from isoscope.base.registry import FUSIONS
@@ -20,7 +20,6 @@ from isoscope.models.loading import pretrained, quiet
 from isoscope.models.plain import as_plain, plain_reasons
 from isoscope.models.remote_code import write_code
 
-Form = Literal["plain", "code"]
 _HEADS = (
     "", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMaskedLM", "ForCausalLM",
 )  # fmt: skip
@@ -51,7 +50,7 @@ def _check_fusion(folder: Path) -> None:
             )
 
 
-def write(model: Any, source: Path, folder: Path, *, loader: str, form: Form | None) -> tuple[Exported, list[str]]:
+def write(model: Any, source: Path, folder: Path, *, loader: str, form: str | None) -> tuple[Exported, list[str]]:
     """Write weights, configuration, tokenizer and, in the form code, Python files to an existing folder.
 
     `loader`: the Auto class that loads it. `form` plain: transformers' own class; code: with isoscope's Python files;

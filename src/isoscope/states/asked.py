@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from isoscope.base.errors import InputError
-from isoscope.states.choices import MEASURES, SPACES_COMPARED, Settings, SpaceSettings
+from isoscope.states.choices import ANALYSES, MEASURES, SPACES_COMPARED, Settings, SpaceSettings
 
 if TYPE_CHECKING:
     from isoscope.data.plain import Texts
@@ -46,11 +46,12 @@ def geometry(
     from isoscope.data.plain import read_texts
 
     known = tuple(dict.fromkeys((*MEASURES, *plugins.MEASURES)))
-    settings = Settings(**options)
-    settings = settings._replace(analyses=settings.analyses or Settings().analyses, measures=settings.measures or known)
+    several = {name: tuple(dict.fromkeys(filter(None, options[name]))) for name in ("analyses", "measures", "vectors")}
+    usual = {"analyses": ANALYSES, "measures": known, "vectors": ()}
+    settings = Settings(**options | usual | {name: chosen for name, chosen in several.items() if chosen})
     if unknown := [one for one in settings.measures if one not in known]:
         raise InputError(f"--measure {unknown[0]}: expected {', '.join(known)}")
-    if "classes" in options["measures"] and not labels:
+    if "classes" in several["measures"] and not labels:
         raise InputError("--measure classes: the texts have no classes; name their column with --labels")
     texts = read_texts(text, column=column or None, labels=labels or None)  # MLproject passes an empty text for none
 

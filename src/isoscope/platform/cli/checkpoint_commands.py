@@ -1,6 +1,5 @@
 """Commands that make a page of any checkpoints. The science declares their options (`built_in.GIVEN`)."""
 
-import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from isoscope.base import built_in, environment
-from isoscope.platform.cli.declared_options import checked, declared
+from isoscope.platform.cli.declared_options import declared
 from isoscope.platform.cli.once import LOOK
 from isoscope.platform.cli.options import Plugins, Said, command, load
 from isoscope.platform.cli.out_folders import check_free
@@ -22,7 +21,6 @@ def page_command(name: str) -> Callable[..., None]:
     """Register the command of this name."""
     science = built_in.load(built_in.GIVEN, name)
     read = getattr(science, name)
-    options = [*declared(read), *declared(science.OPTIONS[name])]
 
     def made(
         checkpoints: Checkpoints,
@@ -34,9 +32,8 @@ def page_command(name: str) -> Callable[..., None]:
 
         for path in plugin:
             plugins.load(path)
-        asked = checked(options, given)
         check_free(out, such_as=name)
-        texts, make = read(**asked)
+        texts, make = read(**given)
         texts.check_enough()
         for note in filter(None, (texts.left_out, *texts.notes)):
             print(f"isoscope: {note}", file=sys.stderr)
@@ -55,11 +52,8 @@ def page_command(name: str) -> Callable[..., None]:
         }
         return found, f"{name}: {shown}"
 
-    made.__doc__, own = read.__doc__, inspect.signature(made).parameters
-    parameters = [own["checkpoints"], own["out"], *(one.of_command() for one in options), own["plugin"]]
-    keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-    made.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-    return command(LOOK, name=name)(made)
+    made.__doc__ = read.__doc__
+    return command(LOOK, name=name, options=declared(read, science.OPTIONS[name]))(made)
 
 
 geometry, spaces = page_command("geometry"), page_command("spaces")

@@ -4,65 +4,38 @@ The annotation of each says all: `Annotated[type, bounds, values, "--flag", "mea
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
 from isoscope.base.errors import InputError
 
 
-class Option(NamedTuple):
-    """An option: its parameter, type, flag and meaning, the values that it may have (none: any), and its bounds."""
-
-    parameter: inspect.Parameter
-    kind: Any
-    flag: str
-    about: str
-    values: tuple[str, ...]
-    bounds: dict[str, Any]
-
-    @property
-    def several(self) -> bool:
-        """Whether it may be repeated."""
-        return get_origin(self.kind) is tuple
-
-    def of_command(self) -> inspect.Parameter:
-        """Return the parameter of a command of typer."""
-        about = self.about + (f": {', '.join(self.values)}" if self.values else "") + "; may be repeated" * self.several
-        kind = list[str] if self.several else str if self.values else self.kind
-        return self.parameter.replace(
-            kind=inspect.Parameter.KEYWORD_ONLY,
-            default=[] if self.several else self.parameter.default,
-            annotation=Annotated[kind, typer.Option(self.flag, help=f"{about}.", **self.bounds)],
-        )
-
-    def checked(self, given: Any) -> Any:
-        """Return a value that was given; raise `InputError` if it may not be. Equal and empty values are one."""
-        values = tuple(dict.fromkeys(filter(None, given))) if self.several else (given,)
-        if wrong := [one for one in values if self.values and one not in self.values]:
-            raise InputError(f"{self.flag} {wrong[0]}: expected {', '.join(self.values)}")
-        return values if self.several else given
+def declared(*by: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    """Yield the options that functions or named tuples declare, as parameters of a command, in their order."""
+    for one in (one for each in by for one in inspect.signature(each, eval_str=True).parameters.values()):
+        if get_origin(one.annotation) is Annotated:
+            yield one.replace(kind=inspect.Parameter.KEYWORD_ONLY, **_typed(one.name, one.default, one.annotation))
 
 
-def declared(by: Callable[..., Any]) -> Iterator[Option]:
-    """Yield the options that a function or named tuple declares, in their order."""
-    for one in inspect.signature(by, eval_str=True).parameters.values():
-        if get_origin(one.annotation) is not Annotated:
-            continue
-        kind, *notes = get_args(one.annotation)
-        *flags, about = (note for note in notes if isinstance(note, str))
-        values = next((note for note in notes if isinstance(note, tuple)), ())
-        bounds = {
-            name: getattr(note, bound)
-            for note in notes
-            for name, bound in (("min", "ge"), ("max", "le"))
-            if getattr(note, bound, None) is not None
-        }
-        flag = flags[0] if flags else "--" + one.name.replace("_", "-")
-        yield Option(one, kind, flag, about, values, bounds)
+def _typed(name: str, default: Any, annotation: Any) -> dict[str, Any]:
+    """Return default and annotation of an option; a tuple may be repeated, and is empty unless it is given."""
+    kind, *notes = get_args(annotation)
+    *flags, about = (note for note in notes if isinstance(note, str))
+    values = next((note for note in notes if isinstance(note, tuple)), ())
+    bounds = (("min", "ge"), ("max", "le"))
+    limits = {to: getattr(note, of) for note in notes for to, of in bounds if hasattr(note, of)}
+    flag = flags[0] if flags else "--" + name.replace("_", "-")
+    several = get_origin(kind) is tuple
+    about += (f": {', '.join(values)}" if values else "") + "; may be repeated" * several
 
+    def known(given: Any) -> Any:
+        names = filter(None, given) if several else [given]  # MLproject passes an empty text for an absent option
+        if wrong := [one for one in names if values and one not in values]:
+            raise InputError(f"{flag} {wrong[0]}: expected {', '.join(values)}")
+        return given
 
-def checked(options: list[Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was given for these options."""
-    return {one.parameter.name: one.checked(given[one.parameter.name]) for one in options}
+    option = typer.Option(flag, help=f"{about}.", callback=known, **limits)
+    plain: Any = list[str] if several else str if values else kind
+    return {"default": [] if several else default, "annotation": Annotated[plain, option]}

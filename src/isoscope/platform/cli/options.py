@@ -4,7 +4,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, wraps
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -143,16 +143,17 @@ Said = tuple[dict[str, Any], str] | None
 
 
 def command(
-    panel: str | None, *shared: str, of: Commands = app, **more: Any
+    panel: str | None, *shared: str, of: Commands = app, options: Iterable[inspect.Parameter] = (), **more: Any
 ) -> Callable[[Callable[..., Said]], Callable[..., None]]:
     """Register a function as a command, which prints what it returns.
 
-    A parameter `here`, the first, is the result of `here` with the `shared` options. They and --json are added.
+    A parameter `here`, the first, is the result of `here` with the `shared` options. They and --json are added, and
+    other `options`, which it takes as `**given`.
     """
 
     def register(function: Callable[..., Said]) -> Callable[..., None]:
-        own = [*inspect.signature(function).parameters.values()]
-        in_project = bool(own) and own[0].name == "here"
+        own = dict(inspect.signature(function).parameters)
+        in_project, _ = own.pop("here", None) is not None, own.pop("given", None)
 
         @wraps(function)
         def called(*, as_json: bool, **given: Any) -> None:
@@ -162,8 +163,8 @@ def command(
                 say(said[0], as_json, said[1])
 
         json_option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
-        options = [*own[in_project:], *(OPTIONS[name] for name in shared), json_option]
-        keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in options]
+        every = [*own.values(), *options, *(OPTIONS[name] for name in shared), json_option]
+        keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in every]
         called.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
         of.command(rich_help_panel=panel, **more)(called)
         return called

@@ -2,7 +2,7 @@
 
 import shutil
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from isoscope.base import built_in
 from isoscope.base.atomic_files import replacing
@@ -10,7 +10,6 @@ from isoscope.base.errors import InputError
 from isoscope.platform.runs.card import CARD, TRAINING, auto_class, front_matter
 from isoscope.platform.runs.folder_lock import writing
 
-Form = Literal["plain", "code"]
 _PLAIN = "The model is of transformers' own architecture: the fusion of its embeddings is an addition.\n"
 _CODE = """The folder holds the model's Python code, which needs torch, transformers below 5.24 and annotated-types.
 Licence: Apache-2.0.
@@ -18,19 +17,11 @@ Licence: Apache-2.0.
 """
 
 
-class Written(NamedTuple):
-    """A written export: its form, why it has this form, what loads it, and the check of its outputs."""
-
-    form: Form
-    reasons: list[str]
-    loader: str
-    checked: Any
-
-
-def export(folder: Path, out: Path, *, form: Form | None) -> Written:
+def export(folder: Path, out: Path, *, form: str | None) -> tuple[Any, list[str], Any]:
     """Write the model of a checkpoint to the new folder `out`, and compare both models on a few texts.
 
-    `form` plain: transformers' own class; code: with isoscope's Python files; None: plain where this is exact. Raises
+    `form` plain: transformers' own class; code: with isoscope's Python files; None: plain where this is exact. Returns
+    the export, why it has its form, and the check of its outputs (`isoscope.models.export_check`). Raises
     `InputError` if `folder` has no model of isoscope, if `form` is impossible, or if `out` holds something; `RunError`
     if the written model computes something else.
     """
@@ -49,7 +40,7 @@ def export(folder: Path, out: Path, *, form: Form | None) -> Written:
         finally:
             if fresh is not None:
                 shutil.rmtree(fresh, ignore_errors=True)
-    return Written("code" if exported.code else "plain", reasons, exported.loader, checked)
+    return exported, reasons, checked
 
 
 def _check_new(out: Path) -> None:

@@ -196,13 +196,9 @@ def training_cells(
 
 
 def _train(setup: Setup, which: tuple[str, str, int], output: Path | None, shown: Progress) -> str:
-    return str(stage("train")(training_job(setup, *which), output=output, display=shown))
+    from isoscope.platform.stages.train import train  # imports libraries
 
-
-def stage(name: str) -> Callable[..., Any]:
-    """Return the function of a stage; import its libraries."""
-    found: Callable[..., Any] = getattr(import_module(f"isoscope.platform.stages.{name}"), name)
-    return found
+    return str(train(training_job(setup, *which), output=output, display=shown))
 
 
 def states_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
@@ -217,8 +213,9 @@ def states_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[Ce
 
 def states(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
     """Carry out a cell of `states`, with `options` of the stage; return the folder of its tables."""
+    # By name: it is no part of a search, which imports this module.
     (study, arm, seed), configuration = cell, setup.configuration
-    done: Path | None = stage("states")(
+    done: Path | None = import_module("isoscope.platform.stages.states").states(
         configuration.root.extraction,
         configuration.root.measures,
         configuration.study(study),
