@@ -15,7 +15,8 @@ from isoscope.base.errors import InputError
 from isoscope.base.registry import Registry
 from isoscope.platform.cli import app
 from isoscope.platform.cli.once import HEADINGS
-from isoscope.platform.cli.options import PLUGIN_HELP, check_free
+from isoscope.platform.cli.options import PLUGIN_HELP
+from isoscope.platform.cli.out_folders import check_free
 
 ROOT = Path(__file__).parents[1]
 

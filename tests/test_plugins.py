@@ -12,11 +12,11 @@ from transformers import BertConfig, BertModel
 from isoscope import plugins
 from isoscope.base.errors import InputError, RunError, plugins_named
 from isoscope.base.workers import workers
+from isoscope.data.task_files import _from_plugin
 from isoscope.models import build
 from isoscope.models.embeddings import build_fusion
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.executor.child import FAILED, Child
-from isoscope.platform.stages.prepare import _from_plugin
 from isoscope.states.measures import measure
 from isoscope.training.penalised import WeightedPenalty, penalised
 from training_runs import attributes

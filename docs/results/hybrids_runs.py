@@ -27,10 +27,10 @@ from isoscope.base.errors import InputError
 from isoscope.data.corpus import PAIR
 from isoscope.data.sentence_pairs import read_pairs
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
+from isoscope.models.translated import translate
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.outputs import CONFIG, TRANSLATIONS, Output, read_output
 from isoscope.platform.runs.restored import read_metrics
-from isoscope.platform.stages.translate import translate
 from isoscope.studies.hybrids.tables import FILES
 
 STUDIES = (

@@ -14,7 +14,7 @@ from isoscope.base.errors import InputError
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.plain import read_texts
 from isoscope.platform.report.checkpoint_page import page
-from isoscope.platform.stages.page_folder import GEOMETRY, check_out, write_page
+from isoscope.platform.stages.page_folder import check_out, write_page
 from isoscope.states.checkpoint_tables import geometry
 from isoscope.states.choices import Settings
 from isoscope.states.given_checkpoints import Checkpoint
@@ -72,10 +72,10 @@ def made(
     """The table of measures of a call; empty where none was asked for."""
     texts = read_texts(place / "reviews.csv", column=column, labels=labels)
     settings = Settings(**SETTINGS | more)
-    check_out(out, GEOMETRY)
+    check_out(out, "geometry")
     checkpoints = [Checkpoint(one, place / one, checkpoint_digest(place / one)) for one in name.split()]
     found, facts = geometry(checkpoints, texts, settings, out / "cache")
-    write_page(out, GEOMETRY, facts, found)
+    write_page(out, "geometry", facts, found)
     return found.get("geometry", pd.DataFrame())
 
 
@@ -279,18 +279,18 @@ def test_probes_of_a_decoder_are_of_what_has_seen_the_sentence(place: Path, tmp_
 def test_data_with_a_manifest_is_no_earlier_page(tmp_path: Path, kept: str) -> None:
     (tmp_path / "manifest.json").write_text(kept, "utf-8")
     with pytest.raises(InputError, match="contains other files than an earlier page"):
-        check_out(tmp_path, GEOMETRY)
+        check_out(tmp_path, "geometry")
 
 
 def test_a_folder_of_figures_is_no_earlier_page_and_a_cache_is(tmp_path: Path) -> None:
-    check_out(tmp_path, GEOMETRY)
-    check_out(tmp_path / "new/one", GEOMETRY)
+    check_out(tmp_path, "geometry")
+    check_out(tmp_path / "new/one", "geometry")
     (tmp_path / "cache/states").mkdir(parents=True)
-    check_out(tmp_path, GEOMETRY)
+    check_out(tmp_path, "geometry")
     (tmp_path / ".manifest.json.writing").touch()  # of a call that the disk refused
-    check_out(tmp_path, GEOMETRY)
+    check_out(tmp_path, "geometry")
     for name in ("figures", "cache/others"):
         (tmp_path / name).mkdir()
         with pytest.raises(InputError, match="contains other files than an earlier page"):
-            check_out(tmp_path, GEOMETRY)
+            check_out(tmp_path, "geometry")
         (tmp_path / name).rmdir()

@@ -25,7 +25,7 @@ from fusions import CONV2D, make
 from isoscope.base.errors import InputError
 from isoscope.models import FusionBertForMaskedLM, FusionBertForSequenceClassification, build, language
 from isoscope.models.encoder import load_classifier, load_encoder, random_encoder
-from isoscope.platform.stages.export import read_model
+from isoscope.models.exported import read_model
 
 SIZES: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 TRANSLATES: dict[str, Any] = {

@@ -15,6 +15,7 @@ from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.cli import app
+from isoscope.platform.config.comparing import check_comparison
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import dump_yaml, read_yaml
 from isoscope.platform.runs.follower import FOLLOWED
@@ -84,6 +85,33 @@ nothing: no ways
 }
 
 
+GAPS = {
+    "comparison.py": """\
+from isoscope.platform.config.base import Name
+from isoscope.platform.config.comparing import Comparison
+
+
+class Gaps(Comparison):
+    one: Name
+    scale: float
+
+    @property
+    def compared(self):
+        return (self.one,)
+
+
+COMPARISON = Gaps
+""",
+    "tables.py": """\
+import pandas as pd
+
+
+def tables(studies, *, one, scale, **_):
+    return {"gaps": pd.DataFrame({"arm": [*studies[one].arms], "gap": scale})}
+""",
+}
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with two finished arms, whose study is of the kind in its folder `plugins/ways`."""
@@ -109,21 +137,70 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return Project(tmp_path, tmp_path)
 
 
+def finished(project: Project, configuration: Configuration) -> dict[str, list[str]]:
+    """Write the runs of the study; return its arms."""
+    data = prepare(configuration.data("sentiment"), task="sentiment", project=project)
+    rows = json.loads((data / "manifest.json").read_text("utf-8"))["splits"]["test"]["rows"]
+    for arm in configuration.arms("trips"):
+        for seed in configuration.study("trips").seeds:
+            output = write_run(project.folder / "models", arm, seed, study="trips", task="sentiment", items=rows)
+            config = read_yaml(output, Path("config.yaml"))
+            config["inputs"] = {paths.processed("sentiment").as_posix(): dvc_md5(data)}
+            (output / "config.yaml").write_text(dump_yaml(config), "utf-8")
+    return {"trips": [*configuration.arms("trips")]}
+
+
+def compared(project: Project, **options: object) -> Configuration:
+    """Add a comparison of the kind in `plugins/gaps`."""
+    folder = project.folder / "plugins/gaps"
+    folder.mkdir(exist_ok=True)
+    for name, text in GAPS.items():
+        (folder / name).write_text(text, "utf-8")
+    tree = read_yaml(project.folder, paths.PARAMS)
+    tree |= {"plugins": ["plugins"], "comparisons": {"apart": {"kind": "gaps", "one": "trips"} | options}}
+    (project.folder / "params.yaml").write_text(dump_yaml(tree), "utf-8")
+    return Configuration(project.folder, ["variants/task/sentiment.yaml:data.source.size=300"])
+
+
+def test_a_kind_of_comparison_is_a_folder_too(project: Project) -> None:
+    configuration = compared(project, scale=2.0)
+    check_comparison(configuration, "apart")
+    root, asked = configuration.root, configuration.comparison("apart")
+    arms = finished(project, configuration)
+    folder = analyse(root.analysis, root.reproduction, asked, root.studies, name="apart", arms=arms, project=project)
+    assert pd.read_parquet(folder / "tables/gaps.parquet")["gap"].tolist() == [2.0, 2.0]
+    assert "gaps/comparison.py" in (folder / "config.yaml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"scale": "wide"}, r"params.yaml: comparisons.apart.scale: expected a valid number, got 'wide'"),
+        ({"scale": 1.0, "scael": 1}, r"comparisons.apart.scael: unknown key; did you mean 'scale'"),
+        ({"scale": 1.0, "one": "tripz"}, r"comparisons.apart: no study 'tripz'; did you mean 'trips'"),
+        ({"scale": 1.0, "kind": "gasp"}, r"comparisons.apart: kind 'gasp' is unknown; did you mean 'gaps'"),
+    ],
+)
+def test_its_options_are_checked_as_those_of_built_in_kinds(
+    project: Project, options: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        compared(project, **options).check()
+
+
+def test_what_declares_no_options_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GAPS, "comparison.py", "COMPARISON = 3\n")
+    with pytest.raises(InputError, match=r"kind 'gaps': COMPARISON is 3; expected a class of isoscope"):
+        compared(project, scale=1.0)
+
+
 def test_stage_page_notebook_and_reproduce_know_it(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = "variants/task/sentiment.yaml:data.source.size=300"
     configuration = Configuration(project.folder, [small])
     root, study = configuration.root, configuration.study("trips")
-    data = prepare(configuration.data("sentiment"), task="sentiment", project=project)
-    rows = json.loads((data / "manifest.json").read_text("utf-8"))["splits"]["test"]["rows"]
-    for arm in configuration.arms("trips"):
-        for seed in study.seeds:
-            output = write_run(project.folder / "models", arm, seed, study="trips", task="sentiment", items=rows)
-            config = read_yaml(output, Path("config.yaml"))
-            config["inputs"] = {paths.processed("sentiment").as_posix(): dvc_md5(data)}
-            (output / "config.yaml").write_text(dump_yaml(config), "utf-8")
-    arms = {"trips": [*configuration.arms("trips")]}
+    arms = finished(project, configuration)
     folder = analyse(root.analysis, root.reproduction, study, root.studies, name="trips", arms=arms, project=project)
 
     assert set(pd.read_parquet(folder / "tables/ways.parquet")["arm"]) == {"additive", "fft"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 STAGES = {
-    "prepare": "isoscope.platform.stages.prepare",
+    "prepare": "isoscope.data.task_files",
     "train": "isoscope.training.job",
     "extract": "isoscope.states.extract",
     "measure": "isoscope.states.measure",
@@ -21,11 +21,19 @@ STAGES = {
     "geometry": "isoscope.states.checkpoint_tables",
     "spaces": "isoscope.states.compared_checkpoints",
     "checkpoint_states": "isoscope.states.checkpoint_states",
+    "export": "isoscope.models.exported",
+    "translate": "isoscope.models.translated",
 }
 """Stage → module of the function that makes its numbers. The code version of the stage starts there.
 
 `states` consists of two runs, `extract` and `measure`.
 """
+GIVEN = {
+    "train": "isoscope.training.given",
+    "new": "isoscope.data.new_task",
+    **dict.fromkeys(("geometry", "spaces"), "isoscope.states.asked"),
+}
+"""Command → module that says what it is given, without heavy libraries."""
 FUSIONS = {
     "additive": "isoscope.fusions.additive",
     "scaled": "isoscope.fusions.scaled",
@@ -71,8 +79,11 @@ STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.training.starts")
 """Kinds of `model.encoder` that start from other runs."""
 PLAIN = "arms"
 """The kind of every study; of a study that compares its arms and no more, the only one."""
-KINDS_OF_STUDIES = tuple(sorted(file.parent.name for file in Path(__file__).parents[1].glob("studies/*/tables.py")))
-"""Built-in ways to compare the arms of a study, or several studies: folders with tables."""
+KINDS_OF_STUDIES = {
+    file.parent.name: (f"isoscope.studies.{file.parent.name}", file.parent)
+    for file in sorted(Path(__file__).parents[1].glob("studies/*/tables.py"))
+}
+"""Built-in ways to compare the arms of a study, or several studies: folders with tables. Name → package, folder."""
 SHOWS = tuple(f"isoscope.studies.{kind}{part}" for kind in KINDS_OF_STUDIES for part in ("", ".views", ".claims"))
 COMPARES = (*SHOWS, *(f"isoscope.studies.{kind}.tables" for kind in KINDS_OF_STUDIES))
 LOADS = {

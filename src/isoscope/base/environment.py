@@ -4,9 +4,12 @@ Accelerate, torch, transformers and the libraries below them take settings from 
 those of params.yaml, so such a setting must not reach the library, or must be seen.
 """
 
+import gc
 import os
 import sys
 from fnmatch import fnmatchcase
+from importlib import import_module
+from types import ModuleType
 from typing import Literal, NamedTuple
 
 from isoscope.base.errors import InputError
@@ -90,6 +93,17 @@ RULES = (
         )
     ),
 )
+
+
+def load(module: str) -> ModuleType:
+    """Import a module that needs heavy libraries, without garbage collection: they create millions of objects."""
+    settle()  # before the libraries read the environment
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def settle() -> None:

@@ -1,6 +1,11 @@
-"""The options of `isoscope geometry` and `isoscope spaces`, and their defaults."""
+"""The options of `isoscope geometry` and `isoscope spaces`: type, values or bound, meaning, default.
 
-from typing import Literal, NamedTuple
+The command line is made of them: a tuple lists the values, `--name` is a flag unlike the field's name.
+"""
+
+from typing import Annotated, Literal, NamedTuple
+
+from annotated_types import Ge, Interval
 
 from isoscope.states.shown_metrics import SHOWN
 
@@ -26,54 +31,61 @@ PROBES: tuple[Probe, ...] = ("words", "sentences")
 
 WORD_TABLE = -1
 """Number of the layer of a word space that is the word table alone, without positions and LayerNorm."""
+Level = Interval(ge=0.5, le=0.9999)
+DEVICES, PRECISIONS = ("cpu", "cuda"), ("fp32", "bf16")
 
 
 class Settings(NamedTuple):
-    """Options of `isoscope geometry`; see the command's help. Without `vectors`: `catalogue.usual_vectors`."""
+    """Options of `isoscope geometry`. Without `vectors`: `catalogue.usual_vectors`."""
 
-    analyses: tuple[str, ...] = ANALYSES
-    measures: tuple[str, ...] = MEASURES
-    vectors: tuple[str, ...] = ()
-    sentences: int = 500
-    words: int = 500
+    analyses: Annotated[
+        tuple[str, ...], "--analysis", (*ANALYSES, SPACES_COMPARED), f"Analyses [default: all but {SPACES_COMPARED}]"
+    ] = ANALYSES
+    measures: Annotated[tuple[str, ...], "--measure", f"Measures: {', '.join(SHOWN)}, or a plugin's [default: all]"] = (
+        MEASURES
+    )
+    vectors: Annotated[tuple[str, ...], VECTORS, "Vectors [default: first (last of a decoder), mean, words]"] = ()
+    sentences: Annotated[int, Ge(4), "Maximum number of distinct sentences to draw"] = 500
+    words: Annotated[int, Ge(1), "Words to sample from the sentences"] = 500
     block: int = 40
-    attended: int = 40
-    max_length: int = 128
-    subsample: int = 64
-    draws: int = 20
-    confidence: float = 0.95
-    folds: int = 5
-    alignment: str = "procrustes"  # unrelated checkpoints share no axes, only their sentences
-    seed: int = 0
-    batch_size: int = 32
-    device: str = "cpu"
-    precision: str = "fp32"
-    threads: int = 1
+    attended: Annotated[int, Ge(1), "Sentences in the attention pass"] = 40
+    max_length: Annotated[int, Ge(4), "Maximum tokens per sentence"] = 128
+    subsample: Annotated[int, Ge(16), "Subsample size n of metrics that depend on n"] = 64
+    draws: Annotated[int, Ge(2), "Number of subsamples"] = 20
+    confidence: Annotated[float, Level, "Coverage of intervals"] = 0.95
+    folds: Annotated[int, Ge(2), "Cross-validation folds of the probes"] = 5
+    # Unrelated checkpoints share no axes, only their sentences.
+    alignment: Annotated[str, ALIGNMENTS, "Alignment of planes across checkpoints of equal shape"] = "procrustes"
+    seed: Annotated[int, Ge(0), "Seed of the draws and of the random twin"] = 0
+    batch_size: Annotated[int, Ge(1), "Sentences per forward pass"] = 32
+    device: Annotated[str, DEVICES, "Device"] = "cpu"
+    precision: Annotated[str, PRECISIONS, "Precision"] = "fp32"
+    threads: Annotated[int, Ge(1), "CPU threads; more than 1 helps large models only"] = 1
 
 
 DEFAULTS = Settings()
 
 
 class SpaceSettings(NamedTuple):
-    """Options of `isoscope spaces`; see the command's help."""
+    """Options of `isoscope spaces`."""
 
-    probe: Probe = "words"
-    occurrences: int = 50_000
-    per_sentence: int = 25
-    pooling: Pooling = "mean"
-    max_length: int = 128
-    permutations: int = 20
-    items: int = 1000
-    neighbours: int = 10
-    components: int | None = None
-    draws: int = 200
-    histogram: int = 100_000
-    confidence: float = 0.95
-    seed: int = 0
-    batch_size: int = 32
-    device: str = "cpu"
-    precision: str = "fp32"
-    threads: int = 1
+    probe: Annotated[Probe, PROBES, "Items to compare; a sentence is the mean of its words"] = "words"
+    occurrences: Annotated[int, Ge(100), "Words to sample"] = 50_000
+    per_sentence: Annotated[int, Ge(2), "Maximum words of a sentence"] = 25
+    pooling: Annotated[Pooling, POOLINGS, "A word's vector over its tokens"] = "mean"
+    max_length: Annotated[int, Ge(4), "Maximum tokens per sentence"] = 128
+    permutations: Annotated[int, Ge(2), "Permutations of whole sentences, for the null distribution"] = 20
+    items: Annotated[int, Ge(20), "Sample of RSA and neighbours: a word each of so many sentences"] = 1000
+    neighbours: Annotated[int, Ge(1), "Nearest neighbours that are compared"] = 10
+    components: Annotated[int | None, Ge(1), "Principal components of each space for CCA [default: all]"] = None
+    draws: Annotated[int, Ge(20), "Draws of the bootstrap over sentences"] = 200
+    histogram: Annotated[int, Ge(1000), "Pairs of words of each distribution"] = 100_000
+    confidence: Annotated[float, Level, "Coverage of intervals"] = 0.95
+    seed: Annotated[int, Ge(0), "Seed of the draws and of the random twins"] = 0
+    batch_size: Annotated[int, Ge(1), "Sentences per forward pass"] = 32
+    device: Annotated[str, DEVICES, "Device"] = "cpu"
+    precision: Annotated[str, PRECISIONS, "Precision"] = "fp32"
+    threads: Annotated[int, Ge(1), "CPU threads"] = 1
 
 
 SPACES = SpaceSettings()

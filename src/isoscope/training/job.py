@@ -1,5 +1,6 @@
 """Train one model: the model that the settings ask for, its loop, and its score on the test split."""
 
+import json
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -20,8 +21,8 @@ from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
 from isoscope.training.observers import FusionMoved, Observer
 from isoscope.training.penalised import penalised
+from isoscope.training.progress import TRACE_FILE, Trace, trace_difference
 from isoscope.training.progress import InterruptedRunError as InterruptedRunError
-from isoscope.training.progress import Trace
 from isoscope.training.ranks import Ranks, in_one_line, make_accelerator
 from isoscope.training.without_effect import without_effect
 
@@ -108,6 +109,18 @@ def rehearse(job: Job, updates: int) -> Trace:
     with tempfile.TemporaryDirectory() as folder, in_one_line():
         loop = loop_of(job, Mute(), Mute(), lambda: False, folder=Path(folder))
         return loop.rehearse(updates)
+
+
+def retraced(job: Job, output: Path, title: str) -> str | None:
+    """Return how the current code differs from the golden trace in a run's output; None if every bit is equal.
+
+    Raises `InputError`, with `title`, if there is none.
+    """
+    file = output / TRACE_FILE
+    if not file.is_file():
+        raise InputError(f"{title}: its version of the code wrote no golden trace; train it again")
+    before: Trace = json.loads(file.read_text("utf-8"))
+    return trace_difference(before, rehearse(job, len(before["steps"])))
 
 
 def progressbar(title: str) -> Progressbar:

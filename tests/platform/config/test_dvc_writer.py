@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 from dvc.utils.hydra import apply_overrides
 
-from isoscope.platform.config.new_project import OwnTask, project_files
+from isoscope.data.new_task import NewTask
+from isoscope.platform.config.new_project import project_files
 from isoscope.platform.config.profiles import laid_over
 from isoscope.platform.config.tree import flatten, parse_yaml, read_yaml
 
 ROOT = Path(__file__).parents[3]
 PARAMS = (ROOT / "params.yaml").read_text("utf-8")
 TASKS = (
-    OwnTask("mine", {"source": {"kind": "table", "path": "texts/mine.csv"}}, "mine.csv", "stars", 1000),
-    OwnTask("mine", {"source": {"kind": "lines", "path": "texts/mine.txt"}}, "mine.txt", None, 100),
+    NewTask("mine", {"kind": "table", "path": "texts/mine.csv"}, "mine.csv", "stars", 1000),
+    NewTask("mine", {"kind": "lines", "path": "texts/mine.txt"}, "mine.txt", None, 100),
 )
 
 
@@ -41,7 +42,7 @@ def test_dvc_writes_each_file_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS, ids=["labelled", "language"])
-def test_dvc_writes_the_files_of_a_new_project_as_they_are(tmp_path: Path, task: OwnTask) -> None:
+def test_dvc_writes_the_files_of_a_new_project_as_they_are(tmp_path: Path, task: NewTask) -> None:
     files = {
         name: text if isinstance(text, str) else text.read_text("utf-8")
         for name, text in project_files("mine", task, None).items()

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from isoscope.base.errors import InputError
+from isoscope.models import exported
 from isoscope.platform.runs.folder_lock import writing
-from isoscope.platform.stages import export, new, translate
-from isoscope.platform.stages.page_folder import GEOMETRY, SPACES, page_folder
+from isoscope.platform.stages import export, new
+from isoscope.platform.stages.page_folder import page_folder
 
 HOLD = """\
 import sys, time
@@ -65,19 +66,18 @@ def test_a_folder_that_stays_empty_is_taken_away(tmp_path: Path) -> None:
 
 
 Enter = Callable[[Path], AbstractContextManager[None]]
-PAGES = {"geometry": GEOMETRY, "spaces": SPACES, "translate": translate.PAGE}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", ["geometry", "spaces", "translate"])
 def test_a_page_that_another_command_has_made_meanwhile_stays(tmp_path: Path, name: str) -> None:
     (tmp_path / "manifest.json").write_text('{"made_by": "isoscope other"}', "utf-8")
     (tmp_path / "index.html").touch()
-    with pytest.raises(InputError, match="contains other files"), page_folder(tmp_path, PAGES[name]):
+    with pytest.raises(InputError, match="contains other files"), page_folder(tmp_path, name):
         raise AssertionError("it was free")
 
 
 def test_exporting_to_a_folder_that_is_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "read_model", lambda folder: None)
+    monkeypatch.setattr(exported, "read_model", lambda folder: None)
     out = tmp_path / "given"
     with writing(out, called="it"), pytest.raises(InputError, match=f"^OUT {out}: process {os.getpid()} is writing"):
         export.export(tmp_path, out, form=None)

@@ -5,7 +5,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -18,13 +18,14 @@ from isoscope import models, plugins
 from isoscope.base.errors import InputError, RunError
 from isoscope.data import tokens
 from isoscope.geometry.alignment import rotation
-from isoscope.models import language
+from isoscope.models import language, loaded_alone
+from isoscope.models.export_check import Checked, Exported, check, compared
+from isoscope.models.exported import read_model, write
 from isoscope.models.hybrid import hybrid
 from isoscope.models.loading import quiet
 from isoscope.platform.cli import app
-from isoscope.platform.stages import loaded_alone
-from isoscope.platform.stages.export import export, read_model, write
-from isoscope.platform.stages.export_check import Checked, Exported, check, compared
+from isoscope.platform.runs.card import auto_class
+from isoscope.platform.stages.export import export
 
 SENTENCES = ["the film was good and slow", "a dull plot", "very fine films, not bad"]
 HEADS = ("Model", "ForSequenceClassification", "ForTokenClassification", "ForMaskedLM", "ForCausalLM")
@@ -91,6 +92,10 @@ CODE: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
+def given(model: Any, source: Path, out: Path, form: Literal["code"] | None) -> tuple[Exported, list[str]]:
+    return write(model, source, out, loader=auto_class(type(model).__name__), form=form)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("export")
@@ -123,7 +128,7 @@ def exports(folder: Path, saved: Callable[[Any], Path]) -> dict[str, tuple[Expor
             (source / "tokenizer_config.json").write_text('{"do_lower_case": true, "model_max_length": 20}\n')
             (source / "tokenizer.json").unlink()
         out.mkdir()
-        written[name] = write(read_model(source), source, out, form="code" if "--code" in name else None)
+        written[name] = given(read_model(source), source, out, form="code" if "--code" in name else None)
     checks = check([one for one, _ in written.values()])
     return {name: (*found, checked) for (name, found), checked in zip(written.items(), checks, strict=True)}
 
@@ -211,7 +216,7 @@ def test_the_check_finds_other_weights_and_a_need_of_isoscope(saved: Callable[[A
     """Negative controls of the check itself."""
     source = saved(encodes("Bert", "ForSequenceClassification", CONV2D))
     model = read_model(source)
-    one, _ = write(model, source, tmp_path, form=None)
+    one, _ = given(model, source, tmp_path, form=None)
     ids = torch.tensor([tokens.load(tmp_path).backend.encode(SENTENCES[0]).ids])
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     found = inputs | loaded_alone.outputs(model, inputs)

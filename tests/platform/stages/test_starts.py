@@ -19,6 +19,7 @@ from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.data.sentence_pairs import read_pairs
+from isoscope.models.translated import scored, translate
 from isoscope.platform.cli import app
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.runs import run as runs
@@ -27,7 +28,6 @@ from isoscope.platform.stages.accept import accept_all
 from isoscope.platform.stages.analyse import analyse
 from isoscope.platform.stages.study_cells import Setup, train_starts, training_job
 from isoscope.platform.stages.train import train
-from isoscope.platform.stages.translate import translate, write
 from isoscope.training.job import loop_of, rehearse
 from isoscope.training.progress import TRACE_FILE
 from start_material import ROOT, Made, made_in, tree
@@ -79,8 +79,8 @@ def test_a_text_of_ones_own_is_translated_as_the_test_split_was(made: Made, tmp_
     length = made.job("hybrid", "translation-itself-none").job.parts.model.max_length
     rows = translate(chosen, pairs, beams=1, max_length=length, device="cpu", threads=1)
     kept = pd.read_parquet(joined / "translations.parquet")
-    assert write(rows, {}, tmp_path, tokenize="13a") == json.loads((joined / "bleu.json").read_text("utf-8"))
-    again = pd.read_parquet(tmp_path / "translations.parquet")
+    again, found = scored(rows, tokenize="13a")
+    assert found == json.loads((joined / "bleu.json").read_text("utf-8"))
     pd.testing.assert_frame_equal(again[["translation", "bleu_share"]], kept[["translation", "bleu_share"]])
     asked = ["--text", str(text), "--column", "sentence1", "--out", str(tmp_path / "out"), "--sentences", "5"]
     app(["translate", str(chosen), *asked, "--max-length", str(length)], standalone_mode=False)

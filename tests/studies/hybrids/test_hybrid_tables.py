@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from isoscope.base.errors import InputError
-from isoscope.platform.config.comparing import Hybrids
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.outputs import Output, Trained
 from isoscope.platform.results.paired_comparison import Result, StudyRuns
+from isoscope.studies.hybrids.comparison import Hybrids
 from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, TUNED, tables
 from isoscope.studies.hybrids.views import CALLED, VIEWS
 from struck_views import wrong

@@ -14,8 +14,7 @@ from isoscope.base.processes import StoppedError, rank, run_own_tree, world_size
 from isoscope.platform.cli import (  # isort: skip - in the order of the help
     new_command,
     stages,
-    inspection,
-    spaces_command,
+    checkpoint_commands,
     translate_command,
     reproduce_command,
     tools,
@@ -29,14 +28,13 @@ from isoscope.platform.cli.streams import complain, flushed, open_closed
 
 __all__ = [
     "app",
+    "checkpoint_commands",
     "docs_command",
     "export_command",
-    "inspection",
     "main",
     "new_command",
     "reproduce_command",
     "search",
-    "spaces_command",
     "stages",
     "tables_command",
     "tools",

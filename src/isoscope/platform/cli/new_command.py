@@ -7,10 +7,10 @@ import typer
 
 from isoscope.base.errors import InputError
 from isoscope.platform.cli.once import BEGIN
-from isoscope.platform.cli.options import AsJson, app, load, say
+from isoscope.platform.cli.options import Said, command, load
 
 
-@app.command(rich_help_panel=BEGIN)
+@command(BEGIN)
 def new(
     folder: Annotated[Path, typer.Argument(help="The project: a new folder, or an empty one.")],
     text: Annotated[
@@ -20,8 +20,7 @@ def new(
     column: Annotated[str | None, typer.Option(help="Column of the text [default: text].")] = None,
     label: Annotated[str | None, typer.Option("--label", "--labels", help="Column of the classes.")] = None,
     profile: Annotated[str | None, typer.Option(help="A pre-trained encoder for your text: minilm or bert.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Said:
     """Make a project: a git and DVC repository with a first study that runs in minutes. Works outside a project.
 
     With classes, the study compares two fusions in a classifier; without, in a masked language model. The file is
@@ -42,4 +41,4 @@ def new(
         "  isoscope ui       # the runs in MLflow",
         "  isoscope docs     # the documentation",
     ]
-    say({"folder": str(folder), "task": made.task, "notes": made.notes}, as_json, "\n".join(lines))
+    return {"folder": str(folder), "task": made.task, "notes": made.notes}, "\n".join(lines)

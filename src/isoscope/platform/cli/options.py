@@ -1,21 +1,17 @@
-"""Shared parts of the commands: the application, common options, how a command starts and prints, and `--out`."""
+"""Shared parts of the commands: the application, common options, how a command starts and what it prints."""
 
-import gc
+import inspect
 import json
 import os
-import re
 import sys
-from collections.abc import Collection, Iterator
-from functools import cache
-from importlib import import_module
+from collections.abc import Callable, Iterable
+from functools import cache, wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from isoscope.base.environment import settle
-from isoscope.base.errors import InputError
-from isoscope.base.paths import LONGEST, PARAMS, PLUGINS, PROFILES, VARIANTS
+from isoscope.base import environment
 from isoscope.base.processes import die_with, rank, starter, world_size
 from isoscope.platform.cli.once import Commands
 
@@ -54,7 +50,6 @@ Cpus = Annotated[
     float | None,
     typer.Option(
         "--cpus-per-run",
-        "--cpus-per-trial",
         envvar="ISOSCOPE_CPUS_PER_RUN",
         min=0,
         help="CPUs of each run on a cluster [default: its threads].",
@@ -64,7 +59,6 @@ Gpus = Annotated[
     float | None,
     typer.Option(
         "--gpus-per-run",
-        "--gpus-per-trial",
         envvar="ISOSCOPE_GPUS_PER_RUN",
         min=0,
         help="GPUs of each run on a cluster; 0.5: two runs share a GPU [default: 1 if its device is cuda].",
@@ -73,30 +67,6 @@ Gpus = Annotated[
 Study = Annotated[str, typer.Argument(help="A study of params.yaml.")]
 Arm = Annotated[str | None, typer.Argument(help="One value per axis, joined by '-' [default: every arm].")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
-
-_DVC = Path("dvc.yaml")
-_SOURCES = {*map(str, (VARIANTS, PROFILES, PLUGINS)), "benchmarks", "docs", "src", "tests", "texts"}
-MLFLOW = {"mlflow.db", "mlartifacts", "mlruns"}
-_TEMPLATE = re.compile(r"\$\{([^}]*)\}")
-# Files that a result may hold, and files that it must hold.
-TRAINED = (
-    {
-        *("config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"),
-        *("allocation.parquet", "closure.parquet", "minibatch.parquet", "bleu.json", "translations.parquet"),
-        *("objective.json", "slices.parquet", "slices_closure.parquet"),
-    },
-    {"config.yaml", "metrics.jsonl"},
-)
-PREPARED = (
-    {
-        *(f"{split}.parquet" for split in ("train", "validation", "test", "treebank")),
-        "tokenizer",
-        "manifest.json",
-        "settings.json",
-    },
-    {"manifest.json", "settings.json"},
-)
-_OWN_DATA = ("processed", "hidden_states", "measures")
 
 
 def project_here() -> Any:
@@ -125,22 +95,81 @@ def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[
     return project, configuration
 
 
-def cluster_of(address: str | None, cpus: float | None, gpus: float | None) -> Any:
-    """Return the checked cluster that the options name; None without `--cluster`."""
-    from isoscope.platform.executor.cluster import Cluster, check
+class Here(NamedTuple):
+    """The project around the working folder, its configuration under -S and --plugin, and the cluster of --cluster."""
 
-    return None if address is None else check(Cluster(address, cpus, gpus))
+    project: Any
+    configuration: Any
+    cluster: Any
+
+    def begin(self, *tasks: str) -> None:
+        """Check that the data of tasks fit the configuration, and `heal`."""
+        from isoscope.platform.runs.prepared import check_prepared
+
+        for task in dict.fromkeys(tasks):
+            check_prepared(self.project, self.configuration, task)
+        if not rank():
+            heal(self.project)
+
+    def cells(self, study: str, arm: str | None = None, seed: int | None = None) -> list[tuple[str, str, int]]:
+        """Return the cells of a study: of every arm and seed, or of those that are named."""
+        known = self.configuration
+        arms = known.cells(study) if arm is None else {arm: known.cell(study, arm)}
+        seeds = known.study(study).seeds if seed is None else (seed,)
+        return [(study, name, number) for name in arms for number in seeds]
 
 
-def begin(project: Any, configuration: Any, *tasks: str) -> None:
-    """Start a command that reads tasks: `as_stage`, check that their data fit the configuration, `heal`."""
+def here(
+    cluster: OnCluster = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    overrides: Set = [],  # noqa: B006 - typer copies it
+    plugin: Plugins = [],  # noqa: B006
+) -> Here:
+    """Begin a command in a project; its parameters are options of commands."""
+    nodes = None
+    if cluster is not None:
+        from isoscope.platform.executor.cluster import Cluster, check
+
+        nodes = check(Cluster(cluster, cpus, gpus))
     as_stage()
-    from isoscope.platform.runs.prepared import check_prepared
+    return Here(*configure(overrides, plugin), nodes)
 
-    for task in dict.fromkeys(tasks):
-        check_prepared(project, configuration, task)
-    if not rank():
-        heal(project)
+
+OPTIONS = inspect.signature(here).parameters
+CLUSTER, CHANGES = ("cluster", "cpus", "gpus"), ("overrides", "plugin")
+Said = tuple[dict[str, Any], str] | None
+"""What a command prints: one JSON object for machines, or text for people."""
+
+
+def command(
+    panel: str | None, *shared: str, of: Commands = app, options: Iterable[inspect.Parameter] = (), **more: Any
+) -> Callable[[Callable[..., Said]], Callable[..., None]]:
+    """Register a function as a command, which prints what it returns.
+
+    A parameter `here`, the first, is the result of `here` with the `shared` options. They and --json are added, and
+    other `options`, which it takes as `**given`.
+    """
+
+    def register(function: Callable[..., Said]) -> Callable[..., None]:
+        own = dict(inspect.signature(function).parameters)
+        in_project, _ = own.pop("here", None) is not None, own.pop("given", None)
+
+        @wraps(function)
+        def called(*, as_json: bool, **given: Any) -> None:
+            chosen = {name: given.pop(name) for name in shared}
+            said = function(*([here(**chosen)] if in_project else []), **given)
+            if said is not None:
+                say(said[0], as_json, said[1])
+
+        json_option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+        every = [*own.values(), *options, *(OPTIONS[name] for name in shared), json_option]
+        keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in every]
+        called.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+        of.command(rich_help_panel=panel, **more)(called)
+        return called
+
+    return register
 
 
 @cache
@@ -152,14 +181,8 @@ def as_stage() -> None:
 
 
 def load(module: str) -> Any:
-    """Import a module that needs heavy libraries, without garbage collection: they create millions of objects."""
-    settle()  # before the libraries read the environment
-    gc.disable()
-    try:
-        return import_module(f"isoscope.{module}")
-    finally:
-        gc.freeze()
-        gc.enable()
+    """Import a module of the package that needs heavy libraries."""
+    return environment.load(f"isoscope.{module}")
 
 
 def say(values: dict[str, Any], as_json: bool, line: str) -> None:
@@ -174,71 +197,3 @@ def heal(project: Any) -> list[Any]:
     for one in healed:
         print(f"isoscope: {one.title}: its process died; marked as KILLED", file=sys.stderr)
     return healed
-
-
-def check_device(device: str) -> None:
-    """Raise `InputError` if the option --device names an absent device, also if nothing is left to compute."""
-    if device == "cuda":
-        load("models.build").check_device(device, key="--device", cure="cpu")
-
-
-def check_free(out: Path, *, such_as: str, key: str = "--out") -> None:
-    """Raise `InputError` if `out` is a file, belongs to git or MLflow, or is a source or output of the project."""
-    if len(os.fsencode(out.name)) > LONGEST:
-        raise InputError(f"{key} {out.name[:40]}…: longer than {LONGEST} bytes; give a shorter name")
-    place = out.resolve()
-    project = next(
-        (one for one in (place, *place.parents) if (one / PARAMS).is_file() and (one / _DVC).is_file()), None
-    )
-    inside = place.relative_to(project) if project else Path()
-    top = next(iter(inside.parts), "")
-    written = (
-        one
-        for one in (_outputs(project) if project and top else ())
-        if inside.is_relative_to(one) or Path(one).is_relative_to(inside)
-    )
-    reasons = {
-        "is a file": place.exists() and not place.is_dir(),
-        "belongs to git": ".git" in (part.casefold() for part in (inside if project else place).parts),
-        f"is in {top}, a hidden folder of a tool": top.startswith("."),
-        "belongs to MLflow": top in MLFLOW,
-        f"is in {top}, among the project's sources": top in _SOURCES,
-        **{f"overlaps {one}, which the pipeline writes ({_DVC})": True for one in written},
-    }
-    if taken := [reason for reason, applies in reasons.items() if applies]:
-        raise InputError(f"{key} {out}: {taken[0]}; give a separate folder, such as {such_as}")
-
-
-def _outputs(project: Path) -> Iterator[str]:
-    """Yield the paths of all stage outputs; stages with `foreach` have outputs per task or study."""
-    from isoscope.platform.config.tree import read_yaml
-
-    params = read_yaml(project, PARAMS)
-    for stage in (read_yaml(project, _DVC).get("stages") or {}).values():
-        section = _TEMPLATE.fullmatch(str(stage.get("foreach")))
-        names = list(params.get(section[1]) or ()) if section else [""]
-        for kind in ("outs", "metrics", "plots"):
-            for entry in (stage.get("do") or stage).get(kind) or ():
-                output = next(iter(entry)) if isinstance(entry, dict) else str(entry)
-                yield from dict.fromkeys(_TEMPLATE.sub(str(name), output) for name in names)
-
-
-def replaceable(
-    out: Path, project: Path, studies: Collection[str], result: tuple[Collection[str], Collection[str]]
-) -> Path:
-    """Return `out` as an absolute path. It must be free or hold an earlier result, because publishing replaces it."""
-    place = out.resolve()
-    if not place.is_relative_to(project.resolve()):
-        raise InputError(f"--out {out}: is outside the project; give a folder in {project}")
-    parts = place.relative_to(project.resolve()).parts
-    for top, own in (("models", studies), ("data", _OWN_DATA)):
-        if parts[:1] == (top,) and (len(parts) < 2 or parts[1] in own):
-            raise InputError(
-                f"--out {out}: is a folder of the pipeline; give another folder, such as {top}/by-hand/name"
-            )
-    check_free(out, such_as=f"{'data' if result is PREPARED else 'models'}/by-hand/name")
-    held = {path.name for path in place.iterdir()} if place.is_dir() else {place.name} if place.exists() else set()
-    most, least = map(set, result)
-    if held and not least <= held <= most:
-        raise InputError(f"--out {out}: holds files that are not an earlier result; give a new folder")
-    return place

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,37 +12,33 @@ from isoscope.base import paths, processes
 from isoscope.base.errors import InputError
 from isoscope.platform.cli.once import RUN
 from isoscope.platform.cli.options import (
-    PREPARED,
-    TRAINED,
+    CHANGES,
+    CLUSTER,
     Arm,
-    AsJson,
     Cpus,
     Gpus,
+    Here,
     OnCluster,
-    Plugins,
+    Said,
     Set,
     Study,
     Workers,
     app,
-    as_stage,
-    begin,
-    cluster_of,
+    command,
     configure,
     heal,
+    here,
     load,
-    replaceable,
-    say,
 )
+from isoscope.platform.cli.out_folders import PREPARED, TRAINED, replaceable
 
 
-@app.command(rich_help_panel=RUN)
+@command(RUN, *CHANGES)
 def prepare(
+    here: Here,
     task: Annotated[str, typer.Argument(help="A task of params.yaml.")],
-    overrides: Set = [],  # noqa: B006 - typer copies it
-    plugin: Plugins = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="Write the data here.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Said:
     """Write a task's parquet files, manifest and tokenizer.
 
     They go to data/processed/TASK, which the other commands read. If -S changes them, --out is required.
@@ -52,7 +47,7 @@ def prepare(
     """
     from isoscope.platform.runs.prepared import overridden
 
-    project, configuration = configure(overrides, plugin)
+    project, configuration, _ = here
     data = configuration.data(task)
     output = replaceable(out, project.folder, configuration.root.studies, PREPARED) if out else None
     # Other commands read a task's own folder, and DVC does not know about -S.
@@ -61,13 +56,13 @@ def prepare(
             f"prepare {task}: -S changes {', '.join(names[:3])}, but data/processed/{task} must match params.yaml and "
             f"variants/task/{task}.yaml; give --out FOLDER, or run isoscope repro -S …, or define another task"
         )
-    as_stage()
     folder = load("platform.stages.prepare").prepare(data, task=task, project=project, output=output)
-    say({"folder": str(folder)}, as_json, f"prepared {task}: {folder.relative_to(project.folder)}")
+    return {"folder": str(folder)}, f"prepared {task}: {folder.relative_to(project.folder)}"
 
 
-@app.command(rich_help_panel=RUN)
+@command(RUN, *CLUSTER, *CHANGES)
 def train(
+    here: Here,
     study: Study,
     arm: Arm = None,
     seed: Annotated[
@@ -75,14 +70,8 @@ def train(
         typer.Option(help="Seed of weights, batches and dropout [default: the study's].", min=0, max=2**31 - 1),
     ] = None,
     workers: Workers = None,
-    cluster: OnCluster = None,
-    cpus: Cpus = None,
-    gpus: Gpus = None,
-    overrides: Set = [],  # noqa: B006
-    plugin: Plugins = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="Publish the result here.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Said:
     """Train the unfinished cells of a study in parallel; or one arm, or one arm with one seed.
 
     Run a stopped command again to resume. Results go to models/STUDY/ARM/seed-N. With -S, --plugin or a seed outside
@@ -90,115 +79,137 @@ def train(
 
     Example: isoscope train fusion additive --seed 0 -S training.epochs=2
     """
-    nodes = cluster_of(cluster, cpus, gpus)
-    project, configuration = configure(overrides, plugin)
-    settings = configuration.study(study)
+    project, configuration, nodes = here
     single = arm is not None and seed is not None
     if not single and out:
         raise InputError("--out takes one result; name the arm and its --seed")
     if (not single or nodes) and processes.world_size() > 1:
         raise InputError("several processes can train only one run; name the arm and its --seed, without --cluster")
-    arms = configuration.cells(study) if arm is None else {arm: configuration.cell(study, arm)}
-    asked = [(study, name, one) for name in arms for one in (settings.seeds if seed is None else (seed,))]
+    asked = here.cells(study, arm, seed)
     output = replaceable(out, project.folder, configuration.root.studies, TRAINED) if out else None
-    begin(project, configuration, *([settings.task] if single or settings.seeds else []))
-    from isoscope.platform.stages.study_cells import (
-        Setup,
-        carry_out_all,
-        place,
-        train_starts,
-        training_cells,
-        training_job,
-    )
+    here.begin(*([configuration.study(study).task] if asked else []))
+    from isoscope.platform.stages import study_cells
 
-    setup = Setup(configuration, project, "train")
-    in_processes = {"workers": workers, "cluster": nodes, "prepare": partial(load, "training.job")}
+    setup = study_cells.Setup(configuration, project, "train")
+    placed = {"workers": workers, "cluster": nodes}
     if processes.world_size() == 1:
-        train_starts(setup, asked, title=f"train {study}: runs to start from", **in_processes)
+        study_cells.train_starts(setup, asked, title=f"train {study}: runs to start from", **placed)
     if single and nodes is None:
-        job = training_job(setup, *asked[0])
-        _train_one(job, output or place(setup, paths.trained, *asked[0]), project, as_json)
-        return
-    (project.folder / paths.trained(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
-    cells, (threads, device) = training_cells(setup, asked, output)
-    folders = carry_out_all(
-        cells,
-        title=f"train {study}",
-        project=project,
-        threads=threads,
-        device=device,
-        **in_processes,
-    )
-    say({"folders": [str(folder) for folder in folders]}, as_json, _trained(study, folders, project))
-
-
-def _trained(study: str, folders: Sequence[Path], project: Any) -> str:
-    """Return where the results are: in the study's folder, or of another experiment in the store of runs."""
-    text, own = f"trained {study}: {len(folders)} cells", paths.trained(study, "any", 0).parents[1]
+        job = study_cells.training_job(setup, *asked[0])
+        return _trained(job, output or study_cells.place(setup, paths.trained, *asked[0]), project)
+    own = paths.trained(study, "any", 0).parents[1]
+    (project.folder / own).mkdir(parents=True, exist_ok=True)
+    cells, (threads, device) = study_cells.training_cells(setup, asked, output)
+    shared: dict[str, Any] = {"threads": threads, "device": device, **placed}
+    folders = study_cells.carry_out_all(cells, title=f"train {study}", project=project, **shared)
+    text = f"trained {study}: {len(folders)} cells"
     if all(folder.is_relative_to(project.folder / own) for folder in folders):
-        return f"{text}: {own}"
-    return "\n".join([f"{text}, as another experiment (-S, --plugin or --seed):", *map(str, folders)])
+        text += f": {own}"
+    else:
+        text = "\n".join([f"{text}, as another experiment (-S, --plugin or --seed):", *map(str, folders)])
+    return {"folders": [*map(str, folders)]}, text
 
 
-def _train_one(job: Any, output: Path | None, project: Any, as_json: bool) -> None:
+def _trained(job: Any, output: Path | None, project: Any) -> Said:
+    """Train one run in this process."""
     folder = load("platform.stages.train").train(job, output=output)
-    shown = folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
-    if not processes.rank():
-        test = [one for one in load("platform.runs.restored").read_metrics(folder) if one["name"].startswith("test/")]
-        metrics, epoch = {one["name"]: one["value"] for one in test}, test[0]["epoch"]
-        scores = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
-        text = f"trained {job.run.identity.study} {job.run.identity.title}: {shown} (epoch {epoch}: {scores})"
-        say({"folder": str(folder), "epoch": epoch, "metrics": metrics}, as_json, text)
+    if processes.rank():
+        return None
+    test = [one for one in load("platform.runs.restored").read_metrics(folder) if one["name"].startswith("test/")]
+    metrics, epoch = {one["name"]: one["value"] for one in test}, test[0]["epoch"]
+    scores = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+    text = f"trained {job.run.identity.study} {job.run.identity.title}: {_below(project, folder)}"
+    return {"folder": str(folder), "epoch": epoch, "metrics": metrics}, f"{text} (epoch {epoch}: {scores})"
 
 
-@app.command(rich_help_panel=RUN)
-def analyse(
+def _below(project: Any, folder: Path) -> Path:
+    """Return a folder as people read it: in the project, or as it is."""
+    return folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
+
+
+@command(RUN, *CLUSTER, *CHANGES)
+def states(
+    here: Here,
     study: Study,
-    overrides: Set = [],  # noqa: B006
-    plugin: Plugins = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
+    arm: Arm = None,
+    seed: Annotated[int | None, typer.Option(help="Only the run with this seed.", min=0, max=2**31 - 1)] = None,
+    workers: Workers = None,
+) -> Said:
+    """Extract the hidden states of a study's runs at every snapshot, and measure them. Resumes where it stopped.
+
+    Writes to data/hidden_states/STUDY/ARM/ and tables to data/measures/STUDY/ARM/. With -S or --plugin both stay in
+    .isoscope/runs/. Another measure extracts nothing again. Without ARM and --seed: nothing, unless the study's kind
+    reads them.
+
+    Example: isoscope states fusion additive -S measures.alignment=procrustes
+    """
+    project, configuration, nodes = here
+    settings, root = configuration.study(study), configuration.root
+    unasked = arm is None and seed is None and not load("base.kind").kind(settings.kind).stores
+    asked = [] if unasked else here.cells(study, arm, seed)
+    here.begin(*([settings.task] if asked else []))
+    for place in (paths.extracted, paths.measured):
+        project.folder.joinpath(place(study, "any", 0)).parents[1].mkdir(parents=True, exist_ok=True)
+    if not asked:
+        return {"folders": []}, f"states {study}: no cells selected"
+    from isoscope.platform.stages import study_cells
+
+    setup = study_cells.Setup(configuration, project, "states")
+    if len(asked) == 1 and nodes is None:
+        with processes.StopSignal() as stop:
+            folders: Sequence[Any] = [study_cells.states(setup, asked[0], stop=stop)]
+    else:
+        on_cores = nodes is None and root.extraction.device == "cpu"
+        folders = study_cells.carry_out_all(
+            study_cells.states_cells(setup, asked),
+            title=f"states {study}",
+            project=project,
+            threads=max(filter(None, (root.extraction.threads, root.measures.threads)), default=None),
+            device=root.extraction.device,
+            science=("extract", "measure"),
+            key="extraction.device",
+            workers=workers or (root.measures.processes if on_cores else None),
+            cluster=nodes,
+        )
+    shown = [*map(str, folders)]
+    several = f"{len(shown)} cells: {_below(project, Path(os.path.commonpath(shown)))}"
+    return {"folders": shown}, f"states {study}: {shown[0] if len(shown) == 1 else several}"
+
+
+@command(RUN, *CHANGES)
+def analyse(here: Here, study: Study) -> Said:
     """Compare a study's arms: curves, scores with verdicts, and the tables and figures of its kind.
 
     Example: isoscope analyse fusion
     """
-    as_stage()
-    project, configuration = configure(overrides, plugin)
-    asked, arms = configuration.study(study), {study: configuration.cells(study)}
+    asked, arms = here.configuration.study(study), {study: here.configuration.cells(study)}
     if not asked.seeds:
-        load("platform.stages.nothing").write_nothing(study, project)
-        say({"folder": None}, as_json, f"analysed {study}: nothing, because it has no seeds")
-        return
-    begin(project, configuration, asked.task)
-    _analyse(project, configuration, "analysed", asked, study, arms, as_json)
+        load("platform.stages.nothing").write_nothing(study, here.project)
+        return {"folder": None}, f"analysed {study}: nothing, because it has no seeds"
+    here.begin(asked.task)
+    return _analysed(here, "analysed", asked, study, arms)
 
 
-@app.command(rich_help_panel=RUN)
-def compare(
-    name: Annotated[str, typer.Argument(help="A comparison of params.yaml.")],
-    overrides: Set = [],  # noqa: B006
-    plugin: Plugins = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
+@command(RUN, *CHANGES)
+def compare(here: Here, name: Annotated[str, typer.Argument(help="A comparison of params.yaml.")]) -> Said:
     """Compare the runs of several studies: tables and figures.
 
     Example: isoscope compare spaces
     """
-    as_stage()
-    project, configuration = configure(overrides, plugin)
+    from isoscope.platform.config.comparing import check_comparison
+
+    configuration = here.configuration
     asked = configuration.comparison(name)
-    tasks = [configuration.study(study).task for study in asked.compared]
-    begin(project, configuration, *tasks, *asked.tasks)
-    configuration.check_comparison(name)
-    arms = {study: configuration.arms(study) for study in asked.compared}
-    _analyse(project, configuration, "compared", asked, name, arms, as_json)
+    here.begin(*(configuration.study(study).task for study in asked.compared), *asked.tasks)
+    check_comparison(configuration, name)
+    return _analysed(here, "compared", asked, name, {study: configuration.arms(study) for study in asked.compared})
 
 
-def _analyse(project: Any, configuration: Any, done: str, asked: Any, name: str, arms: Any, as_json: bool) -> None:
-    root = configuration.root
+def _analysed(here: Here, done: str, asked: Any, name: str, arms: Any) -> Said:
+    root = here.configuration.root
     sections = (root.analysis, root.reproduction, asked, root.studies)
-    folder = load("platform.stages.analyse").analyse(*sections, name=name, arms=arms, project=project)
-    say({"folder": str(folder)}, as_json, f"{done} {name}: {folder.relative_to(project.folder)}")
+    folder = load("platform.stages.analyse").analyse(*sections, name=name, arms=arms, project=here.project)
+    return {"folder": str(folder)}, f"{done} {name}: {folder.relative_to(here.project.folder)}"
 
 
 @app.command("chart", hidden=True)
@@ -209,34 +220,31 @@ def _now_analyse(study: Study) -> None:
     raise InputError(f"chart and explore are part of analyse; run: isoscope analyse {study} ({pipeline})")
 
 
-@app.command(rich_help_panel=RUN)
-def report(
-    overrides: Set = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
+@command(RUN, "overrides")
+def report(here: Here) -> Said:
     """Write reports/index.html: every figure on one page. Print the findings on the test split.
 
     Example: isoscope report -S 'report.title=Fusion on SST-2'
     """
-    project, configuration = configure(overrides)
-    root = configuration.root
-    begin(project, configuration, *root.tasks)
+    from isoscope.platform.config.comparing import check_comparison
+
+    configuration, root = here.configuration, here.configuration.root
+    here.begin(*root.tasks)
     for name in root.comparisons:
-        configuration.check_comparison(name)
+        check_comparison(configuration, name)
     cells = {
         name: {arm: cell.tree for arm, cell in configuration.cells(name).items()}
         for name, study in root.studies.items()
         if study.seeds
     }
-    page, found = load("platform.stages.report").report(
-        root.report, root.studies, root.comparisons, root.tasks, project=project, cells=cells
-    )
+    sections = (root.report, root.studies, root.comparisons, root.tasks)
+    page, found = load("platform.stages.report").report(*sections, project=here.project, cells=cells)
     lines = []
     for study, said in found.items():
         texts = [said["answer"], said["best"], *said["findings"], *said["limits"]]
         lines += [f"{study}: {said['question']}", *(f"  {text}" for text in texts if text)]
-    lines.append(f"report: {page.relative_to(project.folder)}")
-    say({"page": str(page), "findings": found}, as_json, "\n".join(lines))
+    lines.append(f"report: {page.relative_to(here.project.folder)}")
+    return {"page": str(page), "findings": found}, "\n".join(lines)
 
 
 @app.command(rich_help_panel=RUN, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -245,7 +253,7 @@ def repro(
     cluster: OnCluster = None,
     cpus: Cpus = None,
     gpus: Gpus = None,
-    overrides: Set = [],  # noqa: B006
+    overrides: Set = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Run the pipeline with `dvc repro` and mirror it to MLflow. Further arguments go to DVC.
 
@@ -254,14 +262,12 @@ def repro(
 
     Example: isoscope repro train@fusion
     """
-    cluster_of(cluster, cpus, gpus)
+    project, configuration, _ = here(cluster, cpus, gpus, overrides)
     placed = {"ISOSCOPE_CLUSTER": cluster, "ISOSCOPE_CPUS_PER_RUN": cpus, "ISOSCOPE_GPUS_PER_RUN": gpus}
     os.environ.update({name: str(value) for name, value in placed.items() if value is not None})
     from isoscope.platform.stages.repro import located
     from isoscope.platform.stages.repro import repro as run
 
-    as_stage()
-    project, configuration = configure(overrides)
     if overrides:
         _, configuration = configure(located(overrides, configuration))
     configuration.check()

@@ -7,15 +7,15 @@ import typer
 
 from isoscope.base import paths
 from isoscope.platform.cli.once import GIVE_AWAY
-from isoscope.platform.cli.options import AsJson, app, configure, load, say
+from isoscope.platform.cli.options import Here, Said, command, load
 
 
-@app.command(rich_help_panel=GIVE_AWAY)
+@command(GIVE_AWAY)
 def tables(
+    here: Here,
     name: Annotated[str, typer.Argument(help="A study or comparison of params.yaml.")],
     to: Annotated[Path, typer.Option(help="Folder of the files; files of the same names are replaced.")],
-    as_json: AsJson = False,
-) -> None:
+) -> Said:
     """Write the tables of a study or comparison, and the data of its runs, for a page of results.
 
     Each table is a CSV file. A study also has runs.csv (every metric of validation and test, with digest and commit)
@@ -23,7 +23,7 @@ def tables(
 
     Example: isoscope tables fusion --to docs/results/fusion
     """
-    project, configuration = configure([])
+    project, configuration, _ = here
     found = load("notebook").load(name, project=project.folder)
     made = {table: found.table(table) for table in found.tables}
     stage, outputs = load("platform.stages.result_tables"), []
@@ -39,4 +39,4 @@ def tables(
     if len(items):
         written.append(to / "items.parquet")
         load("base.parquet").write_parquet(items, written[-1])
-    say({"files": [*map(str, written)]}, as_json, f"tables {name}: {len(written)} files in {to}")
+    return {"files": [*map(str, written)]}, f"tables {name}: {len(written)} files in {to}"

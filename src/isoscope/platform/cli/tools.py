@@ -10,19 +10,18 @@ import typer
 from isoscope.base.errors import InputError
 from isoscope.base.paths import CODE
 from isoscope.platform.cli.once import BEGIN, KEEP_HOUSE, LOOK
-from isoscope.platform.cli.options import AsJson, Plugins, Set, app, begin, configure, heal, load, project_here, say
+from isoscope.platform.cli.options import AsJson, Here, Plugins, Said, Set, app, command, heal, load, project_here, say
 from isoscope.platform.cli.streams import complain
 
 MOST_FAULTS = 20
 """Faults that `isoscope check` prints."""
 
 
-@app.command(rich_help_panel=KEEP_HOUSE)
+@command(KEEP_HOUSE)
 def mirror(
     uri: Annotated[str | None, typer.Option(help="MLflow server [default: MLFLOW_TRACKING_URI or mlflow.db].")] = None,
     follow: Annotated[str | None, typer.Option(hidden=True)] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Said:
     """Send missing records to MLflow, and outputs restored from DVC's cache. Repeating changes nothing.
 
     Example: isoscope mirror --uri http://127.0.0.1:5000
@@ -32,17 +31,17 @@ def mirror(
 
     if follow is not None:
         follow_records(project, uri, None if follow == "all" else follow)
-        return
+        return None
     heal(project)
     sent = mirror_all(project, uri)
     line = (
         f"mirrored {sent['runs']} runs to {sent['uri']}: {sent['points']} points and {sent['models']} models were new"
     )
-    say(sent, as_json, line)
+    return sent, line
 
 
-@app.command(rich_help_panel=KEEP_HOUSE)
-def reconcile(as_json: AsJson = False) -> None:
+@command(KEEP_HOUSE)
+def reconcile() -> Said:
     """Mark runs whose process died as KILLED, here and in MLflow. Live runs are not touched.
 
     Commands that write or show runs do this when they start.
@@ -56,14 +55,14 @@ def reconcile(as_json: AsJson = False) -> None:
 
         mirror_all(project, None)
     lines = [f"{one.title} ({one.digest[:12]}): KILLED" for one in healed] or ["no run to mark as KILLED"]
-    say({"killed": [one.digest for one in healed]}, as_json, "\n".join(lines))
+    return {"killed": [one.digest for one in healed]}, "\n".join(lines)
 
 
-@app.command(rich_help_panel=KEEP_HOUSE)
+@command(KEEP_HOUSE)
 def accept(
+    here: Here,
     studies: Annotated[list[str] | None, typer.Argument(help="Studies of params.yaml [default: all].")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Said:
     """Keep finished runs valid after a code change that changes no number.
 
     Recomputes the golden trace (the first 8 updates) of each arm. It must equal the trace of the finished run bit for
@@ -71,32 +70,25 @@ def accept(
 
     Example: isoscope accept fusion
     """
-    project, configuration = configure([])
-    chosen = studies or list(configuration.root.studies)
-    cells = [
-        (name, arm, seed)
-        for name in chosen
-        for seed in configuration.study(name).seeds
-        for arm in configuration.cells(name)
-    ]
-    begin(project, configuration, *(configuration.study(name).task for name, *_ in cells))
+    project, configuration, _ = here
+    cells = [cell for name in studies or configuration.root.studies for cell in here.cells(name)]
+    here.begin(*(configuration.study(name).task for name, *_ in cells))
     stage = load("platform.stages.accept")
     from isoscope.platform.stages.study_cells import Setup, training_job
 
     setup = Setup(configuration, project, "train")
     found = stage.accept_all(lambda: [training_job(setup, *one) for one in cells], project=project)
     lines = [f"{one.title}: accepted, its golden trace is the same" for one in found]
-    say({"accepted": [one.digest for one in found]}, as_json, "\n".join(lines or ["nothing to accept"]))
+    return {"accepted": [one.digest for one in found]}, "\n".join(lines or ["nothing to accept"])
 
 
-@app.command(rich_help_panel=KEEP_HOUSE)
+@command(KEEP_HOUSE)
 def gc(
     idle_days: Annotated[
         float, typer.Option(help="Remove unfinished work that is unchanged for this many days.", min=0)
     ] = 30,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Said:
     """Free disk space: remove from .isoscope/ results that DVC caches, abandoned work, and leftovers.
 
     Never removed: records, outputs that dvc.lock names and DVC's cache lacks, runs by hand, accepted runs (see accept),
@@ -120,7 +112,7 @@ def gc(
     remains = "would then hold" if dry_run else "holds"
     lines.append(f"{total / 1e6:.1f} MB {verb}; .isoscope {remains} {kept / 1e6:.1f} MB")
     removed = [str(piece.path.relative_to(project.state)) for piece in pieces]
-    say({"removed": removed, "bytes": total, "kept_bytes": kept, "dry_run": dry_run}, as_json, "\n".join(lines))
+    return {"removed": removed, "bytes": total, "kept_bytes": kept, "dry_run": dry_run}, "\n".join(lines)
 
 
 @app.command(rich_help_panel=BEGIN)

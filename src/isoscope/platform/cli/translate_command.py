@@ -7,10 +7,11 @@ import typer
 
 from isoscope.base.errors import InputError
 from isoscope.platform.cli.once import LOOK
-from isoscope.platform.cli.options import AsJson, app, check_free, load, say
+from isoscope.platform.cli.options import Said, command, load
+from isoscope.platform.cli.out_folders import check_free
 
 
-@app.command(rich_help_panel=LOOK)
+@command(LOOK)
 def translate(
     checkpoint: Annotated[Path, typer.Argument(help="Folder of a translation model of a run, or of a hybrid.")],
     text: Annotated[Path, typer.Option(help="Sentences: csv, tsv, jsonl or parquet.")],
@@ -27,8 +28,7 @@ def translate(
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     threads: Annotated[int, typer.Option(help="CPU threads.", min=1)] = 1,
-    as_json: AsJson = False,
-) -> None:
+) -> Said:
     """Translate any text with the model of a run, and score the translations. Works outside a project.
 
     Writes translations.parquet and, with references, bleu.json: corpus BLEU and chrF by sacrebleu with their
@@ -41,23 +41,12 @@ def translate(
     if not checkpoint.is_dir():
         raise InputError(f"checkpoint {checkpoint}: no such folder")
     check_free(out, such_as="translated")
-    stage = load("platform.stages.translate")
-    load("platform.stages.page_folder").check_out(out, stage.PAGE)
-    pairs = load("data.sentence_pairs").read_pairs(text, column=column, references=references, sentences=sentences)
-    scripts = load("data.scripts")
-    words = tokenize or scripts.words_of_bleu(scripts.language(pairs.references or ()))
-    load("metrics.translation_scores").bleu(words, "--tokenize")  # before all is translated: its packages are installed
-    options = {"beams": beams, "max_length": max_length}
-    rows = stage.translate(checkpoint, pairs, **options, device=device, threads=threads)
-    facts = {
-        "checkpoint": {str(checkpoint): load("data.checkpoints").checkpoint_digest(checkpoint)},
-        "text": {text.name: load("base.atomic_files").sha256(text)},
-        "columns": [column, references],
-        "sentences": sentences,
-        "device": device,
-        **options,
-    }
-    with load("platform.stages.page_folder").page_folder(out, stage.PAGE):
-        scores = stage.write(rows, facts, out, tokenize=words)
-    told = f"; BLEU {scores['bleu']:.1f} (words: {words}), chrF {scores['chrf']:.1f}" if scores else ""
-    say({"out": str(out), "sentences": len(rows), **scores}, as_json, f"translate: {len(rows)} sentences, {out}{told}")
+    pages = load("platform.stages.page_folder")
+    with pages.page_folder(out, "translate"):
+        given = {"column": column, "references": references, "tokenize": tokenize, "sentences": sentences}
+        options = {"beams": beams, "max_length": max_length, "device": device, "threads": threads}
+        table, scores, facts = load("models.translated").translated(checkpoint, text, **given, **options)
+        pages.write_page(out, "translate", facts, {"translations": table}, {"bleu.json": scores})
+    words = f"; BLEU {scores['bleu']:.1f} (words: {facts['words']}), chrF {scores['chrf']:.1f}" if scores else ""
+    line = f"translate: {len(table)} sentences, {out}{words}"
+    return {"out": str(out), "sentences": len(table), **scores}, line

@@ -1,16 +1,37 @@
-"""Section `comparisons`: comparisons of several studies, which train nothing."""
+"""Section `comparisons`: comparisons of several studies, which train nothing.
 
+A kind of comparison is a folder, as a kind of study is: its `comparison.py` declares the options as `COMPARISON`.
+"""
+
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import Field
+from pydantic import Field, create_model
 
-from isoscope.platform.config.base import Conflicts, Count, Name, Section, Seed
-from isoscope.platform.config.explain import nearest
+from isoscope.base import paths
+from isoscope.base.errors import InputError, brief
+from isoscope.base.kind import kind, names
+from isoscope.platform.config.base import Name, Section
+from isoscope.platform.config.explain import Faults, nearest
+
+if TYPE_CHECKING:
+    from isoscope.platform.config.load import Configuration
 
 
-class OfStudies(Section):
+class Comparison(Section):
     """What all kinds of comparison say of themselves, unless a kind says otherwise."""
+
+    kind: str
+    """Kind of comparison."""
+
+    @property
+    @abstractmethod
+    def compared(self) -> tuple[str, ...]:
+        """The studies that it reads."""
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -21,129 +42,45 @@ class OfStudies(Section):
         """Return whether it is about an arm of one of its studies."""
         return True
 
-
-class SpaceModel(Section):
-    """A model of a comparison of spaces: an arm of a study, with all its seeds."""
-
-    study: Name
-    """Study that trained it."""
-    arm: str
-    """Arm of the study: the values of its axes, joined by -."""
-
-
-class SpaceText(Section):
-    """Sentences whose words are compared: a split of a prepared task."""
-
-    task: Name
-    """A task of `tasks`."""
-    split: Literal["train", "validation", "test"]
-    """Split with the sentences."""
-    column: Literal["sentence", "sentence1", "sentence2"]
-    """Column with the sentences; `sentence1` is the source of a pair."""
-
-
-def lacks_candidates(neighbours: int, items: int) -> bool:
-    """Return whether the candidates, half of the items, are too few for so many neighbours."""
-    return 2 * neighbours >= items
-
-
-class Spaces(OfStudies):
-    """How alike are the spaces of several models? Every layer against every layer, on the same words."""
-
-    kind: Literal["spaces"]
-    """Kind of comparison."""
-    models: Annotated[dict[Name, SpaceModel], Field(min_length=2)]
-    """Name → model. Two models are compared at different seeds (if there are two), and two seeds of each."""
-    text: SpaceText
-    probe: Literal["words", "sentences"]
-    """Items to compare: words, or sentences (the mean of their words)."""
-    occurrences: Annotated[int, Field(ge=100)]
-    """Words to sample."""
-    per_sentence: Annotated[int, Field(ge=2)]
-    """Maximum words of a sentence."""
-    pooling: Literal["mean", "first", "last"]
-    """A word's vector: the mean over its tokens, or that of its first or last token."""
-    permutations: Annotated[int, Field(ge=2, le=1000)]
-    """Permutations of whole sentences, for the null distribution."""
-    items: Annotated[int, Field(ge=20)]
-    """Sample of RSA and nearest neighbours: one word from each of as many sentences."""
-    neighbours: Count
-    """Nearest neighbours that are compared: of words of one half of the sentences, among those of the other."""
-    components: Count | None
-    """Principal components of each space for CCA; null: all."""
-    draws: Annotated[int, Field(ge=20)]
-    """Draws of the bootstrap over sentences."""
-    histogram: Annotated[int, Field(ge=1000)]
-    """Pairs of words of each distribution."""
-    over_training: Count | None
-    """Compare every n-th snapshot too, always the first and the chosen checkpoint, with the chosen checkpoints of the
-    next seed of each model; null: only chosen checkpoints."""
-    seed: Seed
-    """Seed of these draws."""
-
-    def _conflicts(self) -> Conflicts:
-        few = lacks_candidates(self.neighbours, self.items)
-        yield few, f"neighbours {self.neighbours} must be less than half of items {self.items}"
-
-    @property
-    def compared(self) -> tuple[str, ...]:
-        """The studies that it reads."""
-        return tuple(dict.fromkeys(model.study for model in self.models.values()))
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Tasks whose data it reads beside those of its studies."""
-        return (self.text.task,)
-
-    def shows(self, study: str, arm: str) -> bool:
-        """Return whether an arm is one of the models."""
-        return any((model.study, model.arm) == (study, arm) for model in self.models.values())
-
     def lacks(self, study: str, arms: Mapping[str, Any]) -> str | None:
-        """Return which arm a study lacks, or which arm keeps no snapshots; None if nothing is missing."""
-        asked = (model.arm for model in self.models.values() if model.study == study)
-        for arm in asked:
-            if arm not in arms:
-                return f"has no arm {arm!r}{nearest(arm, arms)}"
-            kept = arms[arm].training.snapshots
-            if self.over_training is not None and kept.steps == "none" and not kept.epochs:
-                return f"has arm {arm!r} without snapshots; set its training.snapshots.steps, or over_training: null"
+        """Return what a study, by its arms' sections, lacks for this comparison; None if nothing is missing."""
         return None
 
 
-class Hybrids(OfStudies):
-    """Does an aligned encoder translate, and which measure of its nearness to the decoder's encoder predicts it?"""
-
-    kind: Literal["hybrids"]
-    """Kind of comparison."""
-    aligned: Name
-    """Study of the objective alignment; its arms are the starts."""
-    tuned: Name
-    """Study of translation models; each of its arms starts from an arm of `aligned` (`model.encoder.kind: run`)."""
-
-    def _conflicts(self) -> Conflicts:
-        yield self.aligned == self.tuned, f"aligned and tuned are both {self.tuned!r}; name two studies"
-
-    @property
-    def compared(self) -> tuple[str, ...]:
-        """The studies that it reads."""
-        return self.aligned, self.tuned
-
-    def lacks(self, study: str, arms: Mapping[str, Any]) -> str | None:
-        """Return what an arm of a study does not have; None if all have it."""
-        for arm, cell in arms.items():
-            if study == self.aligned and cell.objective.kind != "alignment":
-                return f"has the arm {arm!r} with objective {cell.objective.kind!r}; expected 'alignment'"
-            start = cell.model.encoder
-            found = getattr(start, "study", None), getattr(start, "seed", None)
-            if study == self.tuned and (start.kind, *found) != ("run", self.aligned, "same"):
-                return f"has the arm {arm!r}, which does not start from a run of {self.aligned!r} with the same seed"
-            if study == self.tuned and cell.objective.kind != "translation":
-                return f"has the arm {arm!r} with objective {cell.objective.kind!r}; expected 'translation'"
-        return None
+def kinds() -> dict[str, str]:
+    """Return the kinds of comparison: name → dotted name of the package in which `comparison` declares its options."""
+    known = [kind(name) for name in names()]
+    return {one.name: one.package for one in known if (one.folder / "comparison.py").is_file()}
 
 
-Comparison = Annotated[Spaces | Hybrids, Field(discriminator="kind")]
-"""All kinds of comparison."""
-COMPARING = tuple(get_args(kind.model_fields["kind"].annotation)[0] for kind in (Spaces, Hybrids))
-"""Names of these kinds."""
+def section() -> Any:
+    """Return the type of the section, with the kinds of plugins."""
+    found = tuple(_of(name, import_module(f"{package}.comparison")) for name, package in kinds().items())
+    return dict[Name, Annotated[Union[found], Field(discriminator="kind")]]  # noqa: UP007 - known at run time only
+
+
+@cache
+def _of(kind: str, module: ModuleType) -> type[Comparison]:
+    declared = getattr(module, "COMPARISON", None)
+    if not (isinstance(declared, type) and issubclass(declared, Comparison)):
+        raise InputError(f"kind {kind!r}: COMPARISON is {brief(declared)}; expected a class of {Comparison.__module__}")
+    return create_model(declared.__name__, __base__=declared, __doc__=declared.__doc__, kind=(Literal[kind], ...))
+
+
+def check_comparison(configuration: "Configuration", name: str) -> None:
+    """Check that a comparison has a name of its own, and that its studies are run and have what it needs."""
+    place, found = f"{paths.PARAMS}: comparisons.{name}", Faults()
+    if name in configuration.root.studies:
+        found.keep(f"{place}: a study has this name, and both write to {paths.analysed(name)}; rename one")
+    comparison, studies = configuration.comparison(name), configuration.root.studies
+    for task in comparison.tasks:
+        if task not in configuration.root.tasks:
+            found.keep(f"{place}: task {task!r} is not in tasks {[*configuration.root.tasks]}; add it")
+    for study in comparison.compared:
+        if study not in studies:
+            found.keep(f"{place}: no study {study!r}{nearest(study, studies)}")
+        elif not studies[study].seeds:
+            found.keep(f"{place}: study {study!r} has no seeds; set studies.{study}.seeds")
+        elif lacks := comparison.lacks(study, {name: arm.cell for name, arm in configuration.cells(study).items()}):
+            found.keep(f"{place}: study {study!r} {lacks}")
+    found.stop()

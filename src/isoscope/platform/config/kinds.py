@@ -16,6 +16,7 @@ from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError
 from isoscope.base.registry import DATASETS, FUSIONS, OBJECTIVES, OBSERVERS, PENALTIES
 from isoscope.platform.config.base import Name, Section
+from isoscope.platform.config.comparing import Comparison, section
 from isoscope.platform.config.data import Data, Embedded, Hub, Local
 from isoscope.platform.config.explain import Faults, explain
 from isoscope.platform.config.model import Model
@@ -47,6 +48,14 @@ def valid_root(tree: Tree, origin: Any, faults: Faults) -> Root:
     if "studies" not in sound:
         sound |= {"studies": _sound_studies(tree.get("studies"), origin), "comparisons": {}, "search": None}
     return Root.model_construct(**sound)
+
+
+def valid_comparisons(given: Tree, origin: Any) -> dict[str, Comparison]:
+    """Return the section `comparisons`, whose kinds are known when plugins are loaded. Raises as `validate`."""
+    if not given:
+        return {}
+    found = validate(extended(Section, comparisons=(section(), ...)), {"comparisons": given}, origin)
+    return dict(found.comparisons)
 
 
 def _sound_studies(tree: Any, origin: Any) -> dict[str, Study]:
@@ -154,6 +163,6 @@ def json_schema() -> dict[str, Any]:
 
     It requires no key, because an overlay may complete params.yaml; the loader checks the merged tree.
     """
-    params = create_model("Params", __base__=(Root, cell_type()))
+    params = create_model("Params", __base__=(Root, cell_type()), comparisons=(section(), ...))
     schema = params.model_json_schema(schema_generator=_Partial)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "isoscope parameters"}

@@ -14,11 +14,12 @@ from isoscope.base import kind as kinds
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.registry import FUSIONS, OBJECTIVES, OBSERVERS, PENALTIES
-from isoscope.platform.config.comparing import COMPARING, Comparison
+from isoscope.platform.config import comparing
+from isoscope.platform.config.comparing import Comparison, check_comparison
 from isoscope.platform.config.data import Data
 from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.config.explain import Faults, closest, nearest
-from isoscope.platform.config.kinds import cell_type, data_type, valid_root, validate
+from isoscope.platform.config.kinds import cell_type, data_type, valid_comparisons, valid_root, validate
 from isoscope.platform.config.project import Cell, Root, Study
 from isoscope.platform.config.search_corners import check_search
 from isoscope.platform.config.start_cells import start_cells
@@ -89,6 +90,9 @@ class Configuration:
             with found.each():
                 plugins.load(path)
         found.keep(*self._unknown_kinds())
+        given, self.root = self.root.comparisons, self.root.model_copy(update={"comparisons": {}})
+        with found.each():
+            self.root = self.root.model_copy(update={"comparisons": valid_comparisons(given, origin)})
         with found.each():
             self._cell_type = cell_type()
         self._check_overrides(found)
@@ -105,7 +109,8 @@ class Configuration:
 
     def _unknown_kinds(self) -> Iterator[str]:
         """Yield a line for each study of a kind that does not exist, or that compares several studies."""
-        known = [kind for kind in kinds.names() if kind not in COMPARING]
+        several = comparing.kinds()
+        known = [kind for kind in kinds.names() if kind not in several]
         for name, study in self.root.studies.items():
             if study.kind not in known:
                 yield f"{paths.PARAMS}: studies.{name}.kind: no kind {study.kind!r}{nearest(study.kind, known)}"
@@ -270,29 +275,11 @@ class Configuration:
                     start_cells(self, name, model, seed)
         for name in self.root.comparisons:
             with found.each():
-                self.check_comparison(name)
+                check_comparison(self, name)
         with found.each():
             check_search(self, found.lines)
         found.stop()
         return len(tasks) + len(cells)
-
-    def check_comparison(self, name: str) -> None:
-        """Check that a comparison has a name of its own, and that its studies are run and have what it needs."""
-        place, found = f"{paths.PARAMS}: comparisons.{name}", Faults()
-        if name in self.root.studies:
-            found.keep(f"{place}: a study has this name, and both write to {paths.analysed(name)}; rename one")
-        comparison, studies = self.comparison(name), self.root.studies
-        for task in comparison.tasks:
-            if task not in self.root.tasks:
-                found.keep(f"{place}: task {task!r} is not in tasks {[*self.root.tasks]}; add it")
-        for study in comparison.compared:
-            if study not in studies:
-                found.keep(f"{place}: no study {study!r}{nearest(study, studies)}")
-            elif not studies[study].seeds:
-                found.keep(f"{place}: study {study!r} has no seeds; set studies.{study}.seeds")
-            elif lacks := comparison.lacks(study, {name: arm.cell for name, arm in self.cells(study).items()}):
-                found.keep(f"{place}: study {study!r} {lacks}")
-        found.stop()
 
 
 def check_sections(file: Path, overlay: Tree) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ruamel.yaml import YAML
 
@@ -17,8 +17,6 @@ from isoscope.platform.config.tree import Tree, dump_yaml, merge, parse_yaml, re
 
 FIRST = "first"
 """Name of a new project's study."""
-GENERATED = 2400
-"""Examples of generated text in a new project without text of its own."""
 EXAMPLES, FEWEST_EPOCHS, MOST_EPOCHS = 40_000, 4, 40
 """Length of a run of the first study, over all epochs: seconds on one core, whatever the size of the data."""
 _BASE = "fusion"
@@ -36,28 +34,6 @@ CHECKPOINTS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2", "bert": "goog
 """Profile of a new project → its pre-trained encoder, both of English."""
 
 
-class OwnTask(NamedTuple):
-    """A task of a new project.
-
-    `name`; `data`: the section of its overlay; `text`: what is read, in words; `classes`: what its classes are, in
-    words (None: a text task); `train_rows`: rows of its train split; `trees`: whether it has a treebank of its own;
-    `marked`: whether its script has vowel signs, which WordPiece in lower case would remove.
-    """
-
-    name: str
-    data: Tree
-    text: str
-    classes: str | None
-    train_rows: int
-    trees: bool = False
-    marked: bool = False
-
-    @property
-    def labelled(self) -> bool:
-        """Whether it has classes."""
-        return self.classes is not None
-
-
 def source() -> Path:
     """Return the folder of isoscope's own project: in an installed wheel, or the checkout of an editable install."""
     for folder in (code_closure.PACKAGE / "_project", code_closure.PACKAGE.parents[1]):
@@ -66,10 +42,10 @@ def source() -> Path:
     raise InputError(f"{code_closure.PACKAGE}: lacks the files of a project; install isoscope again")
 
 
-def project_files(name: str, task: OwnTask, profile: str | None) -> dict[str, str | Path]:
+def project_files(name: str, task: Any, profile: str | None) -> dict[str, str | Path]:
     """Return the content of a new project's files, as text or as a file to copy, by path.
 
-    Raises `InputError` if there is no such profile for the task.
+    `task`: an `isoscope.data.new_task.NewTask`. Raises `InputError` if there is no such profile for the task.
     """
     origin = source()
     known = CHECKPOINTS if task.labelled else {}
@@ -77,7 +53,8 @@ def project_files(name: str, task: OwnTask, profile: str | None) -> dict[str, st
         reason = nearest(profile, known) or "; profiles are for classifiers: give --label"
         raise InputError(f"--profile {profile}: no such profile for the task {task.name!r}{reason}")
     epochs, fraction = length(task.train_rows)
-    values: Tree = {"name": name, "task": task, "question": _question(task), "data": dump_yaml({"data": task.data})}
+    values: Tree = {"name": name, "task": task, "question": _question(task)}
+    values |= {"data": dump_yaml({"data": {"source": task.source}})}
     values |= {"epochs": epochs, "fraction": fraction, "trial_epochs": max(FEWEST_EPOCHS, epochs // 2)}
 
     def written(template: str, **more: str) -> str:
@@ -167,7 +144,7 @@ def _score_by_loss(tree: Any) -> None:
     tree["search"] |= {"objectives": {"validation/loss": "minimise"}, "constraints": {}}
 
 
-def _question(task: OwnTask) -> str:
+def _question(task: Any) -> str:
     """Return the question of the first study, which the report begins with."""
     if task.classes is None:
         return f"Which fusion of word and position embeddings predicts masked words of {task.text} best?"

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from isoscope.platform.config.base import Below, Conflicts, Count, Fraction, Level, Name, Section, Seed, Share
-from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.data import Data
 from isoscope.platform.config.extraction import Extraction, Measures
 from isoscope.platform.config.model import Model
@@ -107,7 +106,7 @@ class Root(Section):
     tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
     """Tasks to prepare; they must include the task of every study with seeds."""
     studies: dict[Name, Study]
-    comparisons: dict[Name, Comparison]
+    comparisons: dict[Name, Any]  # `comparing.section` gives its type
     """Comparisons of studies, by name."""
     search: Search | None
     """Options of `isoscope search`; null: no search."""

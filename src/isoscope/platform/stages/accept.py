@@ -1,10 +1,9 @@
 """Accept finished runs of earlier code if the current code reproduces their golden traces bit by bit."""
 
-import json
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -15,7 +14,6 @@ from isoscope.platform.runs.lease import Lease
 from isoscope.platform.runs.record import Record, read
 from isoscope.platform.runs.stored import accept_run, finished, output_fault, take_back
 from isoscope.platform.stages.training_job import CellJob
-from isoscope.training.progress import TRACE_FILE, trace_difference
 
 
 class Candidate(NamedTuple):
@@ -105,13 +103,7 @@ def _intact(project: Project, digest: str) -> bool:
 
 def _difference(one: Candidate) -> str | None:
     """Return how the current code differs from a run's golden trace; None if every bit is equal."""
-    file = one.output / TRACE_FILE
-    if not file.is_file():
-        raise InputError(f"{one.title}: its version of the code wrote no golden trace; train it again")
-    before: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    wrong = trace_difference(
-        before, built_in.load(built_in.STAGES, "train").rehearse(one.job.job, len(before["steps"]))
-    )
+    wrong = built_in.load(built_in.STAGES, "train").retraced(one.job.job, one.output, one.title)
     if wrong is None:
         return None
     author = read(one.job.run.project.records / f"{one.digest}.jsonl").author

@@ -1,33 +1,15 @@
 """`isoscope export`: write a model as a folder that transformers loads without isoscope, and check it there."""
 
-import json
 import shutil
-import sys
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-import torch
-
+from isoscope.base import built_in
 from isoscope.base.atomic_files import replacing
 from isoscope.base.errors import InputError
-from isoscope.base.registry import FUSIONS
-from isoscope.data import tokens
-from isoscope.data.checkpoints import CONFIG, TOKENIZER_CONFIG
-from isoscope.data.files import read_mapping
-from isoscope.data.hub import TOKENIZER_FILES
-from isoscope.models import bert, hybrid, roberta, translation
-from isoscope.models.encoder import checkpoint_config
-from isoscope.models.loading import pretrained, quiet
-from isoscope.models.plain import as_plain, plain_reasons
-from isoscope.models.remote_code import write_code
 from isoscope.platform.runs.card import CARD, TRAINING, auto_class, front_matter
 from isoscope.platform.runs.folder_lock import writing
-from isoscope.platform.stages.export_check import Checked, Exported, check
 
-Form = Literal["plain", "code"]
-_HEADS = (
-    "", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMaskedLM", "ForCausalLM",
-)  # fmt: skip
 _PLAIN = "The model is of transformers' own architecture: the fusion of its embeddings is an addition.\n"
 _CODE = """The folder holds the model's Python code, which needs torch, transformers below 5.24 and annotated-types.
 Licence: Apache-2.0.
@@ -35,36 +17,30 @@ Licence: Apache-2.0.
 """
 
 
-class Written(NamedTuple):
-    """A written export: its form, why it has this form, and the check of its outputs."""
-
-    form: Form
-    reasons: list[str]
-    loader: str
-    checked: Checked
-
-
-def export(folder: Path, out: Path, *, form: Form | None) -> Written:
+def export(folder: Path, out: Path, *, form: str | None) -> tuple[Any, list[str], Any]:
     """Write the model of a checkpoint to the new folder `out`, and compare both models on a few texts.
 
-    `form` plain: transformers' own class; code: with isoscope's Python files; None: plain where this is exact. Raises
+    `form` plain: transformers' own class; code: with isoscope's Python files; None: plain where this is exact. Returns
+    the export, why it has its form, and the check of its outputs (`isoscope.models.export_check`). Raises
     `InputError` if `folder` has no model of isoscope, if `form` is impossible, or if `out` holds something; `RunError`
     if the written model computes something else.
     """
     _check_new(out)
-    torch.set_num_threads(1)
-    model = read_model(folder)
+    science = built_in.load(built_in.STAGES, "export")
+    model = science.read_model(folder)
     fresh = None
     with writing(out, called=f"OUT {out}"):
         _check_new(out)
         try:
             with replacing(out, "table") as fresh:
-                exported, reasons = write(model, folder, fresh, form=form)
-                (checked,) = check([exported])
+                made = {"loader": auto_class(type(model).__name__), "form": form}
+                exported, reasons = science.write(model, folder, fresh, **made)
+                (fresh / CARD).write_text(_card(exported, folder), "utf-8")
+                (checked,) = science.check([exported])
         finally:
             if fresh is not None:
                 shutil.rmtree(fresh, ignore_errors=True)
-    return Written("code" if exported.code else "plain", reasons, exported.loader, checked)
+    return exported, reasons, checked
 
 
 def _check_new(out: Path) -> None:
@@ -72,87 +48,7 @@ def _check_new(out: Path) -> None:
         raise InputError(f"OUT {out}: holds something already; give a new folder")
 
 
-def read_model(folder: Path) -> Any:
-    """Load a checkpoint's model with its head, in evaluation mode; raise `InputError` if it is none of isoscope."""
-    _check_fusion(folder)
-    config = checkpoint_config(folder)
-    name, *_ = config.architectures or [""]
-    found = [vars(module)[name] for module in (bert, roberta, translation, hybrid) if name in vars(module)]
-    if not found or config.model_type in ("bert", "roberta", "encoder-decoder"):
-        what = name or f"model type {config.model_type!r}"
-        raise InputError(f"checkpoint {folder}: {what} is no architecture of isoscope; it needs no export")
-    return pretrained(found[0], folder, config).eval()
-
-
-def _check_fusion(folder: Path) -> None:
-    """Raise `InputError` if a fusion is from a plugin."""
-    settings = read_mapping(folder / CONFIG) if (folder / CONFIG).is_file() else {}
-    for part in (settings, settings.get("encoder"), settings.get("decoder")):
-        fusion = part.get("fusion") if isinstance(part, dict) else None
-        kind = fusion.get("kind") if isinstance(fusion, dict) else "additive"
-        if kind not in FUSIONS.modules:
-            raise InputError(
-                f"checkpoint {folder}: the fusion {kind!r} is from a plugin, and only built-in fusions are exported "
-                f"({', '.join(FUSIONS.modules)}); give the plugin's file away with the checkpoint"
-            )
-
-
-def write(model: Any, source: Path, folder: Path, *, form: Form | None) -> tuple[Exported, list[str]]:
-    """Write weights, configuration, tokenizer, card and, in the form code, Python files to an existing folder.
-
-    Returns the export, and why it has its form. Raises `InputError` as `export` does.
-    """
-    plain, reasons = None, ["asked for with --code"]
-    if form != "code":
-        try:
-            reasons = plain_reasons(model)
-            plain = as_plain(model)
-        except InputError as error:
-            if form == "plain":
-                raise InputError(f"--plain: {error}; use --code, or neither option") from None
-            reasons = [str(error)]
-    with quiet():
-        (plain or model).save_pretrained(folder)
-    if plain is None:
-        settings = read_mapping(folder / CONFIG) | {"auto_map": write_code(type(model), _classes(model), folder)}
-        (folder / CONFIG).write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", "utf-8")
-    for file in folder.glob("*.safetensors"):
-        file.chmod((folder / CONFIG).stat().st_mode)  # safetensors lets nobody else read what it writes
-    _write_tokenizer(source, folder, model.config.model_type)
-    one = Exported(folder, model, auto_class(type(model).__name__), code=plain is None)
-    (folder / CARD).write_text(_card(one, source), "utf-8")
-    return one, reasons
-
-
-def _write_tokenizer(source: Path, folder: Path, model_type: str) -> None:
-    """Copy the tokenizer's files, and name its class, which transformers cannot tell from our model types.
-
-    Raises `InputError` if there is none.
-    """
-    tokens.load(source)
-    shutil.copytree(source, folder, ignore=_other_than_tokenizer, dirs_exist_ok=True)
-    by_word = (source / "vocab.txt").is_file() or "roberta" not in model_type
-    file = folder / TOKENIZER_CONFIG
-    options = {"tokenizer_class": "BertTokenizer" if by_word else "RobertaTokenizer"}
-    options |= read_mapping(file) if file.is_file() else {}
-    file.write_text(json.dumps(options, indent=2, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
-
-
-def _other_than_tokenizer(_: str, names: list[str]) -> set[str]:
-    return {name for name in names if not any(Path(name).match(pattern) for pattern in TOKENIZER_FILES)}
-
-
-def _classes(model: Any) -> dict[str, type[Any]]:
-    """Return the class of each Auto class for the model's family; of an encoder-decoder its own class."""
-    kind: type[Any] = type(model)
-    found: dict[str, type[Any]] = {"AutoConfig": type(model.config)}
-    if model.config.is_encoder_decoder:
-        return found | {"AutoModel": kind, "AutoModelForSeq2SeqLM": kind}
-    within, family = vars(sys.modules[kind.__module__]), kind.__name__.partition("For")[0].removesuffix("Model")
-    return found | {f"AutoModel{head}": within[f"{family}{head or 'Model'}"] for head in _HEADS}
-
-
-def _card(one: Exported, source: Path) -> str:
+def _card(one: Any, source: Path) -> str:
     """Return the text of an export's card; it takes over the part on the training from the checkpoint's card."""
     trust = ", trust_remote_code=True" if one.code else ""
     text = front_matter(one.loader) + f"# A `{type(one.model).__name__}` of isoscope\n\n"

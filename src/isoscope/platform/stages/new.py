@@ -8,19 +8,13 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from isoscope.base import paths
+from isoscope.base import built_in, paths
 from isoscope.base.errors import InputError
-from isoscope.data import embedded, files
-from isoscope.data.corpus import build, shown_columns
-from isoscope.data.scripts import has_vowel_signs
 from isoscope.platform.config.kinds import json_schema
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.config.new_project import GENERATED, OwnTask, project_files
-from isoscope.platform.config.tree import Tree
+from isoscope.platform.config.new_project import project_files
 from isoscope.platform.runs.provenance import ELSEWHERE
 
-HELD_OUT, MOST_HELD_OUT = 0.15, 2000
-"""Share and maximum rows of the validation split, and of the test split."""
 _FIRST_COMMIT = "git add --all && git commit -m 'A new project'"
 LARGE = 10_000_000
 """Bytes; git does not get a larger file of text."""
@@ -47,8 +41,9 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
         raise InputError(f"{folder}: holds {', '.join(held[:3])}{' …' * (len(held) > 3)}; give a new or empty folder")
     if shutil.which("git") is None:
         raise InputError("git: not found; install it, because DVC needs it")
-    task, notes = (_generated(), []) if text is None else _local(text, column, label)
-    content = project_files(name, task, profile)
+    science = built_in.load(built_in.GIVEN, "new")
+    task = science.generated() if text is None else science.local(text, column, label)
+    content, notes = project_files(name, task, profile), [*task.notes]
     new_parent = not folder.exists()
     building = folder / ".making"
     try:
@@ -79,46 +74,6 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
         shutil.rmtree(folder if new_parent else building, ignore_errors=True)
         raise
     return Made(folder, task.name, notes)
-
-
-def _generated() -> OwnTask:
-    source = {"kind": "embedded", "generator": "sentiment", "size": GENERATED, "difficulty": 2, "seed": 0}
-    rows = round(GENERATED * (1 - 2 * embedded.HELD_OUT))
-    return OwnTask("sentiment", {"source": source}, "generated sentences", "sentiment", rows, trees=True)
-
-
-def _local(text: Path, column: str, label: str | None) -> tuple[OwnTask, list[str]]:
-    """Return the task of a file, after reading it as the stage `prepare` does, and notes about its labels."""
-    if text.is_dir():
-        raise InputError(
-            f"--from {text}: is a folder; give one file, or describe a folder of splits in variants/task "
-            "(see: isoscope docs studies)"
-        )
-    if not text.is_file():
-        raise InputError(f"--from {text}: no such file")
-    columns = {"sentence": column} | ({"label": label} if label is not None else {})
-    splits = {"train": "train", "validation": None, "test": None}
-    raw = files.read_splits(text, columns=columns, splits=splits)
-    _check_columns(text, raw["train"].table.column_names, {"--column": column, "--label": label})
-    rows = max(raw["train"].table.num_rows, 1)
-    held_out = HELD_OUT if rows * HELD_OUT <= MOST_HELD_OUT else float(f"{MOST_HELD_OUT / rows:.2g}")
-    source: Tree = {"kind": "local", "path": f"texts/{text.name}", "columns": columns, "splits": splits}
-    source |= {"held_out": held_out, "seed": 0, "licence": "unknown"}
-    corpus = build(raw, columns=columns, held_out=held_out, seed=0, source=str(text), licence="unknown")
-    name = re.sub(r"[^A-Za-z0-9_.]+", "_", text.stem).strip("_.") or "text"
-    train, notes = corpus.splits["train"], [*corpus.notes]
-    if marked := has_vowel_signs(train["sentence"].to_pylist()):
-        notes.append("data.tokenizer.lowercase is false: in lower case WordPiece would remove the text's vowel signs")
-    about = f"the column {column} of {text.name}"
-    return OwnTask(name, {"source": source}, about, label, train.num_rows, marked=marked), notes
-
-
-def _check_columns(text: Path, found: list[str], asked: dict[str, str | None]) -> None:
-    """Raise `InputError`, naming the option, for a column that a file lacks."""
-    for option, name in asked.items():
-        if name is not None and name not in found:
-            where = "its first line has" if text.suffix in (".csv", ".tsv") else "there are"
-            raise InputError(f"{text}: no column {name!r}; {where}: {shown_columns(found)}; name it with {option}")
 
 
 def _leave_out(project: Path, text: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""The empty outputs of a study without seeds, written in milliseconds: DVC expects every output."""
+"""The empty outputs of a study without seeds, and of no search, written in milliseconds: DVC expects every output."""
 
 from isoscope.base import paths
 from isoscope.base.atomic_files import replacing, write_text
@@ -26,3 +26,11 @@ def write_nothing(name: str, project: paths.Project) -> None:
             pass
     for file, text in NOTHING.items():
         write_text(target / file, text, "table")
+
+
+def write_no_search(project: paths.Project) -> None:
+    """Write the output of `search: null`; drop the results of an earlier search."""
+    target = project.folder / paths.SEARCH
+    target.parent.mkdir(exist_ok=True)
+    with replacing(target, "table") as fresh:
+        write_text(fresh / "study.json", '{"counts": {}}\n', "table")

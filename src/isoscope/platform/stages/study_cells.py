@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isoscope.base import code_closure, paths
+from isoscope.base.built_in import STAGES
+from isoscope.base.environment import load
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.load import Configuration
@@ -82,19 +84,17 @@ def carry_out_all(
     device: str,
     workers: int | None,
     cluster: Cluster | None,
+    science: Sequence[str] = ("train",),
     key: str = "training.device",
-    prepare: Callable[[], object] = lambda: None,
 ) -> list[Path]:
     """Publish finished cells and carry out the others. Return the folder of each cell.
 
-    `threads` and `device`: of a run. `workers`: runs at a time; None: as many as fit. `key`: name of the setting
-    `device`. `prepare` imports what local processes share. Raises `RunError` that names failed cells, `InputError` for
-    a device that this machine lacks, and `StoppedError` after a signal.
+    `threads` and `device`: of a run. `workers`: runs at a time; None: as many as fit. `science`: the cells' runs, whose
+    libraries local processes share. `key`: name of the setting `device`. Raises `RunError` that names failed cells,
+    `InputError` for a device that this machine lacks, and `StoppedError` after a signal.
     """
     if device == "cuda" and cluster is None:  # also if all cells are finished
-        from isoscope.models.build import check_device
-
-        check_device(device, key=key)
+        load(STAGES[science[0]]).check_device(device, key=key)
     with following(project), StopSignal() as stop, ExitStack() as stack:
         folders: dict[str, Path] = {}
         rest = []
@@ -111,7 +111,8 @@ def carry_out_all(
                 nodes = stack.enter_context(connected(cluster.sized(threads, device=device)))
                 workers = workers or len(rest)  # Ray queues workers until there is room
             else:
-                prepare()
+                for one in science:
+                    load(STAGES[one])
             workers = workers or room(threads, device=device)
             done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), nodes=nodes)
             folders |= {name: Path(folder) for name, folder in done.items()}
@@ -195,13 +196,9 @@ def training_cells(
 
 
 def _train(setup: Setup, which: tuple[str, str, int], output: Path | None, shown: Progress) -> str:
-    return str(stage("train")(training_job(setup, *which), output=output, display=shown))
+    from isoscope.platform.stages.train import train  # imports libraries
 
-
-def stage(name: str) -> Callable[..., Any]:
-    """Return the function of a stage; import its libraries."""
-    found: Callable[..., Any] = getattr(import_module(f"isoscope.platform.stages.{name}"), name)
-    return found
+    return str(train(training_job(setup, *which), output=output, display=shown))
 
 
 def states_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
@@ -216,8 +213,9 @@ def states_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[Ce
 
 def states(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
     """Carry out a cell of `states`, with `options` of the stage; return the folder of its tables."""
+    # By name: it is no part of a search, which imports this module.
     (study, arm, seed), configuration = cell, setup.configuration
-    done: Path | None = stage("states")(
+    done: Path | None = import_module("isoscope.platform.stages.states").states(
         configuration.root.extraction,
         configuration.root.measures,
         configuration.study(study),

@@ -8,18 +8,13 @@ from isoscope.base import built_in, paths
 from isoscope.base.atomic_files import unlisted
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
-from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config
-from isoscope.data.corpus import PAIR
-from isoscope.data.scripts import words_of_bleu
 from isoscope.platform.config.load import Configuration, ResolvedCell
-from isoscope.platform.config.model import CheckpointTokenizer, Model, Pretrained, Scratch
 from isoscope.platform.config.start_cells import start_cells
 from isoscope.platform.runs.prepared import content_md5, read_manifest
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import METRICS, read_metrics
 from isoscope.platform.runs.run import Identity, Run, carry_out
 from isoscope.platform.runs.stored import output_fault
-from isoscope.training.given import Job
 
 SECTIONS = ("model", "objective", "penalty", "observers", "training")
 
@@ -29,7 +24,8 @@ class CellJob(NamedTuple):
 
     run: Run
     task: str
-    job: Job
+    job: Any
+    """Its `isoscope.training.given.Job`."""
     starts: "Mapping[str, CellJob]"
     """Runs that training starts from, by their part of the model: `model`, or `encoder` and `decoder`."""
 
@@ -60,20 +56,18 @@ def job(
         name: job(plain, plain.cell(*one[:2]), one, project, {study, *below})
         for name, one in start_cells(configuration, study, found.cell.model, seed).items()
     }
-    manifest = read_manifest(project, task)
-    found = _with_words(found, manifest)
+    manifest, given = read_manifest(project, task), built_in.load(built_in.GIVEN, "train")
+    found = _completed(found, given.decided(found.cell.objective, manifest))
     if found.cell.objective.kind == "classification" and manifest.get("labels") == []:
         raise InputError(
             f"study {study!r}: objective.kind 'classification' needs classes, but task {task!r} has none; name their "
             f"column in {paths.overlay('task', task)}: data.source.columns.label, or choose another task or objective"
         )
     data = project.folder / paths.processed(task)
-    tokenizer, checkpoint = _start(found.cell.model, data)
+    tokenizer, checkpoint = given.start(found.cell.model.encoder, data)
 
     def read() -> dict[str, str]:
-        return {"data": content_md5(data)} | (
-            {} if tokenizer.parent == data else {"checkpoint": checkpoint_digest(tokenizer)}
-        )
+        return {"data": content_md5(data), **given.published(tokenizer, data)}
 
     hashes = read()
     by_path = {paths.processed(task).as_posix(): dvc_md5(data)}
@@ -104,7 +98,7 @@ def job(
         ),
         inputs=read,
     )
-    own = Job(
+    own = given.Job(
         parts=found.cell,
         plugins=bool(run.identity.plugins),
         seed=seed,
@@ -133,14 +127,10 @@ def selected(start: CellJob) -> Path:
     return checkpoint
 
 
-def _with_words(found: ResolvedCell, manifest: Mapping[str, Any]) -> ResolvedCell:
-    """Return a cell with the words of BLEU of the task's target language, unless its objective names them."""
-    objective = found.cell.objective
-    if objective.kind != "translation" or objective.tokenize is not None:
-        return found
-    words = {"tokenize": words_of_bleu(manifest.get("languages", {}).get(PAIR[1]))}
-    cell = found.cell.model_copy(update={"objective": objective.model_copy(update=words)})
-    return found._replace(cell=cell, tree=found.tree | {"objective": found.tree["objective"] | words})
+def _completed(found: ResolvedCell, options: Mapping[str, Any]) -> ResolvedCell:
+    """Return a cell with further options of its objective."""
+    cell = found.cell.model_copy(update={"objective": found.cell.objective.model_copy(update=options)})
+    return found._replace(cell=cell, tree=found.tree | {"objective": found.tree["objective"] | options})
 
 
 def carry(work: CellJob, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:
@@ -154,16 +144,3 @@ def carry(work: CellJob, do: Callable[[bool], None] | None, *, stop: StopSignal,
         source=METRICS,
         facts=lambda _: {"labels": work.job.manifest.get("labels", [])},
     )
-
-
-def _start(model: Model, data: Path) -> tuple[Path, Path | None]:
-    """Return the folder of the tokenizer, and of the checkpoint unless training starts from scratch."""
-    match model.encoder:
-        case Pretrained() as start:
-            folder = fetch_checkpoint(start.checkpoint, revision=start.revision)
-            loadable_config(folder)
-            return folder, folder
-        case Scratch(tokenizer=CheckpointTokenizer() as named):
-            return fetch_checkpoint(named.checkpoint, revision=named.revision), None
-        case _:
-            return data / "tokenizer", None

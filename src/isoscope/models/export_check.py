@@ -16,8 +16,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from isoscope.base.errors import RunError
 from isoscope.data import tokens
+from isoscope.models import loaded_alone
 from isoscope.models.encoder import positions
-from isoscope.platform.stages import loaded_alone
 
 _LENGTHS = (3, 24, 11, 7)
 """Tokens of the texts, if the model has so many positions."""
@@ -48,6 +48,7 @@ def check(exports: Sequence[Exported]) -> list[Checked]:
     Outputs are compared at tokens: values at padding mean nothing. Raises `RunError` if an export does not load, reads
     other tokens, or if an output differs by more than `ROUNDING`.
     """
+    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         tasks: list[dict[str, Any]] = []
