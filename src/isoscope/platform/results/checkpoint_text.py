@@ -41,7 +41,7 @@ class CheckpointText(NamedTuple):
 def _cell(value: Any) -> tuple[str, bool]:
     if isinstance(value, str):
         return value, False
-    return (f"{value:,}" if isinstance(value, int) else score(number(value))), True
+    return (f"{value:,}" if isinstance(value, int) else score(value)), True
 
 
 def number(value: Any) -> float | None:

@@ -9,13 +9,14 @@ from matplotlib.figure import Figure
 
 from isoscope.base.view import Table, View
 from isoscope.platform.figures.matrix_form import Matrix
+from isoscope.platform.figures.numbers import NOTHING, score, signed
 from isoscope.platform.figures.text_table import text_table
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, ordered
 from isoscope.studies.dynamics.bars import STACK_NAMES
 from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED
 from isoscope.studies.dynamics.learning import NOT
-from isoscope.studies.dynamics.summaries import BLANK, number, parts_of
+from isoscope.studies.dynamics.summaries import parts_of
 
 
 def _unit(unit: str, *tables: pd.DataFrame) -> Table:
@@ -52,7 +53,7 @@ def hurting_table(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFr
 
 def _cells(row: Any, folds: bool) -> list[str]:
     if row is None:
-        return [BLANK] * (2 if folds else 1)
+        return [NOTHING] * (2 if folds else 1)
     hurts = _mean(row["hurts"])
     share = f"{100 * row['share']:.0f} %"
     if not folds:
@@ -137,9 +138,9 @@ def published_table(compared: pd.DataFrame) -> Figure:
     rows = [
         (
             *(row["arm"], row["counted"], str(row["n"])),
-            *(number(row["tau"], 2, sign=True), number(row["p"], 3), number(row["rho"], 2, sign=True)),
+            *(signed(row["tau"], 2), score(row["p"]), signed(row["rho"], 2)),
             *(f"{row['last']:,} {row['phase']}", f"{row['published_last']:,} {row['published_phase']}"),
-            row["word"] if row["word"] == NOT else row["same_phase"] or BLANK,
+            row["word"] if row["word"] == NOT else row["same_phase"] or NOTHING,
         )
         for row in compared.to_dict("records")
     ]

@@ -1,27 +1,17 @@
 """Tables of the runs as figures: whether each arm learned, and how well its allocation closes."""
 
-import math
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from isoscope.base.view import View
+from isoscope.platform.figures.numbers import score, signed
 from isoscope.platform.figures.text_table import text_table
 from isoscope.platform.statistics.findings import Untested, by_arm
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.learning import LEAST
-
-BLANK = "–"
-
-
-def number(value: Any, digits: int = 3, *, sign: bool = False) -> str:
-    """Return a number as text; a dash for None and NaN."""
-    if value is None or math.isnan(float(value)):
-        return BLANK
-    return f"{float(value):{'+' if sign else ''}.{digits}f}".replace("-", "−")
 
 
 def parts_of(arms: list[str]) -> list[int]:
@@ -34,8 +24,8 @@ def learning_table(learned: pd.DataFrame) -> Figure:
     rows = [
         (
             *(row["arm"], str(row["seed"]), f"{row['updates']:,}", f"{row['parameters']:,}"),
-            *(number(row[name]) for name in ("loss", "unigram", "trigram")),
-            *(number(row["margin"], sign=True), row["word"]),
+            *(score(row[name]) for name in ("loss", "unigram", "trigram")),
+            *(signed(row["margin"]), row["word"]),
         )
         for row in learned.to_dict("records")
     ]
@@ -56,9 +46,9 @@ def closure_table(closed: pd.DataFrame) -> Figure:
     """Draw a row per run and set: change of the loss, ΣA − ΔL, closed intervals."""
     rows = [
         (
-            *(row["arm"], str(row["seed"]), row["set"], number(row["change"], sign=True)),
-            *(number(row["gap"], 4, sign=True), number(row["bound"], 4), "yes" if row["total_closed"] else "NO"),
-            *(str(row["intervals"]), f"{100 * row['share_closed']:.0f} %", number(row["worst"], 2)),
+            *(row["arm"], str(row["seed"]), row["set"], signed(row["change"])),
+            *(signed(row["gap"], 4), score(row["bound"], 4), "yes" if row["total_closed"] else "NO"),
+            *(str(row["intervals"]), f"{100 * row['share_closed']:.0f} %", score(row["worst"], 2)),
         )
         for row in closed.to_dict("records")
     ]
