@@ -199,7 +199,7 @@ def geometry(
         pages.write_page(out, pages.GEOMETRY, facts, tables)
         shown = load("platform.report.checkpoint_page").page(out)
     made = {
-        "summary": load("base.kind").kind("geometry").text(tables, facts).data["summary"],
+        "summary": load("platform.report.checkpoint_page").text_of("geometry", tables, facts).data["summary"],
         "checkpoints": {one.name: one.given for one in found},
         "page": str(shown),
         "tables": sorted(map(str, out.glob("*.parquet"))),

@@ -35,7 +35,7 @@ def show_kind(name: str, tables: Tables, folder: Path, *, key: str, chapter: int
     return {
         "question": own.question,
         "figures": drawings,
-        "first": drawings[0] if drawings else None,
+        "first": next((one for one in drawings if one.picture), None),
         "plain": plain,  # figures that belong to no question
         "questions": questions[len(plain) :],
         "inner": inner,
