@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 
 from isoscope.base.view import Table, View
-from isoscope.platform.figures.numbers import score
+from isoscope.platform.config.declared import title
+from isoscope.platform.figures.numbers import NOTHING, score
 from isoscope.platform.figures.text_form import Texts
 from isoscope.studies.fusion.token_cosines import PARTS
 from isoscope.studies.geometry.checkpoint_views import TASKS, as_measured
@@ -24,6 +25,16 @@ def beside_twin(table: pd.DataFrame, *keys: str, value: str = "value") -> pd.Dat
     keys = ("checkpoint", *keys)
     random = table[table["step"].isna()].rename(columns={value: "twin"})
     return table[table["step"].notna()].merge(random[[*keys, "twin"]], on=keys, how="left")
+
+
+def _measured(geometry: pd.DataFrame) -> Table:
+    found = beside_twin(last_layer(geometry), "vectors", "figure")
+    bounds = [
+        f"[{score(low)}, {score(high)}]" if pd.notna(low) else NOTHING
+        for low, high in zip(found["low"], found["high"], strict=True)
+    ]
+    found = found.assign(title=found["figure"].map(title), bounds=bounds)
+    return (found.sort_values(["vectors", "figure"], key=lambda names: pd.factorize(names)[0]),)
 
 
 def _probed(probing: pd.DataFrame) -> Table:
@@ -109,4 +120,15 @@ DISTANCES = View(
         | {"wasserstein": "1-Wasserstein", "n": "n"},
     ),
     caption="How far is a checkpoint's persistence diagram from its random twin's?",
+)
+MEASURED = View(
+    name="measured",
+    needs=("geometry",),
+    rows=_measured,
+    form=Texts(
+        heads={"title": "Metric", "vectors": "Vectors", "checkpoint": "Checkpoint", "value": "Value"}
+        | {"bounds": "Interval", "twin": "Random twin", "baseline": "Noise", **SIZE}
+    ),
+    caption="All metrics at the last layer. Compare a value with those of the random twin and of noise. Values at all "
+    "layers: geometry.csv, geometry.parquet.",
 )

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from isoscope.base.view import Tables
@@ -43,12 +42,7 @@ def text(tables: Tables, facts: Mapping[str, Any]) -> CheckpointText:
     leads = LEADS | {"planes": _of_planes(tables), "spectrum": _of_spectrum(tables, facts)}
     if not facts["causal"]:
         del leads["attention"]
-    data = {
-        "summary": summary(tables),
-        "shown": {name: title(name) for name in LAST_LAYER},
-        "kinds": KINDS,
-        "rows": geometry_rows(tables),
-    }
+    data = {"summary": summary(tables), "shown": {name: title(name) for name in LAST_LAYER}}
     return CheckpointText(
         {TITLES[key]: said for key, said in leads.items()},
         [*_notes(tables["geometry"])] if "geometry" in tables else [],
@@ -109,17 +103,3 @@ def summary(tables: Tables) -> list[dict[str, Any]]:
         shown = [one for one in LAST_LAYER if one in figures]
         found.append(row | {one: {name: number(value) for name, value in figures[one].items()} for one in shown})
     return found
-
-
-def geometry_rows(tables: Tables) -> list[dict[str, Any]]:
-    """Return every metric at the last layer of each checkpoint, with the values of its twin and of noise."""
-    if "geometry" not in tables:
-        return []
-    table = beside_twin(last_layer(tables["geometry"]), "vectors", "figure")
-    order = [table.groupby(by, sort=False).ngroup() for by in ("vectors", ["vectors", "figure"])]
-    table = table.iloc[np.lexsort(order[::-1])]
-    numbers = ["value", "low", "high", "twin", "baseline"]
-    return [
-        {**row, **{name: number(row[name]) for name in numbers}, "title": title(row["figure"])}
-        for row in table[["vectors", "figure", "checkpoint", *numbers, "n", "d"]].to_dict("records")
-    ]
