@@ -12,7 +12,7 @@ from isoscope.platform.figures.numbers import NOTHING
 from isoscope.platform.figures.text_form import Texts
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, ordered
-from isoscope.studies.dynamics.bars import STACK_NAMES
+from isoscope.studies.dynamics.allocation_bars import STACK_NAMES
 from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED
 from isoscope.studies.dynamics.learning import NOT
 
