@@ -55,6 +55,7 @@ def wrong(views: Iterable[View], tables: Tables, *, exhaustive: bool) -> list[st
                 for one in islice(pictures([view], struck), None if exhaustive else 1):
                     drawn += 1
                     figure = one.figure()
+                    assert "nan" not in str(one.lines)
                     assert one.caption
                     assert one.name
                     assert one.findings is not None

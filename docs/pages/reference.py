@@ -42,6 +42,7 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "isoscope.platform.figures.matrix_form": ("Matrix",),
     "isoscope.platform.figures.interval_form": ("Intervals",),
     "isoscope.platform.figures.scatter_form": ("Scatter",),
+    "isoscope.platform.figures.text_form": ("Texts",),
     "isoscope.platform.statistics.paired": ("judge", "Verdict", "paired_t", "holm", "two_way_interval"),
     "isoscope.platform.statistics.hurting": ("hurting", "Hurting"),
     "isoscope.base.errors": ("InputError", "RunError"),

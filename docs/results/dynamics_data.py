@@ -5,7 +5,7 @@ in which the runs that are stored first already vary size, domain and language. 
 docs/results/dynamics/ when it is done:
 
 data.csv                 its metrics; an arm is `<study>/<arm>`
-data/profiles.parquet    its profile (`isoscope.studies.dynamics.profiles`): `nats` of the fixed set, and of the
+data/profiles.parquet    its profile (`isoscope.studies.dynamics.run_profiles`): `nats` of the fixed set, and of the
                          `minibatch` estimator
 data/closed.parquet      whether its allocation sums to the change of the loss
 
@@ -23,7 +23,7 @@ from isoscope.platform.outputs import Output
 from isoscope.studies.arms.scores_on_test import results
 from isoscope.studies.dynamics.allocated_runs import allocated_runs
 from isoscope.studies.dynamics.learning import learned, words
-from isoscope.studies.dynamics.profiles import PART, halved, profiles
+from isoscope.studies.dynamics.run_profiles import PART, halved, profiles
 from isoscope.studies.dynamics.totals import closed
 
 PART_NAME, SEEDS = "data", (0, 1, 2)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from isoscope.platform.statistics.cell_permutation import Permuted, first_over_second, judge_cells
 from isoscope.platform.statistics.paired import holm
-from isoscope.studies.dynamics.profiles import PART, RUN
+from isoscope.studies.dynamics.run_profiles import PART, RUN
 
 Array = NDArray[np.float64]
 CHOICES = {"all": ("masked", "causal", "translation"), "MLM and CLM": ("masked", "causal")}

@@ -37,9 +37,9 @@ from isoscope.states.compared_items import ComparedItems, compared_items
 from isoscope.states.similarity_tables import Sampling, equal_layers
 from isoscope.states.word_space import Space, joined
 from isoscope.studies.spaces import self_sim_by_class
+from isoscope.studies.spaces.models_against_seeds import couples
 from isoscope.studies.spaces.states_over_training import Cell, over_training, written
 from isoscope.studies.spaces.tables import of_runs
-from isoscope.studies.spaces.told_apart import couples
 
 HERE = Path(__file__).parent
 TABLE_ARMS = {"MLM": "readers/masked", "MT": "translators/translation"}

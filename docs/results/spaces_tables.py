@@ -11,7 +11,7 @@ from dynamics_stored import CONFIDENCE, Lines, head, interval, number
 from numpy.typing import NDArray
 
 from isoscope.platform.statistics.seed_jackknife import over_pairs
-from isoscope.studies.spaces.told_apart import told_apart
+from isoscope.studies.spaces.models_against_seeds import told_apart
 
 STORED = Path(__file__).parent / "spaces"
 MODELS = ("MLM", "CLM", "MT")

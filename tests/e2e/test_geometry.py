@@ -99,7 +99,7 @@ def test_a_page_of_an_encoder_and_a_decoder(place: Path) -> None:
     with opened(place / "page/index.html") as seen:
         assert seen.page.locator("figure svg").count() >= 25
         links = seen.page.locator("nav a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
-        assert {"#summary", "#table", *(f"#part-{place}" for place in range(1, 10))} <= {*links}
+        assert {"#summary", *(f"#part-{place}" for place in range(1, 11))} <= {*links}
         assert all(seen.page.locator(link).count() == 1 for link in links)
         assert seen.page.locator("tbody tr").count() > 50
         assert seen.requests == []

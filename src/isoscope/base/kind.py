@@ -111,8 +111,8 @@ class Kind(NamedTuple):
         return dict(self._of("page", "completed", lambda tables, _: tables)(tables, facts))
 
     def text(self, tables: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
-        """Return what a page of checkpoints says beside its figures, a `CheckpointText`."""
-        return self._of("page", "text", None)(tables, facts)
+        """Return what a page of checkpoints says beside its figures, a `CheckpointText`, or None."""
+        return self._of("page", "text", lambda *_: None)(tables, facts)
 
     @property
     def section(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Declare views: a figure of a study, or a figure per value of a column, with its table and caption."""
+"""Declare views: a figure or table of a study, or one per value of a column, with its rows and caption."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ class View:
     name: str
     needs: tuple[str, ...]
     form: Callable[..., Any]
-    """One of the five forms in `isoscope.platform.figures`, or a function of the tables for a view that fits none."""
+    """One of the five forms in `isoscope.platform.figures`; its `Texts`, a table; or, where none fits, a function."""
     caption: str | Callable[..., str]
     """Text below the figure; `{}` is the value of `by`. A function makes it from the rows that the figure shows."""
     rows: Callable[..., Table] | None = None

@@ -18,6 +18,7 @@ from isoscope.platform.figures.line_form import Curves, Profile
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.style import HATCH, WIDTH, to_svg
+from isoscope.platform.figures.text_form import Texts
 
 Table = Callable[..., pd.DataFrame]
 FORMS: dict[str, Form] = {
@@ -171,6 +172,13 @@ def test_what_is_drawn_is_said_in_words() -> None:
         assert form(table).get_label() == said
         assert f"<dc:description>{said}</dc:description>" in to_svg(form(table))
     assert FORMS["curves"](made(30)).get_label().endswith(" and 44 more.")
+
+
+def test_a_table_has_its_heads_and_a_dash_for_what_is_missing() -> None:
+    table = pd.DataFrame({"arm": ["a", "b"], "n": [1200, 3], "value": [-0.5, np.nan], "rest": "unseen"})
+    lines = Texts(heads={"arm": "Arm", "n": "Seeds", "value": "Loss"}, digits=2)(table)
+    assert lines[0] == [("Arm", False), ("Seeds", False), ("Loss", False)]
+    assert lines[1:] == [[("a", False), ("1,200", True), ("−0.50", True)], [("b", False), ("3", True), ("–", True)]]
 
 
 def test_cells_are_means_hatched_where_they_have_no_value() -> None:

@@ -6,7 +6,7 @@ import pytest
 from isoscope.base.built_in import MEASURES
 from isoscope.geometry.dimension import Estimate
 from isoscope.platform.config.declared import known, natural
-from isoscope.platform.figures.maps import beyond, scale_of
+from isoscope.platform.figures.matrix_form import beyond
 from isoscope.states.cloud import Cell
 from isoscope.states.measures import measure
 
@@ -83,15 +83,7 @@ def test_what_is_measured_lies_within_its_range(clouds: list[dict[str, float]]) 
 
 
 def test_cosines_and_silhouettes_run_from_minus_one_and_are_met_below_zero(clouds: list[dict[str, float]]) -> None:
-    signed = {name for cloud in clouds for name in cloud if scale_of(name, []).diverging}
+    signed = {name for cloud in clouds for name in cloud if (natural(name)[0] or 0.0) < 0}
     assert signed == {"avg_sim", "self_sim", "intra_sim", "intra_sim_left_out", "silhouette", "clusters_silhouette"}
     assert {natural(name) for name in signed} == {(-1.0, 1.0)}
     assert min(cloud["avg_sim"] for cloud in clouds if "avg_sim" in cloud) < 0
-
-
-def test_a_natural_range_stands_and_others_span_what_was_measured() -> None:
-    assert scale_of("avg_sim", [0.4, 0.5])[1:] == (-1.0, 1.0, True)
-    assert scale_of("two_nn", [3.0, np.nan, 7.5, np.inf])[1:] == (3.0, 7.5, False)
-    assert scale_of("two_nn", [3.0, 3.0])[1:3] == (3.0, 4.0), "a range of no width has no colours"
-    assert scale_of("two_nn", [np.nan])[1:3] == (None, None)
-    assert scale_of("mean_norm", [1.0, 2.0]) == ("Mean norm", 1.0, 2.0, False), "a plugin's metric has its own name"

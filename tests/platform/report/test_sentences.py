@@ -11,15 +11,15 @@ from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.report.sentences import MOST, confirmed, sentence
 from isoscope.platform.statistics.findings import Difference, Untested
 from isoscope.platform.statistics.paired import Interval, Verdict
-from isoscope.studies.dynamics.bars import BARS
+from isoscope.studies.dynamics.allocation_bars import BARS
 from isoscope.studies.dynamics.summaries import LEARNED
 from isoscope.studies.fusion.probing_scores import PROBING
 from isoscope.studies.fusion.spectra import SPECTRUM
 from isoscope.studies.hybrids.views import VIEWS as HYBRIDS
 from isoscope.studies.isotropy.courses import TRADE
+from isoscope.studies.spaces.models_against_seeds import couples, told_apart
 from isoscope.studies.spaces.similarity_maps import LAST
 from isoscope.studies.spaces.similarity_maps import VIEWS as MAPS
-from isoscope.studies.spaces.told_apart import couples, told_apart
 from isoscope.studies.spaces.verdicts import VIEWS as APART
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from isoscope.base.errors import InputError
-from isoscope.studies.spaces.told_apart import couples, told_apart
+from isoscope.studies.spaces.models_against_seeds import couples, told_apart
 
 SEEDS = {"mlm": (0, 1, 2), "mt": (0, 1, 2)}
 OPTIONS: dict[str, Any] = {"confidence": 0.95, "power": 0.8, "margin": 0.01}

@@ -44,7 +44,7 @@ def page_command(name: str) -> Callable[..., None]:
             pages.write_page(out, name, facts, tables)
             shown = load("platform.report.checkpoint_page").page(out)
         found = {
-            "summary": load("base.kind").kind(name).text(tables, facts).data.get("summary", []),
+            "summary": load("platform.report.checkpoint_page").text_of(name, tables, facts).data.get("summary", []),
             "checkpoints": facts["given"],
             "page": str(shown),
             "tables": sorted(map(str, out.glob("*.parquet"))),

@@ -12,7 +12,6 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from isoscope.platform.figures.form import Form, averaged, by_line, first_gap, in_words, numeric
-from isoscope.platform.figures.maps import beyond
 from isoscope.platform.figures.style import (
     DIVERGING,
     HATCH,
@@ -30,6 +29,8 @@ TICKS = (5, 13)
 """Maximum number of numbers on the axes x and y; classes and other texts all have a tick."""
 WIDEST = 12
 """Texts on the x-axis of up to this number of pictures abreast: more texts leave room for fewer pictures."""
+SLACK = 1e-4
+"""Tolerance beyond the ends of the colours: by rounding, the cosine of a vector with itself may be 1.0000001."""
 ROOM = 64
 """Up to this number of cells, a picture has room for texts."""
 HATCHES = ("//////", "xxxxxx", "......")
@@ -157,6 +158,13 @@ class Matrix(Form):
                 share = (values[row, column] - low) / (high - low)
                 bright = abs(share - 0.5) < 0.3 if low < 0 else share > 0.6
                 axes.text(column, row, text, ha="center", va="center", color=DARK if bright else LIGHT, fontsize=6.5)
+
+
+def beyond(values: npt.ArrayLike, low: float, high: float) -> str:
+    """Return the ends of the colour bar that `values` exceed, as matplotlib names them (`extend`)."""
+    found = np.ma.masked_invalid(np.asarray(values, dtype=float)).compressed()
+    under, over = (found < low - SLACK).any(), (found > high + SLACK).any()
+    return ("both" if over else "min") if under else ("max" if over else "neither")
 
 
 def _ticks(axis: Any, names: list[str], most: int) -> None:

@@ -1,24 +1,31 @@
 """Format numbers as text, in the same way everywhere."""
 
+import math
+
 from isoscope.base.metric import DIGITS
 from isoscope.platform.statistics.paired import Interval
 
 NOTHING = "–"
 
 
+def written(value: float | None, how: str) -> str:
+    """Return a number in a format; a dash if it is missing, or not finite."""
+    return f"{value:{how}}".replace("-", "−") if value is not None and math.isfinite(value) else NOTHING
+
+
 def score(value: float | None, digits: int = DIGITS) -> str:
     """Return a mean or an effect with `digits` decimals."""
-    return NOTHING if value is None else f"{value:.{digits}f}".replace("-", "−")
+    return written(value, f".{digits}f")
 
 
 def signed(value: float | None, digits: int = DIGITS) -> str:
     """Return a difference with its sign and `digits` decimals."""
-    return NOTHING if value is None else f"{value:+.{digits}f}".replace("-", "−")
+    return written(value, f"+.{digits}f")
 
 
 def short(value: float | None, *, sign: bool = False) -> str:
     """Return a number of any size with three significant digits."""
-    return NOTHING if value is None else f"{value:{'+' if sign else ''}.3g}".replace("-", "−")
+    return written(value, "+.3g" if sign else ".3g")
 
 
 def spread(mean: float, sd: float | None, digits: int = DIGITS) -> str:

@@ -17,6 +17,7 @@ from isoscope.base.errors import InputError, brief, plugin_line, said
 from isoscope.base.paths import checked_name
 from isoscope.base.view import Table, Tables, View
 from isoscope.platform.figures.style import notice
+from isoscope.platform.figures.text_form import Lines, Texts
 from isoscope.platform.statistics.findings import Finding
 
 DATA_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
@@ -27,7 +28,7 @@ Made = TypeVar("Made")
 
 
 class Picture(NamedTuple):
-    """A figure of a view; `value` is the value of its column `by`, or None."""
+    """A figure or table of a view; `value` is the value of its column `by`, or None."""
 
     view: View
     value: Any
@@ -63,8 +64,16 @@ class Picture(NamedTuple):
         find = self.view.findings
         return self._made(lambda: tuple(find(*self.table)), lambda _: ())
 
+    @property
+    def lines(self) -> Lines:
+        """The lines of a view that is a table; of a figure, none."""
+        form = self.view.form
+        return self._made(lambda: form(*self.table), lambda _: ()) if isinstance(form, Texts) else ()
+
     def figure(self) -> Figure:
         """Draw the figure; if its rows have no numbers, or cannot be drawn, return a figure with the reason."""
+        if isinstance(self.view.form, Texts):
+            return notice(f"{self.name}: a table, which has no figure")
         numbers = self.table[0].select_dtypes("float").drop(columns=[*COORDINATES], errors="ignore").to_numpy()
         if numbers.size and not np.isfinite(numbers).any():
             return notice(f"No figure {self.name}:\nits table has no numbers")

@@ -35,7 +35,7 @@ def page(out: Path) -> Path:
     digests = (digest[:12] for digest in facts["checkpoints"].values())
     source = {"Source": " ".join(["text", facts["text"][:12], *digests])}
     drawings = {one.name: _drawing(out, own, one, source) for one in pictures(own.views, tables)}
-    said: CheckpointText = own.text(tables, facts)
+    said = text_of(own.name, tables, facts)
     text = (
         environment()
         .from_string(own.page or '{% extends "checkpoint.html" %}')
@@ -64,6 +64,11 @@ def kind_of(facts: Mapping[str, Any]) -> Kind:
     return kind(facts["made_by"].split()[-1])
 
 
+def text_of(name: str, tables: Tables, facts: Mapping[str, Any]) -> CheckpointText:
+    """Return what a page of this kind says beside its figures."""
+    return kind(name).text(tables, facts) or CheckpointText()
+
+
 def read_tables(out: Path, facts: Mapping[str, Any]) -> Tables:
     """Read the tables in `out`, with what views need from the manifest."""
     return kind_of(facts).completed({name: pd.read_parquet(out / f"{name}.parquet") for name in facts["tables"]}, facts)
@@ -79,7 +84,12 @@ def _notes(facts: Mapping[str, Any]) -> list[str]:
 
 
 def _drawing(out: Path, own: Kind, one: Picture, source: dict[str, str]) -> Drawing:
-    """Write a figure as SVG and PNG. Redraw it only if its rows, code or source differ, or a file was altered."""
+    """Write a figure as SVG and PNG; a table is for the page alone.
+
+    A figure is drawn again only if its rows, code or source differ, or if a file was altered.
+    """
+    if one.lines:
+        return drawing(one, str, key=one.name)
     rows = [hashlib.sha256(pd.util.hash_pandas_object(table.astype(str)).to_numpy().tobytes()) for table in one.table]
     code = code_version("geometry", (f"{own.package}.views",))
     made_from = [one.name, one.caption, source, code, [table.hexdigest() for table in rows]]
@@ -87,7 +97,7 @@ def _drawing(out: Path, own: Kind, one: Picture, source: dict[str, str]) -> Draw
     svg = (folder / "drawing.svg").read_text("utf-8")
     write_text(out / "figures" / f"{one.name}.svg", svg, "report")
     (out / "figures" / f"{one.name}.png").write_bytes((folder / "drawing.png").read_bytes())
-    return drawing(one, svg, key=one.name)
+    return drawing(one, lambda: svg, key=one.name)
 
 
 def _draw(one: Picture, source: dict[str, str], folder: Path) -> None:

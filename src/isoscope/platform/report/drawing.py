@@ -4,8 +4,9 @@ import gzip
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from itertools import groupby, product
 from pathlib import Path
@@ -24,6 +25,7 @@ from isoscope.base.view import Tables
 from isoscope.platform.figures.csv_text import csv_text
 from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.figures.style import WIDTH
+from isoscope.platform.figures.text_form import Lines
 from isoscope.platform.report.compact import REFERENCE, SVG, compact
 from isoscope.platform.statistics.findings import Finding
 
@@ -110,9 +112,10 @@ def _called(own: str, key: str, short: str) -> str:
 
 
 class Drawing(NamedTuple):
-    """A figure as inline SVG, with what stands below it."""
+    """A figure as inline SVG, or a table, with what stands below it."""
 
     picture: Markup
+    """Empty: it is the table of `lines`."""
     caption: str
     key: str
     """Id of the figure on the page."""
@@ -125,6 +128,8 @@ class Drawing(NamedTuple):
     findings: tuple[Finding, ...] = ()
     """What its rows say, for the first screen."""
     number: str = ""
+    lines: Lines = ()
+    """Its heads and rows, if it is a table."""
     beside: str = ""
     """Folder of the tables above `MOST` bytes, next to the page; empty: they are not written."""
 
@@ -161,15 +166,19 @@ class Drawing(NamedTuple):
         return "".join(SENTENCE.split(self.caption, 1)[1:])
 
 
-def drawing(one: Picture, svg: str, *, key: str, beside: str = "") -> Drawing:
-    """Return a view's figure, already drawn as `svg`, for the page. `key` makes ids unique; `beside`: see `Drawing`."""
+def drawing(one: Picture, svg: Callable[[], str], *, key: str, beside: str = "") -> Drawing:
+    """Return a view's figure or table for the page. `key` makes ids unique; `beside`: see `Drawing`.
+
+    `svg` returns the figure as it was drawn.
+    """
     title = SENTENCE.split(one.caption, 1)[0]  # the whole caption is below the figure
-    picture = inline(svg, key=key, title=title)
+    lines = one.lines
+    picture = Markup() if lines else inline(svg(), key=key, title=title)
     tables = {
         name: packed(rows) for name, rows in zip(one.view.needs, one.table, strict=False)
     }  # a view may keep fewer
     about = (one.view.question, one.remakes, tables, one.findings)
-    return Drawing(picture, one.caption, key, *about, beside=beside)
+    return Drawing(picture, one.caption, key, *about, lines=lines, beside=beside)
 
 
 def packed(rows: pd.DataFrame) -> bytes:
@@ -184,19 +193,19 @@ def read_drawings(kind: str, tables: Tables, figures: Path, *, key: str) -> list
     """
     beside = LARGE_TABLES.name
     return [
-        drawing(one, _padded((figures / f"{one.name}.svg").read_text("utf-8")), key=f"{key}-{one.name}", beside=beside)
+        drawing(one, partial(_padded, figures / f"{one.name}.svg"), key=f"{key}-{one.name}", beside=beside)
         for one in pictures(views_of(kind), tables)
     ]
 
 
-def _padded(svg: str) -> str:
+def _padded(file: Path) -> str:
     """Centre a narrow figure in the width of a page: the page scales all figures alike, so their letters stay equal."""
 
     def wider(found: re.Match[str]) -> str:
         width, height = float(found[1]), found[2]
         return f'viewBox="{min(0.0, (width - 72 * WIDTH) / 2):g} 0 {max(width, 72 * WIDTH):g} {height}"'
 
-    return re.sub(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', wider, svg, count=1)
+    return re.sub(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', wider, file.read_text("utf-8"), count=1)
 
 
 def numbered(drawings: Sequence[Drawing], chapter: int, after: int = 0) -> list[Drawing]:

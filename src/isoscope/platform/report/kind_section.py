@@ -29,15 +29,17 @@ def show_kind(name: str, tables: Tables, folder: Path, *, key: str, chapter: int
         extra = _section(own, folder / TABLES, key)
     drawings = numbered(found, chapter)
     claims = own.claims(tables.by_name, confidence=tables.confidence, margin=tables.margin)
+    inner = [*map(sentence, claims), *of_figures(drawings)]
     questions = by_question(drawings)
     plain = questions[: bool(questions) and not questions[0][0]]
     return {
         "question": own.question,
         "figures": drawings,
-        "first": drawings[0] if drawings else None,
+        "first": next((one for one in drawings if one.picture), None),
         "plain": plain,  # figures that belong to no question
         "questions": questions[len(plain) :],
-        "inner": [*map(sentence, claims), *of_figures(drawings)],
+        "inner": inner,
+        "answer": f"{inner[0]['what']}: {inner[0]['value']}." if inner else "",
         "published": known if known and known.cells else None,
         "source": published(own.folder).get("source"),
         "tested": tested,

@@ -26,7 +26,6 @@ const png = async (svg, name) => {
 };
 for (const figure of document.querySelectorAll("figure:has(.tools)")) {
   const svg = figure.querySelector(".drawing svg"), tools = figure.querySelector(".tools");
-  tools.append(button("SVG", () => save(standalone(svg), `${figure.id}.svg`)), button("PNG", () => png(svg, `${figure.id}.png`)));
   for (const link of tools.querySelectorAll("a.csv")) {
     link.addEventListener("click", async (event) => {
       event.preventDefault();
@@ -35,6 +34,8 @@ for (const figure of document.querySelectorAll("figure:has(.tools)")) {
       save(await new Response(text).blob(), link.download.replace(/\.gz$/, ""));
     });
   }
+  if (!svg) continue; // a table
+  tools.append(button("SVG", () => save(standalone(svg), `${figure.id}.svg`)), button("PNG", () => png(svg, `${figure.id}.png`)));
   // What the pointer or the keyboard is on; a click leads to its row in the table.
   const parts = svg.querySelectorAll(".told");
   if (parts.length) {

@@ -18,9 +18,9 @@ from isoscope.platform.config.declared import title
 from isoscope.platform.figures import numbers
 from isoscope.platform.report.comparison_section import show_comparison
 from isoscope.platform.report.order import in_order, serving
+from isoscope.platform.report.run_settings import settings
 from isoscope.platform.report.runs import by_arm, plugins, run_row, server
 from isoscope.platform.report.search_section import read_search
-from isoscope.platform.report.settings import settings
 from isoscope.platform.report.study_section import show
 from isoscope.platform.results.published import papers
 from isoscope.platform.results.study_tables import Tables

@@ -11,13 +11,13 @@ from isoscope.base.errors import InputError
 from isoscope.base.kind import Kind
 from isoscope.base.paths import TABLES
 from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.figures.numbers import NOTHING
 from isoscope.platform.results.study_tables import StoredTables
 from isoscope.platform.statistics.paired import NO_VERDICT, Verdict
 
 FILE = Path("published.yaml")
 PASS, FAIL, UNDERPOWERED, ALONE, INDISTINCT = "pass", "fail", "under-powered", "ours alone", "indistinct"
 VERDICTS = (PASS, FAIL, UNDERPOWERED, INDISTINCT, ALONE, NO_VERDICT)
-BLANK = "–"
 
 
 class Reproduced(NamedTuple):
@@ -122,4 +122,4 @@ def reproduced_by(kind: str, folder: Path) -> Reproduced:
 def _text(template: str, row: Mapping[str, Any]) -> str:
     """Fill a template with a row; a dash if it has no number there."""
     fields = [name for _, name, _, _ in Formatter().parse(template) if name]
-    return BLANK if any(row[name] is None for name in fields) else template.format(**row)
+    return NOTHING if any(row[name] is None for name in fields) else template.format(**row)

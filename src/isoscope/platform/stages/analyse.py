@@ -121,4 +121,4 @@ def _drawn(kind: str, target: Path, about: Mapping[str, str], place: int) -> tup
 
 @lru_cache(maxsize=1)
 def _pictures(kind: str, target: Path) -> list[Picture]:
-    return [*pictures(views_of(kind), read_tables(target).by_name)]
+    return [one for one in pictures(views_of(kind), read_tables(target).by_name) if not one.lines]

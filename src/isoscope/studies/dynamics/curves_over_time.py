@@ -10,7 +10,7 @@ from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.snapshots import band
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, STACKS, floats
-from isoscope.studies.dynamics.bars import STACK_NAMES
+from isoscope.studies.dynamics.allocation_bars import STACK_NAMES
 from isoscope.studies.dynamics.learning import NOT
 
 QUANTITIES = {"cumulative": "nats since the start", "rate": "nats per update"}

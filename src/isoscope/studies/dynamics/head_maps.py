@@ -6,7 +6,7 @@ from isoscope.base.view import View
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import floats
-from isoscope.studies.dynamics.bars import STACK_NAMES
+from isoscope.studies.dynamics.allocation_bars import STACK_NAMES
 
 LABELS = {
     "raw": "Allocation (nats)",

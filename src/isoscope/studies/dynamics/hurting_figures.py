@@ -5,17 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from isoscope.base.view import Table, View
 from isoscope.platform.figures.matrix_form import Matrix
-from isoscope.platform.figures.text_table import text_table
+from isoscope.platform.figures.numbers import NOTHING
+from isoscope.platform.figures.text_form import Texts
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import COMPONENTS, OUTSIDE, ordered
-from isoscope.studies.dynamics.bars import STACK_NAMES
+from isoscope.studies.dynamics.allocation_bars import STACK_NAMES
 from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED
 from isoscope.studies.dynamics.learning import NOT
-from isoscope.studies.dynamics.summaries import BLANK, number, parts_of
 
 
 def _unit(unit: str, *tables: pd.DataFrame) -> Table:
@@ -33,26 +32,24 @@ def by_block(*tables: pd.DataFrame) -> Table:
     return _unit("block", *tables)
 
 
-def hurting_table(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFrame) -> Figure:
-    """Draw a row per component, a group of columns per arm, like the published table."""
+def hurting_table(counts: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per component, a group of columns per arm, like the published table."""
     arms = list(dict.fromkeys(counts["arm"]))
-    names = ordered(counts["component"], COMPONENTS)
     folds = bool(counts["surely"].notna().any())
     cells = {(row["arm"], row["component"]): row for row in counts.to_dict("records")}
-    head, widths = ["Component"], [14.0]
+    head = ["Component"]
     for arm in arms:
         head += [f"{arm}: hurts{' (noise)' * folds}, share", *([f"{arm}: surely (noise)"] if folds else [])]
-        widths += [20.0, 13.0] if folds else [20.0]
+    names = ordered(counts["component"], COMPONENTS)
     rows = [[name, *(text for arm in arms for text in _cells(cells.get((arm, name)), folds))] for name in names]
-    first = len(rows)
     for label, found in _summary(counts, arms):
         rows.append([label, *(text for one in found for text in ([one, ""] if folds else [one]))])
-    return text_table(head, rows, widths=widths, parts=[first])
+    return pd.DataFrame(rows, columns=head)
 
 
 def _cells(row: Any, folds: bool) -> list[str]:
     if row is None:
-        return [BLANK] * (2 if folds else 1)
+        return [NOTHING] * (2 if folds else 1)
     hurts = _mean(row["hurts"])
     share = f"{100 * row['share']:.0f} %"
     if not folds:
@@ -132,21 +129,14 @@ def _map_caption(counts: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFra
     )
 
 
-def published_table(compared: pd.DataFrame) -> Figure:
-    """Draw a row per arm and counting: agreement of ranks with the published table, last positive update."""
-    rows = [
-        (
-            *(row["arm"], row["counted"], str(row["n"])),
-            *(number(row["tau"], 2, sign=True), number(row["p"], 3), number(row["rho"], 2, sign=True)),
-            *(f"{row['last']:,} {row['phase']}", f"{row['published_last']:,} {row['published_phase']}"),
-            row["word"] if row["word"] == NOT else row["same_phase"] or BLANK,
-        )
-        for row in compared.to_dict("records")
-    ]
-    head = ["Arm", "Counted", "n", "Kendall τ", "p of τ", "Spearman ρ"]
-    head += ["Last update that hurts; warm-up", "Published", "Phase"]
-    widths = (24, 10, 4, 11, 9, 15, 17, 17, 10)
-    return text_table(head, rows, widths=widths, left=2, parts=parts_of(list(compared["arm"])))
+def published_table(compared: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per arm and counting: the last positive update and its phase, ours and published."""
+    rows = compared.to_dict("records")
+    return compared.assign(
+        ours=[f"{row['last']:,} {row['phase']}" for row in rows],
+        published=[f"{row['published_last']:,} {row['published_phase']}" for row in rows],
+        same=[row["word"] if row["word"] == NOT else row["same_phase"] or NOTHING for row in rows],
+    )
 
 
 def _published_caption(compared: pd.DataFrame) -> str:
@@ -168,10 +158,9 @@ def _published_caption(compared: pd.DataFrame) -> str:
 
 _REMAKES = "Vázquez et al. 2022, summary of parameters that hurt the training process"
 _OPTIONS: dict[str, Any] = {"needs": ("hurting", "closed", "learned"), "by": "counted"}
-# A table, laid out as the published table that it remakes: a cell holds counts of cases and of noise, and a share.
 HURTING = View(
     name="hurting",
-    form=hurting_table,
+    form=Texts(points=hurting_table),
     rows=by_component,
     caption=_hurting_caption,
     remakes=_REMAKES,
@@ -193,11 +182,14 @@ MAPS = View(
     caption=_map_caption,
     **_OPTIONS,
 )
-# A table: rank correlations, p values, and updates with their phase, beside the published texts.
 COMPARED = View(
     name="hurting_published",
     needs=("hurting_published",),
-    form=published_table,
+    form=Texts(
+        points=published_table,
+        heads={"arm": "Arm", "counted": "Counted", "n": "n", "tau": "Kendall τ", "p": "p of τ", "rho": "Spearman ρ"}
+        | {"ours": "Last update that hurts; warm-up", "published": "Published", "same": "Phase"},
+    ),
     caption=_published_caption,
     remakes=_REMAKES,
 )

@@ -1,46 +1,14 @@
-"""Tables of the runs as figures: whether each arm learned, and how well its allocation closes."""
+"""Tables of the runs: whether each arm learned, and how well its allocation closes."""
 
-import math
 from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from isoscope.base.view import View
-from isoscope.platform.figures.text_table import text_table
+from isoscope.platform.figures.text_form import Texts
 from isoscope.platform.statistics.findings import Untested, by_arm
 from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.learning import LEAST
-
-BLANK = "–"
-
-
-def number(value: Any, digits: int = 3, *, sign: bool = False) -> str:
-    """Return a number as text; a dash for None and NaN."""
-    if value is None or math.isnan(float(value)):
-        return BLANK
-    return f"{float(value):{'+' if sign else ''}.{digits}f}".replace("-", "−")
-
-
-def parts_of(arms: list[str]) -> list[int]:
-    """Return where another arm begins."""
-    return [place for place, (one, other) in enumerate(pairwise(arms), start=1) if one != other]
-
-
-def learning_table(learned: pd.DataFrame) -> Figure:
-    """Draw a row per run: last validation loss, counting models, margin, verdict."""
-    rows = [
-        (
-            *(row["arm"], str(row["seed"]), f"{row['updates']:,}", f"{row['parameters']:,}"),
-            *(number(row[name]) for name in ("loss", "unigram", "trigram")),
-            *(number(row["margin"], sign=True), row["word"]),
-        )
-        for row in learned.to_dict("records")
-    ]
-    head = ("Arm", "Seed", "Updates", "Parameters", "Validation loss", "Unigram", "Trigram", "Margin", "Learned?")
-    return text_table(head, rows, widths=(26, 6, 9, 12, 11, 9, 9, 9, 14), parts=parts_of(list(learned["arm"])))
 
 
 def _learning_caption(learned: pd.DataFrame) -> str:
@@ -52,20 +20,10 @@ def _learning_caption(learned: pd.DataFrame) -> str:
     )
 
 
-def closure_table(closed: pd.DataFrame) -> Figure:
-    """Draw a row per run and set: change of the loss, ΣA − ΔL, closed intervals."""
-    rows = [
-        (
-            *(row["arm"], str(row["seed"]), row["set"], number(row["change"], sign=True)),
-            *(number(row["gap"], 4, sign=True), number(row["bound"], 4), "yes" if row["total_closed"] else "NO"),
-            *(str(row["intervals"]), f"{100 * row['share_closed']:.0f} %", number(row["worst"], 2)),
-        )
-        for row in closed.to_dict("records")
-    ]
-    head = ["Arm", "Seed", "Set", "Change of the loss", "Gap ΣA − ΔL", "Bound"]
-    head += ["Closed in total", "Intervals", "Closed", "Worst |gap| / bound"]
-    widths = (24, 6, 12, 10, 10, 9, 9, 12, 9, 12)
-    return text_table(head, rows, widths=widths, left=3, parts=parts_of(list(closed["arm"])))
+def closure(closed: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per run and set, with words for what is closed."""
+    shares = [f"{100 * share:.0f} %" for share in closed["share_closed"]]
+    return closed.assign(word=closed["total_closed"].map({True: "yes", False: "NO"}), share=shares)
 
 
 def _closure_caption(closed: pd.DataFrame) -> str:
@@ -84,13 +42,31 @@ def _learning_findings(learned: pd.DataFrame) -> Iterator[Untested]:
     yield Untested.of_seeds(what, learned, "loss", control="best n-gram model", controls=by_arm(counting, "loss"))
 
 
-# A table: a run's loss, its models that count, and a verdict differ in unit, and a person reads them in a row.
 LEARNED = View(
-    "learned",
-    ("learned",),
-    learning_table,
-    _learning_caption,
+    name="learned",
+    needs=("learned",),
+    form=Texts(
+        heads={
+            "arm": "Arm",
+            "seed": "Seed",
+            "updates": "Updates",
+            "parameters": "Parameters",
+            "loss": "Validation loss",
+        }
+        | {"unigram": "Unigram", "trigram": "Trigram", "margin": "Margin", "word": "Learned?"}
+    ),
+    caption=_learning_caption,
     findings=_learning_findings,
 )
-# A table: "closed or not" is a word about each run and set, beside numbers that differ a thousandfold.
-CLOSED = View("closure", ("closed",), closure_table, _closure_caption)
+CLOSED = View(
+    name="closure",
+    needs=("closed",),
+    form=Texts(
+        points=closure,
+        heads={"arm": "Arm", "seed": "Seed", "set": "Set", "change": "Change of the loss", "gap": "Gap ΣA − ΔL"}
+        | {"bound": "Bound", "word": "Closed in total", "intervals": "Intervals", "share": "Closed"}
+        | {"worst": "Worst |gap| / bound"},
+        digits=4,
+    ),
+    caption=_closure_caption,
+)

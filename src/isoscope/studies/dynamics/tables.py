@@ -11,8 +11,8 @@ from isoscope.studies.dynamics.head_shares import head_shares
 from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
 from isoscope.studies.dynamics.learning import learned, words
 from isoscope.studies.dynamics.over_time import course, positive, synchronies
-from isoscope.studies.dynamics.profiles import profiles
 from isoscope.studies.dynamics.published_ranks import with_verdicts
+from isoscope.studies.dynamics.run_profiles import profiles
 from isoscope.studies.dynamics.sliced import SLICED, sliced
 from isoscope.studies.dynamics.totals import allocated, closed
 

@@ -3,20 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from isoscope.base.view import Tables
 from isoscope.platform.config.declared import title
-from isoscope.platform.figures.numbers import score
-from isoscope.platform.results.checkpoint_text import CheckpointText, Numbers, number
-from isoscope.studies.fusion.token_cosines import PARTS
-from isoscope.studies.geometry.checkpoint_views import KINDS, LAST_LAYER, TASKS, as_measured, sizes
+from isoscope.platform.results.checkpoint_text import CheckpointText, number
+from isoscope.studies.geometry.checkpoint_views import KINDS, LAST_LAYER, sizes
+from isoscope.studies.geometry.last_layer import beside_twin, last_layer
 from isoscope.studies.geometry.views import TITLES
-from isoscope.studies.spaces.page import COUNTS
 
-FARTHEST = 8
-"""How many outlying dimensions of a checkpoint are named."""
 LEADS = {
     "probing": "Compare a probe with the same probe of the random twin, with chance and with a control task. The "
     "control task's labels are permuted (sentences) or drawn at random per word type. Code: compression of the labels "
@@ -47,15 +42,9 @@ def text(tables: Tables, facts: Mapping[str, Any]) -> CheckpointText:
     leads = LEADS | {"planes": _of_planes(tables), "spectrum": _of_spectrum(tables, facts)}
     if not facts["causal"]:
         del leads["attention"]
-    data = {
-        "summary": summary(tables),
-        "shown": {name: title(name) for name in LAST_LAYER},
-        "kinds": KINDS,
-        "rows": geometry_rows(tables),
-    }
+    data = {"summary": summary(tables), "shown": {name: title(name) for name in LAST_LAYER}}
     return CheckpointText(
         {TITLES[key]: said for key, said in leads.items()},
-        {TITLES[key]: numbers for key, numbers in NUMBERS.items()},
         [*_notes(tables["geometry"])] if "geometry" in tables else [],
         data,
     )
@@ -95,18 +84,6 @@ def _notes(table: pd.DataFrame) -> Iterator[str]:
         yield f"{checkpoint}, {vectors}, layer {shown}: {note}, so nothing is measured there."
 
 
-def last_layer(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of each checkpoint's last layer."""
-    return table[table["layer"] == table.groupby("checkpoint")["layer"].transform("max")]
-
-
-def beside_twin(table: pd.DataFrame, *keys: str, value: str = "value") -> pd.DataFrame:
-    """Return the checkpoints' rows, with the random twin's `value` in a column `twin`."""
-    keys = ("checkpoint", *keys)
-    random = table[table["step"].isna()].rename(columns={value: "twin"})
-    return table[table["step"].notna()].merge(random[[*keys, "twin"]], on=keys, how="left")
-
-
 def summary(tables: Tables) -> list[dict[str, Any]]:
     """Return a row per checkpoint and kind of sentence vector at the last layer.
 
@@ -126,100 +103,3 @@ def summary(tables: Tables) -> list[dict[str, Any]]:
         shown = [one for one in LAST_LAYER if one in figures]
         found.append(row | {one: {name: number(value) for name, value in figures[one].items()} for one in shown})
     return found
-
-
-def geometry_rows(tables: Tables) -> list[dict[str, Any]]:
-    """Return every metric at the last layer of each checkpoint, with the values of its twin and of noise."""
-    if "geometry" not in tables:
-        return []
-    table = beside_twin(last_layer(tables["geometry"]), "vectors", "figure")
-    order = [table.groupby(by, sort=False).ngroup() for by in ("vectors", ["vectors", "figure"])]
-    table = table.iloc[np.lexsort(order[::-1])]
-    numbers = ["value", "low", "high", "twin", "baseline"]
-    return [
-        {**row, **{name: number(row[name]) for name in numbers}, "title": title(row["figure"])}
-        for row in table[["vectors", "figure", "checkpoint", *numbers, "n", "d"]].to_dict("records")
-    ]
-
-
-def _outliers(dimensions: pd.DataFrame) -> pd.DataFrame:
-    rows = []
-    for (checkpoint, snapshot), own in dimensions.groupby(["checkpoint", "snapshot"], sort=False):
-        far = own[own["outlier"].astype(bool)]
-        far = far.assign(far=(far["mean"] - own["mean"].median()).abs()).nlargest(FARTHEST, "far")
-        named = [f"{int(one)} ({score(mean)})" for one, mean in zip(far["dimension"], far["mean"], strict=True)]
-        who = checkpoint if own["step"].notna().all() else f"{checkpoint}, {snapshot}"
-        counts = int(own["outlier"].sum()), ", ".join(named) or "none"
-        rows.append((who, *counts, float(own["kurtosis"].median()), int(own["n"].iloc[0]), len(own)))
-    return pd.DataFrame(rows, columns=["who", "count", "farthest", "kurtosis", "n", "d"])
-
-
-SIZE = {"n": "n", "d": "d"}
-NUMBERS = {
-    "probing": (
-        Numbers(
-            "probing",
-            "What does a linear probe read at the last layer? Compare accuracy with the random twin and with chance.",
-            {
-                "figure": "Task",
-                "vectors": "Vectors",
-                "checkpoint": "Checkpoint",
-                "value": "Accuracy",
-                "twin": "Random twin",
-            }
-            | {"chance": "Chance", "baseline": "Control", "selectivity": "Selectivity", "compression": "Code", **SIZE},
-            lambda table: beside_twin(last_layer(as_measured(table)), "vectors", "figure").replace({"figure": TASKS}),
-        ),
-        Numbers(
-            "baselines",
-            "Baselines on the same folds, without an encoder. TF-IDF counts only in these sentences: there is no "
-            "training split.",
-            {"baseline": "Baseline", "task": "Task", "checkpoint": "Checkpoint", "score": "Accuracy"}
-            | {"chance": "Chance", **SIZE},
-            lambda table: table.replace({"task": TASKS}),
-        ),
-    ),
-    "embedding": (
-        Numbers(
-            "cosines",
-            "How similar are tokens of different sentences? Mean cosine by kind of pair; compare with the random twin.",
-            {"checkpoint": "Checkpoint", "part": "Part", "pairs": "Pairs", "cosine": "Mean cosine"}
-            | {"twin": "Random twin", "n": "n (pairs)"},
-            lambda table: beside_twin(table, "part", "pairs", value="cosine").replace({"part": PARTS}),
-        ),
-        Numbers(
-            "dimensions",
-            "Which hidden dimensions are outliers? Their mean or sd is more than 6 median absolute deviations (scaled "
-            "to an sd) from the median.",
-            {"who": "Checkpoint", "count": "Outliers", "farthest": "Farthest (mean)", "kurtosis": "Median kurtosis"}
-            | SIZE,
-            _outliers,
-        ),
-    ),
-    "spectrum": (
-        Numbers(
-            "spectrum",
-            "Spectral flatness and share of near-dead frequencies. Compare each with its value after the hidden axes "
-            "are permuted.",
-            {"who": "Checkpoint", "part": "Part", "flatness": "Flatness", "flatness_permuted": "permuted"}
-            | {"dead": "Near-dead", "dead_permuted": "permuted", **SIZE},
-            lambda table: table.assign(
-                who=table["checkpoint"] + np.where(table["best"].astype(bool), "", ", random"),
-                part=table["part"].map(PARTS),
-            ),
-        ),
-    ),
-    "spaces": (COUNTS,),
-    "topology": (
-        Numbers(
-            "distances",
-            "How far is a checkpoint's persistence diagram from its random twin's?",
-            {"checkpoint": "Checkpoint", "vectors": "Vectors", "degree": "Degree", "bottleneck": "Bottleneck"}
-            | {"wasserstein": "1-Wasserstein", "n": "n"},
-            lambda table: table[table["moment"] == "random"].assign(
-                degree=lambda rows: "H" + rows["degree"].astype(str)
-            ),
-        ),
-    ),
-}
-"""Section of the page → its tables of numbers."""

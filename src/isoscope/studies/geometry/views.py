@@ -16,17 +16,20 @@ from isoscope.studies.geometry.checkpoint_views import (
     group,
     heads,
 )
+from isoscope.studies.geometry.last_layer import BASELINES, DISTANCES, FLATNESS, MEASURED, OUTLIERS, PAIRS, PROBED
 from isoscope.studies.spaces import maps_between, similarity_maps
+from isoscope.studies.spaces.contexts_by_layer import COUNTS
 
 GROUPS = profiles() | {"Measures of plugins": ()}
 SECTIONS: dict[str, tuple[View, ...]] = {
     "planes": (PLANES,),
-    "probing": (PROBING, LEARNING),
+    "probing": (PROBING, LEARNING, PROBED, BASELINES),
     "attention": (ATTENTION, *map(heads, ("entropy", "first"))),
-    "embedding": BLOCK,
-    "spectrum": SPECTRUM,
-    "topology": TOPOLOGY,
-    "spaces": tuple(replace(view, name="spaces") for view in (*similarity_maps.VIEWS, *maps_between.VIEWS)),
+    "embedding": (*BLOCK, PAIRS, OUTLIERS),
+    "spectrum": (*SPECTRUM, FLATNESS),
+    "topology": (*TOPOLOGY, DISTANCES),
+    "spaces": (*(replace(view, name="spaces") for view in (*similarity_maps.VIEWS, *maps_between.VIEWS)), COUNTS),
+    "measured": (MEASURED,),
 }
 TITLES = {
     "planes": "Do sentences separate in their principal plane?",
@@ -36,6 +39,7 @@ TITLES = {
     "spectrum": "How is variance spread over directions and frequencies?",
     "topology": "Which components and loops persist?",
     "spaces": "Which layers of two checkpoints are alike?",
+    "measured": "What are all metrics at the last layer?",
 }
 VIEWS = (
     *(

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.base.view import Table, View
+from isoscope.platform.figures.text_form import Texts
 from isoscope.platform.statistics.paired import paired_t
 from isoscope.platform.statistics.seed_jackknife import over_pairs
 from isoscope.studies.fusion.by_layer import profile
@@ -104,4 +105,15 @@ VIEWS = (
         "lengths with words of different sentences.",
         "Vázquez et al. 2021, SelfSim and IntraSim by layer",
     ),
+)
+COUNTS = View(
+    name="counts",
+    needs=("counts",),
+    form=Texts(
+        points=lambda table: (
+            table.astype({"occurrences": "Int64"}).astype({"occurrences": object}).replace({pd.NA: None})
+        ),
+        heads={"words": "Words", "occurrences": "Occurrences", "sentences": "Sentences"},
+    ),
+    caption="Which words are compared?",
 )

@@ -16,7 +16,7 @@ from isoscope.platform.outputs import epochs_by_update, weights_by_update
 from isoscope.states.compared_items import ComparedItems, compared_items
 from isoscope.states.similarity_tables import Sampling, check_complete, equal_layers
 from isoscope.states.word_space import Space, joined, write_space
-from isoscope.studies.spaces.told_apart import references
+from isoscope.studies.spaces.models_against_seeds import references
 
 BATCH = 64
 MEASURES = ("cka", "cca_held_out")

@@ -16,9 +16,9 @@ from isoscope.platform.results.paired_comparison import Result, StudyRuns
 from isoscope.states.similarity_tables import Sampling
 from isoscope.states.space_tables import Named
 from isoscope.states.space_tables import tables as tables_of
+from isoscope.studies.spaces.models_against_seeds import couples, told_apart
 from isoscope.studies.spaces.states_over_training import over_training as similarity_over_training
 from isoscope.studies.spaces.states_over_training import written
-from isoscope.studies.spaces.told_apart import couples, told_apart
 
 FILES = (
     *(f"{kept}/*/{name}" for kept in ("checkpoints", "snapshots") for name in ("model.safetensors", "config.json")),

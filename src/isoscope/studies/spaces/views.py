@@ -11,9 +11,14 @@ from isoscope.studies.spaces import (
     verdicts,
 )
 
-CONTEXTUAL = "How contextual is each space?"
 VIEWS: tuple[View, ...] = (
-    *under(CONTEXTUAL, *contexts_by_layer.VIEWS, *self_sim_by_class.VIEWS, *distributions.VIEWS),
+    *under(
+        "How contextual is each space?",
+        *contexts_by_layer.VIEWS,
+        *self_sim_by_class.VIEWS,
+        *distributions.VIEWS,
+        contexts_by_layer.COUNTS,
+    ),
     *under("How alike are two spaces?", *similarity_maps.VIEWS, *maps_between.VIEWS, *verdicts.VIEWS),
     *under("How alike are they over training?", *lines_over_training.VIEWS),
 )
