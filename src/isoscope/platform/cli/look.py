@@ -88,17 +88,13 @@ def reproduce(
     """
     if study == "spaces":
         find = load("states.given_checkpoints").find
-        _reproduced(load("studies.spaces.checkpoint_curve").published_spaces(checkpoint, text, find=find), as_json)
-        return
-    if checkpoint or text:
+        found = load("studies.spaces.checkpoint_curve").published_spaces(checkpoint, text, find=find)
+    elif checkpoint or text:
         raise InputError("--checkpoint and --text are options of: isoscope reproduce spaces")
-    project, configuration = configure([])
-    kind, folder = configuration.study(study).kind, project.folder / paths.analysed(study)
-    _reproduced(load("studies.published").reproduced_by(kind, folder), as_json)
-
-
-def _reproduced(found: Any, as_json: bool) -> None:
-    """Print a comparison with published numbers."""
+    else:
+        project, configuration = configure([])
+        kind, folder = configuration.study(study).kind, project.folder / paths.analysed(study)
+        found = load("studies.published").reproduced_by(kind, folder)
     say({"cells": found.cells}, as_json, found.text)
     if found.failed:
         raise typer.Exit(1)
