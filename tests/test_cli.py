@@ -6,15 +6,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 import typer
+from annotated_types import Ge
 
 from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.base.registry import Registry
-from isoscope.platform.cli import app
-from isoscope.platform.cli.once import HEADINGS
+from isoscope.platform.cli import app, options
+from isoscope.platform.cli.declared_options import declared
+from isoscope.platform.cli.once import HEADINGS, Commands
 from isoscope.platform.cli.options import PLUGIN_HELP
 from isoscope.platform.cli.out_folders import check_free
 
@@ -308,3 +311,33 @@ def test_a_repeated_option_is_one_line(words: list[str], expected: str) -> None:
 def test_an_option_for_several_values_may_repeat() -> None:
     done = isoscope("check", "-S", "training.epochs=2", "-S", "training.batch_size=8")
     assert done.returncode == 0, done.stderr
+
+
+class Options(NamedTuple):
+    names: Annotated[tuple[str, ...], "--name", ("a", "b"), "Names"] = ("a",)
+    number: Annotated[int | None, Ge(2), "Number [default: all]"] = None
+    inner: int = 1
+
+
+@pytest.mark.parametrize(
+    "words, given",
+    [
+        ([], {"names": [], "number": None}),
+        (["--name", "b", "--name", "", "--number", "2"], {"names": ["b", ""], "number": 2}),
+    ],
+)
+def test_what_the_science_declares_are_options_of_a_command(
+    words: list[str], given: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = Commands()
+
+    @options.command(None, of=own, options=declared(Options))
+    def made(**given: Any) -> tuple[dict[str, Any], str]:
+        return given, "made"
+
+    own([*words, "--json"], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out) == given
+    with pytest.raises(InputError, match=r"^--name c: expected a, b$"):
+        own(["--name", "c"], standalone_mode=False)
+    with pytest.raises(typer.TyperException):
+        own(["--number", "1"], standalone_mode=False)

@@ -14,10 +14,7 @@ from isoscope.platform.config.declared import known
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/piece_length.py"
 WORDS = ("loss", "error", "moved", "n", "radius", "clusters", "neighbours", "procrustes")
 """Names of metrics that are words for other things, too."""
-ELSEWHERE = {
-    "config/penalty.py": "a kind of penalty has the name of its metric",
-    "cli/translate_command.py": "a command of the science, until commands are made from declarations",
-}
+ELSEWHERE = {"config/penalty.py": "a kind of penalty has the name of its metric"}
 """Files of the platform that name a metric, with the reason."""
 
 

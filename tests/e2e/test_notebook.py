@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 import isoscope
 from isoscope.base.errors import InputError
 from isoscope.notebook import DEFAULTS, geometry
-from isoscope.platform.cli import checkpoint_commands
+from isoscope.platform.cli import look
 from probe_material import bert, gpt2, pieces, sentences
 
 TEXTS = sentences()["sentence"].to_pylist()
@@ -71,7 +71,7 @@ TOOLS = ("sentences", "attended", "folds", "alignment", "device", "precision", "
 
 
 def test_the_command_line_and_the_notebook_begin_with_the_same() -> None:
-    command, notebook = (inspect.signature(one).parameters for one in (checkpoint_commands.geometry, geometry))
+    command, notebook = (inspect.signature(one).parameters for one in (look.geometry, geometry))
     # Lists on the command line, empty for the usual; and how many sentences of a block, which nobody chooses.
     asked = ("analyses", "measures", "vectors", "block")
     known = {name: value for name, value in DEFAULTS._asdict().items() if name not in asked}

@@ -31,7 +31,7 @@ STAGES = {
 GIVEN = {
     "train": "isoscope.training.given",
     "new": "isoscope.data.new_task",
-    **dict.fromkeys(("geometry", "spaces"), "isoscope.states.asked"),
+    **dict.fromkeys(("geometry", "spaces", "translate"), "isoscope.states.asked"),
 }
 """Command → module that says what it is given, without heavy libraries."""
 FUSIONS = {

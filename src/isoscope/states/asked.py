@@ -1,14 +1,17 @@
-"""What `isoscope geometry` and `isoscope spaces` read and make. Heavy libraries are imported when they are used.
+"""What commands on checkpoints read and make. Heavy libraries are imported when they are used.
 
 The command line is made of the functions' parameters and of `OPTIONS`; their docstrings are its help.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+from annotated_types import Ge
+
 from isoscope.base.errors import InputError
-from isoscope.states.choices import ANALYSES, MEASURES, SPACES_COMPARED, Settings, SpaceSettings
+from isoscope.states.choices import ANALYSES, DEVICES, MEASURES, SPACES_COMPARED, Settings, SpaceSettings
 
 if TYPE_CHECKING:
     from isoscope.data.plain import Texts
@@ -19,11 +22,30 @@ OPTIONS = {"geometry": Settings, "spaces": SpaceSettings}
 """Command → its further options."""
 
 
-class Asked(NamedTuple):
-    """Sentences, and what to make of checkpoints: `make(checkpoints, cache)` returns tables by name, and facts."""
+class Made(NamedTuple):
+    """What is made of checkpoints: tables by name, and the facts of the manifest.
 
-    texts: "Texts"
-    make: Callable[[Sequence[str], Path], tuple[dict[str, Any], dict[str, Any]]]
+    `values`: file → its JSON object. `told`: numbers and a line for the user, if there is no page.
+    """
+
+    tables: dict[str, Any]
+    facts: dict[str, Any]
+    values: Mapping[str, dict[str, Any]] = MappingProxyType({})
+    told: tuple[dict[str, Any], str] | None = None
+
+
+class Asked(NamedTuple):
+    """What a user is told of the sentences, and what to make of checkpoints with a folder for the cache."""
+
+    notes: tuple[str, ...]
+    make: Callable[[Sequence[str], Path], Made]
+
+
+def _asked(texts: "Texts", make: Callable[[Sequence[str], Path], tuple[Any, Any]]) -> Asked:
+    """Return what a user is told of sentences that are read, and what to make: tables and facts."""
+    texts.check_enough()
+    notes = (*filter(None, [texts.left_out]), *texts.notes)
+    return Asked(notes, lambda checkpoints, cache: Made(*make(checkpoints, cache)))
 
 
 def geometry(
@@ -65,7 +87,7 @@ def geometry(
             grids = compared_checkpoints.grids(*given)
         return checkpoint_tables.geometry(*given, grids=grids)
 
-    return Asked(texts, make)
+    return _asked(texts, make)
 
 
 def spaces(
@@ -97,7 +119,45 @@ def spaces(
         given = (_found(checkpoints, settings), texts, settings, cache)
         return compared_checkpoints.spaces(*given, translated=_translation(text, column, other_column, links))
 
-    return Asked(texts, make)
+    return _asked(texts, make)
+
+
+def translate(
+    text: Annotated[Path, "Sentences: csv, tsv, jsonl or parquet"],
+    column: Annotated[str, "Column of the sentences"],
+    references: Annotated[str | None, "Column of reference translations, for BLEU and chrF"] = None,
+    tokenize: Annotated[
+        str | None, "Words of BLEU, as sacrebleu names them [default: by the references' script]"
+    ] = None,
+    sentences: Annotated[int | None, Ge(1), "Only the first sentences [default: all]"] = None,
+    beams: Annotated[int, Ge(1), "Width of the beam search; 1: greedy"] = 1,
+    max_length: Annotated[int | None, Ge(4), "Maximum tokens of a text [default: the model's positions]"] = None,
+    device: Annotated[str, DEVICES, "Device"] = "cpu",
+    threads: Annotated[int, Ge(1), "CPU threads"] = 1,
+) -> Asked:
+    """Translate any text with the model of a run, and score the translations. Works outside a project.
+
+    The checkpoint is a folder: of a translation model of a run, or of a hybrid. Writes translations.parquet and, with
+    references, bleu.json: corpus BLEU and chrF by sacrebleu with their signatures. Each sentence has its share of
+    BLEU (a jackknife), for intervals over sentences.
+
+    Example: isoscope translate ./model --text ntrex.parquet --column src --references tgt --out translated
+    """
+
+    def make(checkpoints: Sequence[str], cache: Path) -> Made:
+        from isoscope.models.translated import translated
+
+        folder, *others = map(Path, checkpoints)
+        if others or not folder.is_dir():
+            raise InputError(f"checkpoint {checkpoints[-1]}: expected one folder of a translation model")
+        given: dict[str, Any] = {"column": column, "references": references, "tokenize": tokenize}
+        options = {"beams": beams, "max_length": max_length, "device": device, "threads": threads}
+        table, scores, facts = translated(folder, text, **given, sentences=sentences, **options)
+        said = f"; BLEU {scores['bleu']:.1f} (words: {facts['words']}), chrF {scores['chrf']:.1f}" if scores else ""
+        told = {"sentences": len(table), **scores}, f"{len(table)} sentences{said}"
+        return Made({"translations": table}, facts, {"bleu.json": scores}, told)
+
+    return Asked((), make)
 
 
 def _found(checkpoints: Sequence[str], settings: Settings | SpaceSettings) -> "list[Checkpoint]":

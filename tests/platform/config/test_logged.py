@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isoscope.platform.config.logged import logged_by
+from isoscope.platform.config.declared import logged_by
 from isoscope.training.anisotropy import batch_figures, posthoc_figures, sample_figures
 
 CLOUD = np.random.default_rng(0).standard_normal((60, 8))

@@ -12,34 +12,17 @@ from isoscope.base.errors import InputError, RunError, disk_trouble, plugins_nam
 from isoscope.base.processes import StoppedError, rank, run_own_tree, world_size
 
 from isoscope.platform.cli import (  # isort: skip - in the order of the help
-    new_command,
+    begin,
     stages,
-    checkpoint_commands,
-    translate_command,
-    reproduce_command,
-    tools,
-    export_command,
-    tables_command,
-    docs_command,
+    look,
+    give_away,
+    keep_house,
 )
 from isoscope.platform.cli import search_commands as search
 from isoscope.platform.cli.options import app
 from isoscope.platform.cli.streams import complain, flushed, open_closed
 
-__all__ = [
-    "app",
-    "checkpoint_commands",
-    "docs_command",
-    "export_command",
-    "main",
-    "new_command",
-    "reproduce_command",
-    "search",
-    "stages",
-    "tables_command",
-    "tools",
-    "translate_command",
-]
+__all__ = ["app", "begin", "give_away", "keep_house", "look", "main", "search", "stages"]
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
-"""What metrics mean, by name: declared by objectives, measures and observers, built in or of plugins.
+"""What metrics mean, by name: declared by objectives, measures and observers, built in or of plugins; what logs them.
 
 A module that declares metrics is imported when a name is asked for.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -16,6 +17,15 @@ from isoscope.base.registry import MEASURES, OBJECTIVES
 WHERE = {"step": "of a batch", "posthoc": ""}
 """Place of a metric in a run, before its name → what people read; default: the place itself."""
 NONE: Mapping[str, Metric] = MappingProxyType({})
+WATCH = "it is logged where training.watch is set"
+SETTINGS = {
+    r"posthoc/.*": WATCH,
+    r"(step|validation)/(penalty\w*|\w+/class_\d+)": "it is logged where penalty.kind is not none",
+    r"(\w+/)?allocat\w*(/.*)?": "training.allocation writes it to allocation.parquet; it is no metric",
+    r"(\w+/)?slices?\w*(/.*)?": "training.slices writes it to slices.parquet; it is no metric",
+    r"speed/.*": "speeds are in the record, not among the metrics",
+}
+"""Pattern of a metric's name → what logs it."""
 
 
 def metrics_of(kind: str, *, generated: bool = False) -> dict[str, Metric]:
@@ -67,3 +77,15 @@ def natural(name: str, own: Mapping[str, Metric] = NONE) -> tuple[float | None, 
     last = name.partition("/")[2] or name
     found = own.get(last) or known().get(last, Metric(last))
     return found.low, found.high
+
+
+def logged_by(metric: str) -> str:
+    """Return which setting makes runs log `metric`, as a clause; empty if no setting does."""
+    for pattern, clause in SETTINGS.items():
+        if re.fullmatch(pattern, metric):
+            return clause
+    place, _, name = metric.partition("/")
+    if place in ("step", "validation") and name in {one.name for one in import_module(built_in.WATCHED).METRICS}:
+        return WATCH
+    kinds = [kind for kind in built_in.METRICS if name in metrics_of(kind)] if place == "validation" else []
+    return f"objective.kind {' or '.join(kinds)} logs it" if kinds else ""

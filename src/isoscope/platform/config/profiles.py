@@ -45,12 +45,8 @@ def apply(folder: Path, name: str) -> str:
     if lacks_its_base(parse_yaml(before, str(PARAMS)), overlay):
         raise InputError(f"{profiles[name]}: search: incomplete, and {PARAMS} has search: null; define it there first")
     after = laid_over(before, overlay)
+    Configuration(folder, raw=parse_yaml(after, str(PARAMS))).check()
     write_text(folder / PARAMS, after, "params")
-    try:
-        Configuration(folder).check()
-    except InputError:
-        write_text(folder / PARAMS, before, "params")
-        raise
     return _difference(before, after)
 
 

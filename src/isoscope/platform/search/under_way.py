@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from optuna.trial import Trial
 
 from isoscope.base.errors import InputError
+from isoscope.platform.config.declared import logged_by
 from isoscope.platform.config.explain import nearest
-from isoscope.platform.config.logged import logged_by
 from isoscope.platform.config.searching import Search
 from isoscope.platform.executor.child import CRASHED, KILLED, LOST, STOPPED, Ending
 from isoscope.platform.executor.execute import TRIES

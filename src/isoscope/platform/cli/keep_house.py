@@ -1,20 +1,11 @@
-"""Tools around the pipeline: MLflow mirror and UI, gc, configuration, profiles and JSON schema."""
+"""Commands that keep records, stored runs and MLflow in order."""
 
-import contextlib
-import json
-import sys
 from typing import Annotated
 
 import typer
 
-from isoscope.base.errors import InputError
-from isoscope.base.paths import CODE
-from isoscope.platform.cli.once import BEGIN, KEEP_HOUSE, LOOK
-from isoscope.platform.cli.options import AsJson, Here, Plugins, Said, Set, app, command, heal, load, project_here, say
-from isoscope.platform.cli.streams import complain
-
-MOST_FAULTS = 20
-"""Faults that `isoscope check` prints."""
+from isoscope.platform.cli.once import KEEP_HOUSE
+from isoscope.platform.cli.options import Here, Said, command, heal, load, project_here
 
 
 @command(KEEP_HOUSE)
@@ -113,86 +104,3 @@ def gc(
     lines.append(f"{total / 1e6:.1f} MB {verb}; .isoscope {remains} {kept / 1e6:.1f} MB")
     removed = [str(piece.path.relative_to(project.state)) for piece in pieces]
     return {"removed": removed, "bytes": total, "kept_bytes": kept, "dry_run": dry_run}, "\n".join(lines)
-
-
-@app.command(rich_help_panel=BEGIN)
-def check(
-    overrides: Set = [],  # noqa: B006
-    plugin: Plugins = [],  # noqa: B006
-    as_json: AsJson = False,
-) -> None:
-    """Check that params.yaml, overlays, profiles, dvc.yaml, MLproject and code.yaml agree; list the faults.
-
-    Example: isoscope check -S training.epochs=20
-    """
-    from isoscope.platform.config.agreement import DVC, MLPROJECT, check_agreement
-    from isoscope.platform.config.explain import Faults
-    from isoscope.platform.config.load import Configuration
-
-    folder, found = project_here().folder, Faults()
-    configuration, resolved = None, 0
-    with found.each():
-        configuration = Configuration(folder, overrides, plugin, faults=found)
-        resolved = configuration.check()
-    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
-    commands |= {group.name for group in app.registered_groups if group.name}
-    profiles = check_agreement(folder, configuration, commands, found)
-    if found.lines:
-        if as_json:
-            print(json.dumps({"faults": found.lines}))
-        more = len(found.lines) - MOST_FAULTS
-        shown = [*found.lines[:MOST_FAULTS], *([f"and {more} more faults; --json prints all"] if more > 0 else [])]
-        for fault in shown:
-            complain(fault)
-        raise typer.Exit(2)
-    files = " and ".join(str(file) for file in (DVC, MLPROJECT, CODE) if (folder / file).exists())
-    line = f"{resolved} tasks and arms, {profiles} profiles, {files} agree"
-    say({"cells": resolved, "profiles": profiles}, as_json, line)
-
-
-@app.command(rich_help_panel=BEGIN)
-def profile(
-    name: Annotated[
-        str | None,
-        typer.Argument(help="A file of profiles/ or profiles/results/, or 'embedded' for the committed params.yaml."),
-    ] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="Restore the committed params.yaml.")] = False,
-) -> None:
-    """Apply a profile to params.yaml, keep its comments, and show the difference.
-
-    Example: isoscope profile minilm
-    """
-    from isoscope.platform.config.profiles import apply, known, restore
-
-    folder = project_here().folder
-    if reset == (name is not None):
-        raise InputError(f"profile: give a name or --reset; known: embedded, {', '.join(known(folder))}")
-    print(restore(folder) if reset or name == "embedded" else apply(folder, str(name)), end="")
-
-
-@app.command(rich_help_panel=BEGIN)
-def schema() -> None:
-    """Print the JSON schema of params.yaml and overlays, for editors.
-
-    Example: isoscope schema > params.schema.json
-    """
-    from isoscope.platform.config.kinds import json_schema
-
-    print(json.dumps(json_schema(), indent=1, sort_keys=True))
-
-
-@app.command(rich_help_panel=LOOK)
-def ui(
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.", min=1, max=65535)] = 5000,
-) -> None:
-    """Browse the runs in MLflow on 127.0.0.1.
-
-    Example: isoscope ui --port 5001
-    """
-    from isoscope.platform.stages.mirror import mirror_all, serve
-
-    project = project_here()
-    if heal(project):
-        mirror_all(project, None)
-    with contextlib.suppress(KeyboardInterrupt):
-        sys.exit(serve(project, port))

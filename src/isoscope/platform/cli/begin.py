@@ -1,0 +1,151 @@
+"""Commands to begin with: make a project, check and change its parameters, read the documentation."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from isoscope.base.errors import InputError
+from isoscope.base.paths import CODE
+from isoscope.platform.cli.once import BEGIN
+from isoscope.platform.cli.options import AsJson, Plugins, Said, Set, app, command, load, project_here, say
+from isoscope.platform.cli.streams import complain
+
+MOST_FAULTS = 20
+"""Faults that `isoscope check` prints."""
+
+
+@command(BEGIN)
+def new(
+    folder: Annotated[Path, typer.Argument(help="The project: a new folder, or an empty one.")],
+    text: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Your text: csv, tsv, jsonl or parquet [default: generated text]."),
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="Column of the text [default: text].")] = None,
+    label: Annotated[str | None, typer.Option("--label", "--labels", help="Column of the classes.")] = None,
+    profile: Annotated[str | None, typer.Option(help="A pre-trained encoder for your text: minilm or bert.")] = None,
+) -> Said:
+    """Make a project: a git and DVC repository with a first study that runs in minutes. Works outside a project.
+
+    With classes, the study compares two fusions in a classifier; without, in a masked language model. The file is
+    copied to texts/ in the project.
+
+    Example: isoscope new my-study --from reviews.csv --column review --label stars
+    """
+    for option, value in (("column", column), ("label", label)):
+        if text is None and value is not None:
+            raise InputError(f"--{option} {value}: there is no file; name it with --from FILE")
+    made = load("platform.stages.new").new(folder, text, column=column or "text", label=label, profile=profile)
+    lines = [
+        f"{folder}: a git and DVC repository with the task {made.task!r}; its README.md says what is where",
+        *(f"note: {note}" for note in made.notes),
+        "next:",
+        *([] if folder.resolve() == Path.cwd() else [f"  cd {folder}"]),
+        "  isoscope repro    # prepare, train, search, analyse; then see reports/index.html",
+        "  isoscope ui       # the runs in MLflow",
+        "  isoscope docs     # the documentation",
+    ]
+    return {"folder": str(folder), "task": made.task, "notes": made.notes}, "\n".join(lines)
+
+
+@app.command(rich_help_panel=BEGIN)
+def check(
+    overrides: Set = [],  # noqa: B006
+    plugin: Plugins = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Check that params.yaml, overlays, profiles, dvc.yaml, MLproject and code.yaml agree; list the faults.
+
+    Example: isoscope check -S training.epochs=20
+    """
+    from isoscope.platform.config.agreement import DVC, MLPROJECT, check_agreement
+    from isoscope.platform.config.explain import Faults
+    from isoscope.platform.config.load import Configuration
+
+    folder, found = project_here().folder, Faults()
+    configuration, resolved = None, 0
+    with found.each():
+        configuration = Configuration(folder, overrides, plugin, faults=found)
+        resolved = configuration.check()
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    commands |= {group.name for group in app.registered_groups if group.name}
+    profiles = check_agreement(folder, configuration, commands, found)
+    if found.lines:
+        if as_json:
+            print(json.dumps({"faults": found.lines}))
+        more = len(found.lines) - MOST_FAULTS
+        shown = [*found.lines[:MOST_FAULTS], *([f"and {more} more faults; --json prints all"] if more > 0 else [])]
+        for fault in shown:
+            complain(fault)
+        raise typer.Exit(2)
+    files = " and ".join(str(file) for file in (DVC, MLPROJECT, CODE) if (folder / file).exists())
+    line = f"{resolved} tasks and arms, {profiles} profiles, {files} agree"
+    say({"cells": resolved, "profiles": profiles}, as_json, line)
+
+
+@app.command(rich_help_panel=BEGIN)
+def profile(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A file of profiles/ or profiles/results/, or 'embedded' for the committed params.yaml."),
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Restore the committed params.yaml.")] = False,
+) -> None:
+    """Apply a profile to params.yaml, keep its comments, and show the difference.
+
+    Example: isoscope profile minilm
+    """
+    from isoscope.platform.config.profiles import apply, known, restore
+
+    folder = project_here().folder
+    if reset == (name is not None):
+        raise InputError(f"profile: give a name or --reset; known: embedded, {', '.join(known(folder))}")
+    print(restore(folder) if reset or name == "embedded" else apply(folder, str(name)), end="")
+
+
+@app.command(rich_help_panel=BEGIN)
+def schema() -> None:
+    """Print the JSON schema of params.yaml and overlays, for editors.
+
+    Example: isoscope schema > params.schema.json
+    """
+    from isoscope.platform.config.kinds import json_schema
+
+    print(json.dumps(json_schema(), indent=1, sort_keys=True))
+
+
+@app.command(rich_help_panel=BEGIN)
+def docs(
+    page: Annotated[str | None, typer.Argument(help="A page [default: list all pages].", metavar="PAGE")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a page of the documentation, or list all pages. Works outside a project.
+
+    Example: isoscope docs tutorial
+    """
+    from isoscope.platform.config.explain import nearest
+    from isoscope.platform.config.new_project import source
+
+    folder = source() / "docs"
+    texts = {file.relative_to(folder).with_suffix("").as_posix(): file for file in sorted(folder.rglob("*.md"))}
+    if page is None:
+        titles = {name: file.read_text("utf-8").partition("\n")[0].lstrip("# ") for name, file in texts.items()}
+        width = max(map(len, titles))
+        lines = [f"  {name:{width}}  {title}" for name, title in titles.items()]
+        say(titles, as_json, "\n".join(["isoscope docs PAGE:", *lines]))
+        return
+    if page not in texts:
+        raise InputError(f"{page!r}: no such page{nearest(page, texts)}; for a list: isoscope docs")
+    text = texts[page].read_text("utf-8")
+    if as_json or not sys.stdout.isatty():
+        say({"page": page, "text": text}, as_json, text.rstrip())
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    with console.pager(styles=True):
+        console.print(Markdown(text))
