@@ -1,239 +1,193 @@
 """The tables of dynamics.md, from the per-run tables in docs/results/dynamics/."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 
-import dynamics_stored
-import numpy as np
 import pandas as pd
 from dynamics_agreement import damage_ranks, geometry_layers
-from dynamics_claims import Shares, claims, claims_by_layer, claims_published, claims_relative, likeness, of, shares
+from dynamics_claims import BY_LAYER, CLAIMS, ONE, PUBLISHED, RELATIVE_CLAIMS, claimed, likeness
 from dynamics_decides import conditions, decides
-from dynamics_hurting import claims_hurting, hurting, ranks
-from dynamics_stored import (
+from dynamics_hurting import claims_hurting, hurting, ranks, timing
+from dynamics_shares import (
     ATTENTION,
     COMPONENTS,
     FEED_FORWARD,
     PARTS,
-    SHOWN,
-    Lines,
+    by_arm,
     called,
-    correlation,
-    head,
-    interval,
-    metrics,
-    number,
-    order,
+    names,
+    of_part,
+    on_fixed_set,
     parts,
-    stored,
+    share_rows,
+    summed,
 )
-from dynamics_time import timing
+from per_run import stored
+from written import Table, between, correlation, grid, interval, number, same, spread, titled
+
+from isoscope.platform.statistics.paired import Interval
 
 GROUPS = {
-    "word table": ("emb",),
-    "positions": ("pos",),
-    "keys and queries": ("query", "key"),
-    "values and outputs": ("value", "out"),
-    "feed-forward": FEED_FORWARD,
-    "LayerNorm": ("LayerNorm",),
-    "other": ("other",),
+    "emb": "word table",
+    "pos": "positions",
+    **dict.fromkeys(("query", "key"), "keys and queries"),
+    **dict.fromkeys(("value", "out"), "values and outputs"),
+    **dict.fromkeys(FEED_FORWARD, "feed-forward"),
+    "LayerNorm": "LayerNorm",
+    "other": "other",
 }
 DAMAGES = {"zero": "set to 0", "start": "set back to the start"}
+ESTIMATORS = ("fixed set", "minibatch")
+_SHORT = partial(number, digits=2)
 
 
-def rates() -> Lines:
-    """Yield the validation loss at the end of a quarter of the updates, by arm and rate; the least is the arm's own."""
-    table = pd.read_csv(dynamics_stored.STORED / "rates.csv")
-    table[["arm", "rate"]] = table["arm"].str.split("@", expand=True)
-    wide = table.pivot(index="arm", columns="rate", values="value")
-    columns = sorted(wide, key=float)
-    yield from head("arm", *columns, "own rate")
-    for arm in sorted(wide.index, key=order):
-        cells = " | ".join(number(wide.loc[arm, rate]) for rate in columns)
-        yield f"| {called(arm)} | {cells} | {wide.loc[arm].astype(float).idxmin()} |"
-
-
-def learned() -> Lines:
-    """Yield per arm: seeds, parameters, validation loss, the counting models, the least margin, and test scores."""
-    columns = ("seeds", "parameters", "validation loss", "unigrams", "trigrams", "least margin", "learned", "test loss")
-    yield from head("arm", "training", *columns, "BLEU", "copied", left=2)
+def learned() -> Table:
+    """Return per arm: seeds, parameters, validation loss, the counting models, the least margin, and test scores."""
+    rows = []
     for part in parts():
-        table, points = stored(part, "learned"), metrics(part)
+        points = stored(f"dynamics/{part}.csv")
         test = points[points["metric"].str.startswith("test/")].pivot(
             index=["arm", "seed"], columns="metric", values="value"
         )
-        for arm in sorted(set(table["arm"]), key=order):
-            own, scores = table[table["arm"] == arm], test.loc[arm]
-            losses = _spread(own["loss"])
-            cells = [str(len(own)), f"{own['parameters'].iloc[0]:,}", losses]
-            cells += [number(own[name].iloc[0]) if name in own else "–" for name in ("unigram", "trigram")]
-            cells += [number(own["margin"].min()), own["word"].iloc[0], _spread(scores["test/loss"])]
-            cells += [_spread(scores["test/bleu"], 1) if "test/bleu" in scores else "–"]
-            cells += [_spread(scores["test/copied"]) if "test/copied" in scores else "–"]
-            yield f"| {called(arm)} | {PARTS[part]} | {' | '.join(cells)} |"
+        for arm, own in by_arm(of_part(part, "learned")):
+            scores, first = test.loc[arm], own.iloc[0]
+            counting = (number(first.get(name)) for name in ("unigram", "trigram"))
+            about = (called(arm), PARTS[part], len(own), f"{first['parameters']:,}", spread(own["loss"], number))
+            bleu = spread(scores.get("test/bleu", ()), partial(number, digits=1))
+            loss, copied = (spread(scores.get(f"test/{name}", ()), number) for name in ("loss", "copied"))
+            rows.append((*about, *counting, number(own["margin"].min()), first["word"], loss, bleu, copied))
+    columns = ("seeds", "parameters", "validation loss", "unigrams", "trigrams", "least margin", "learned", "test loss")
+    return Table(("arm", "training", *columns, "BLEU", "copied"), rows)
 
 
-def _spread(values: pd.Series, digits: int = 3) -> str:
-    """Format mean ± sd."""
-    if values.isna().all():
-        return "–"
-    return number(values.mean(), digits) + (f" ± {number(values.std(), digits)}" if len(values) > 1 else "")
-
-
-def closure() -> Lines:
-    """Yield per arm: closed intervals, and the largest gap over a whole training, over all runs and both sets."""
-    columns = ("runs", "intervals", "closed", "worst gap / bound", "largest total gap", "of the change", "helping")
-    yield from head("arm", "training", *columns, left=2)
+def closure() -> Table:
+    """Return per arm: closed intervals, and the largest gap over a whole training, over all runs and both sets."""
+    rows = []
     for part in parts():
-        table = stored(part, "closed")
-        for arm in sorted(set(table["arm"]), key=order):
-            own = table[table["arm"] == arm]
+        for arm, own in by_arm(of_part(part, "closed")):
             worst = own.loc[own["gap"].abs().idxmax()]
             closed = 100 * (1 - own["open"].sum() / own["intervals"].sum())
-            cells = (
-                *(str(own["seed"].nunique()), f"{own['intervals'].sum():,}", f"{closed:.1f} %"),
-                *(number(own["worst"].max(), 2), f"{number(worst['gap'], 4, True)} nats"),
-                *(f"{100 * abs(worst['gap'] / worst['change']):.2f} %", f"{100 * own['helping'].mean():.1f} %"),
-            )
-            yield f"| {called(arm)} | {PARTS[part]} | {' | '.join(cells)} |"
+            about = (called(arm), PARTS[part], own["seed"].nunique(), f"{own['intervals'].sum():,}", f"{closed:.1f} %")
+            gap = (f"{number(worst['gap'], 4, True)} nats", f"{100 * abs(worst['gap'] / worst['change']):.2f} %")
+            rows.append((*about, number(own["worst"].max(), 2), *gap, f"{100 * own['helping'].mean():.1f} %"))
+    columns = ("runs", "intervals", "closed", "worst gap / bound", "largest total gap", "of the change", "helping")
+    return Table(("arm", "training", *columns), rows)
 
 
-def components() -> Lines:
-    """Yield the share of each component, summed over layers and stacks: fixed set with interval, and minibatch."""
-    every = shares("own")
-    columns = [f"{called(arm)}, {what}" for arm in sorted(every, key=order) for what in ("fixed set", "minibatch")]
-    yield from head("share of the sum of all allocations", *columns)
-    for component in COMPONENTS:
-        cells = []
-        for arm in sorted(every, key=order):
-            cells.append(interval([of(one.fixed, component).mean() for one in every[arm].values()]))
-            cells.append(interval([of(one.minibatch, component).mean() for one in every[arm].values()]))
-        yield f"| {component} | {' | '.join(cells)} |"
-    cells = []
-    for arm in sorted(every, key=order):
-        fixed, batch = (stored("own", table) for table in ("closed", "minibatch"))
-        own = fixed[(fixed["arm"] == arm) & (fixed["set"] == SHOWN)]
-        cells += [interval(own["change"], 2)]
-        cells += [interval(batch[batch["arm"] == arm].groupby("seed")["nats"].sum(), 2)]
-    yield f"| *nats in all* | {' | '.join(cells)} |"
+def components() -> Table:
+    """Return the share of each component, summed over layers and stacks: fixed set with interval, and minibatch."""
+    table = share_rows("own")
+    arms = names(table["arm"])
+    sums = summed(table.assign(what=_what(table, table["estimator"])), "what", "seed", "component")
+    columns = same(f"{name}, {estimator}" for name in arms.values() for estimator in ESTIMATORS)
+    rows = {"component": "share of the sum of all allocations"}
+    shown = grid(titled(sums, component=same(COMPONENTS)), rows, "what", columns)
+    closed = on_fixed_set("own", "closed").set_index(["arm", "seed"])["change"]
+    both = (closed, of_part("own", "minibatch").groupby(["arm", "seed"])["nats"].sum())
+    nats = (interval(totals.loc[arm], 2) for arm in arms for totals in both)
+    return shown._replace(rows=[*shown.rows, ("*nats in all*", *nats)])
 
 
-def controls() -> Lines:
-    """Yield the shares of groups of components in every training but the dense: what the objective is confounded with.
+def _what(table: pd.DataFrame, of: pd.Series) -> pd.Series:
+    return table["arm"].map(called) + ", " + of
+
+
+def controls() -> Table:
+    """Return the shares of groups of components in every training but the dense: what the objective is confounded with.
 
     `MLM` and `CLM` of half the depth are as deep as a stack of MT.
     """
-    yield from head("arm", "training", "seeds", *GROUPS, left=2)
+    found = []
     for part in [one for one in parts() if one != "dense"]:
-        every = shares(part)
-        for arm in sorted(every, key=order):
-            runs = every[arm].values()
-            cells = [interval([of(one.fixed, *names).mean() for one in runs]) for names in GROUPS.values()]
-            yield f"| {called(arm)} | {PARTS[part]} | {len(runs)} | {' | '.join(cells)} |"
+        table = share_rows(part).query("estimator == 'fixed set'")
+        sums = summed(table.assign(group=table["component"].map(GROUPS)), "arm", "seed", "group")
+        found.append(titled(sums.assign(training=PARTS[part]), arm=names(sums["arm"])))
+    table = pd.concat(found, ignore_index=True)
+    return grid(table, same(("arm", "training", "seeds")), "group", same(GROUPS.values()))
 
 
-def layers() -> Lines:
-    """Yield the share of attention and of the feed-forward block of each layer."""
-    columns = ("attention", "feed-forward", "minibatch: attention", "minibatch: feed-forward")
-    yield from head("arm", "stack", "layer", *columns, left=3)
-    every = shares("own")
-    for arm in sorted(every, key=order):
-        index = next(iter(every[arm].values())).fixed.index
-        runs = every[arm].values()
-        for stack, layer in sorted({(stack, layer) for stack, layer, _ in index if layer >= 0}):
-            at = {"stacks": [stack], "layers": [layer]}
-            cells = [
-                interval([of(getattr(one, kind), *names, **at).mean() for one in runs])
-                for kind in Shares._fields
-                for names in (ATTENTION, FEED_FORWARD)
-            ]
-            yield f"| {called(arm)} | {stack} | {layer + 1} | {' | '.join(cells)} |"
+def layers() -> Table:
+    """Return the share of attention and of the feed-forward block of each layer."""
+    table = share_rows("own").query("layer >= 0")
+    block = dict.fromkeys(ATTENTION, "attention") | dict.fromkeys(FEED_FORWARD, "feed-forward")
+    before = table["estimator"].map({"fixed set": "", "minibatch": "minibatch: "})
+    what = {"what": before + table["component"].map(block), "layer": table["layer"] + 1}
+    sums = summed(table.assign(**what), "arm", "stack", "layer", "seed", "what")
+    columns = same(("attention", "feed-forward", "minibatch: attention", "minibatch: feed-forward"))
+    return grid(titled(sums, arm=names(sums["arm"])), same(("arm", "stack", "layer")), "what", columns)
 
 
-def chords() -> Lines:
-    """Yield the allocation of one training in nats by two schedules of intervals, per component: dense and sparse."""
-    one, other = (
-        stored(part, "folds").query("set == @SHOWN and seed == 0").groupby(["arm", "component"])["value"].sum()
-        for part in ("dense", "own")
-    )
-    arms = sorted(set(one.index.get_level_values("arm")), key=order)
-    kinds = ("500 single updates", "16 single updates", "difference")
-    yield from head("component", *(f"{called(arm)}, {what}" for arm in arms for what in kinds))
-    for component in COMPONENTS:
-        cells = []
-        for arm in arms:
-            values = one[arm, component], other[arm, component]
-            cells += [number(value, 3, True) for value in (*values, values[0] - values[1])]
-        yield f"| {component} | {' | '.join(cells)} |"
-    cells = []
-    for arm in arms:
-        both = [_feed_forward_minus_attention(table[arm]) for table in (one, other)]
-        cells += [number(value, 3, True) for value in (*both, both[0] - both[1])]
-    yield f"| *feed-forward − attention, shares* | {' | '.join(cells)} |"
+def chords() -> Table:
+    """Return the allocation of one training in nats by two schedules of intervals, per component: dense and sparse."""
+    schedules = {"dense": "500 single updates", "own": "16 single updates"}
+    folds = [on_fixed_set(part, "folds").query("seed == 0") for part in schedules]
+    sums = [one.groupby(["arm", "component"])["value"].sum() for one in folds]
+    both = pd.concat(sums, axis=1, keys=[*schedules.values()])
+    arms, last = names(both.index.unique("arm")), "*feed-forward − attention, shares*"
+    shares = {(arm, last): _feed_forward_minus_attention(both.loc[arm]) for arm in arms}
+    both = pd.concat([both, pd.DataFrame(shares).T]).rename_axis(["arm", "component"])
+    both["difference"] = both.iloc[:, 0] - both.iloc[:, 1]
+    table = both.reset_index().melt(["arm", "component"], var_name="schedule")
+    table = table.assign(what=_what(table, table["schedule"]))
+    columns = same(f"{name}, {schedule}" for name in arms.values() for schedule in both)
+    ordered = titled(table, component=same((*COMPONENTS, last)))
+    return grid(ordered, {"component": "component"}, "what", columns, lambda one: number(one.iloc[0], 3, True))
 
 
-def _feed_forward_minus_attention(by_component: pd.Series) -> float:
-    """Return the difference of both shares."""
-    both = by_component[list(FEED_FORWARD)].sum() - by_component[list(ATTENTION)].sum()
-    return float(both / by_component.sum())
+def _feed_forward_minus_attention(nats: pd.DataFrame) -> pd.Series:
+    """Return the difference of both shares, by schedule; rows: components."""
+    return (nats.loc[[*FEED_FORWARD]].sum() - nats.loc[[*ATTENTION]].sum()) / nats.sum()
 
 
-def damage() -> Lines:
-    """Yield the rank correlation of a group's help with the damage of losing it, per arm and kind, by seed.
+def damage() -> Table:
+    """Return the rank correlation of a group's help with the damage of losing it, per arm and kind, by seed.
 
     Next to it that of the group's number of parameters with the damage.
     """
-    table = damage_ranks(pd.read_csv(dynamics_stored.STORED / "damage.csv"))
-    columns = ("groups", "Spearman's ρ", "ρ within components", "ρ of size", "seeds", "p < .05")
-    yield from head("arm", "the group is", *columns, left=2)
-    for arm in sorted(set(table["arm"]), key=order):
-        for kind, own in table[table["arm"] == arm].groupby("kind", sort=False):
-            cells = (
-                str(own["groups"].iloc[0]),
-                *(correlation(own[name]) for name in ("rho", "rho_within", "rho_size")),
-            )
+    rows = []
+    for arm, table in by_arm(damage_ranks(stored("dynamics/damage.csv"))):
+        for kind, own in table.groupby("kind", sort=False):
             within = f"{(own['p'] < 0.05).sum()}; within {(own['p_within'] < 0.05).sum()}"
-            yield f"| {called(arm)} | {DAMAGES[str(kind)]} | {' | '.join(cells)} | {len(own)} | {within} |"
+            found = (correlation(own[name]) for name in ("rho", "rho_within", "rho_size"))
+            rows.append((called(arm), DAMAGES[str(kind)], own["groups"].iloc[0], *found, len(own), within))
+    columns = ("groups", "Spearman's ρ", "ρ within components", "ρ of size", "seeds", "p < .05")
+    return Table(("arm", "the group is", *columns), rows)
 
 
-def geometry() -> Lines:
-    """Yield r of a layer's help with its own geometry minus with that of other layers: mean over seeds, p by Holm."""
-    table = geometry_layers(pd.read_csv(dynamics_stored.STORED / "geometry.csv"))
+def geometry() -> Table:
+    """Return r of a layer's help with its own geometry minus with that of other layers: mean over seeds, p by Holm."""
+    rows = []
+    for arm, table in by_arm(geometry_layers(stored("dynamics/geometry.csv"))):
+        for row in table.to_dict("records"):
+            about = (row[name] for name in ("stack", "measure", "lag", "n"))
+            ends = None if pd.isna(row["low"]) else Interval(row["low"], row["high"])
+            cells = (_SHORT(row["difference"], sign=True), between(ends, _SHORT))
+            rows.append((called(arm), *about, *cells, _SHORT(row["p_holm"]), _SHORT(row["detectable"])))
     columns = ("seeds", "difference of r", "interval", "p (Holm)", "detectable")
-    yield from head("arm", "stack", "measure", "lag", *columns, left=3)
-    for row in table.sort_values("arm", key=lambda arms: arms.map(order), kind="stable").to_dict("records"):
-        bounds = "–" if pd.isna(row["low"]) else f"[{number(row['low'], 2, True)}, {number(row['high'], 2, True)}]"
-        chances = (number(np.nan if row[name] is None else row[name], 2) for name in ("p_holm", "detectable"))
-        cells = (str(row["lag"]), str(row["n"]), number(row["difference"], 2, True), bounds, *chances)
-        yield f"| {called(row['arm'])} | {row['stack']} | {row['measure']} | {' | '.join(cells)} |"
+    return Table(("arm", "stack", "measure", "lag", *columns), rows)
 
 
-_TABLES: Mapping[str, tuple[tuple[str, ...], Callable[[], Lines]]] = {
-    "rates": ((), rates),
-    "learned": (("own",), learned),
-    "closure": (("own",), closure),
-    "components": (("own",), components),
-    "controls": (("own", "depth"), controls),
-    "layers": (("own",), layers),
-    "claims_published": (("own",), claims_published),
-    "claims_by_layer": (("own",), claims_by_layer),
-    "claims": (("own",), claims),
-    "claims_relative": (("own",), claims_relative),
-    "likeness": (("own", "depth"), likeness),
-    "timing": (("own",), timing),
-    "hurting": (("own",), lambda: hurting("own")),
-    "ranks": (("own",), lambda: ranks("own")),
-    "claims_hurting": (("own",), claims_hurting),
-    "hurting_dense": (("dense",), lambda: hurting("dense")),
-    "ranks_dense": (("dense",), lambda: ranks("dense")),
-    "chords": (("dense", "own"), chords),
-    "conditions": (("data",), conditions),
-    "decides": (("data",), decides),
-    "damage": (("damage",), damage),
-    "geometry": (("geometry",), geometry),
-}
-"""Name → the parts whose runs it needs, and its lines."""
-TABLES = {
-    f"dynamics/{name}": lines
-    for name, (needs, lines) in _TABLES.items()
-    if all((dynamics_stored.STORED / f"{part}.csv").exists() for part in needs)
+_SHARES = "difference of shares"
+TABLES: dict[str, Callable[[], Table]] = {
+    "dynamics/likeness": likeness,
+    "dynamics/claims_published": partial(claimed, _SHARES, PUBLISHED),
+    "dynamics/decides": decides,
+    "dynamics/learned": learned,
+    "dynamics/closure": closure,
+    "dynamics/components": components,
+    "dynamics/controls": controls,
+    "dynamics/layers": layers,
+    "dynamics/claims_by_layer": partial(claimed, f"{ONE}, over the mean", BY_LAYER, relative=True),
+    "dynamics/claims": partial(claimed, _SHARES, CLAIMS),
+    "dynamics/claims_relative": partial(claimed, "difference over the mean", RELATIVE_CLAIMS, relative=True),
+    "dynamics/timing": timing,
+    "dynamics/hurting": partial(hurting, "own"),
+    "dynamics/ranks": partial(ranks, "own"),
+    "dynamics/claims_hurting": claims_hurting,
+    "dynamics/hurting_dense": partial(hurting, "dense"),
+    "dynamics/ranks_dense": partial(ranks, "dense"),
+    "dynamics/chords": chords,
+    "dynamics/conditions": conditions,
+    "dynamics/damage": damage,
+    "dynamics/geometry": geometry,
 }
