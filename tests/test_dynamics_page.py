@@ -1,8 +1,7 @@
-"""What the page on dynamics computes from its stored tables, on planted ones, and how runs are stored."""
+"""What the page on dynamics computes from its stored tables, on planted tables."""
 
 import importlib
 import re
-import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -42,17 +41,6 @@ def page(tmp_path: Path) -> Iterator[Page]:
 @pytest.fixture
 def data(page: Page, tmp_path: Path) -> Path:
     return tmp_path / "dynamics"
-
-
-@pytest.fixture(scope="module")
-def runs() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        import dynamics_runs
-
-        yield dynamics_runs
-        for name in ("dynamics_runs", "collect"):
-            sys.modules.pop(name, None)
 
 
 def planted(folder: Path, folds: np.ndarray) -> None:
@@ -232,8 +220,3 @@ def test_two_data_sets_decide_nothing_however_many_seeds_agree(page: Page, data:
     assert len(rows) == 2
     assert all(row[5].startswith("*no verdict*: 2 data conditions decide nothing") for row in rows)
     assert all(row[1] == "2 × 2" for row in rows)
-
-
-def test_a_run_that_is_stored_again_replaces_its_rows(runs: ModuleType) -> None:
-    table = pd.DataFrame({"arm": ["a", "a", "b"], "seed": [0, 1, 0], "value": [1.0, 2.0, 3.0]})
-    assert runs.others(table, "a", 0)["value"].tolist() == [2.0, 3.0]
