@@ -1,7 +1,6 @@
 """What the page on dynamics computes from its stored tables, on planted tables."""
 
 import importlib
-import re
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -21,10 +20,9 @@ class Page(NamedTuple):
     """The modules of the page."""
 
     claims: ModuleType
-    decides: ModuleType
     hurting: ModuleType
     shares: ModuleType
-    written: ModuleType
+    tables: ModuleType
 
 
 @pytest.fixture
@@ -34,8 +32,7 @@ def page(tmp_path: Path) -> Iterator[Page]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))
         patch.setattr(importlib.import_module("per_run"), "HERE", tmp_path)
-        names = (*(f"dynamics_{name}" for name in ("claims", "decides", "hurting", "shares")), "written")
-        yield Page(*map(importlib.import_module, names))
+        yield Page(*(importlib.import_module(f"dynamics_{name}") for name in Page._fields))
 
 
 @pytest.fixture
@@ -169,14 +166,6 @@ def test_the_published_claim_is_about_the_mean_component_of_a_kind_and_no_sum(pa
     np.testing.assert_allclose(sums.folds, -0.12)
 
 
-def test_correlations_are_averaged_by_fishers_z_and_stay_below_one(page: Page) -> None:
-    text = page.written.correlation([0.2, 0.9, 0.95])
-    mean, low, high = (float(one) for one in re.findall(r"-?[\d.]+", text.replace("−", "-")))
-    assert mean == pytest.approx(np.tanh(np.mean(np.arctanh([0.2, 0.9, 0.95]))), abs=0.005)
-    assert -1 < low < 0.2 < 0.95 < high <= 1
-    assert page.written.correlation([0.3]) == "0.30"
-
-
 def data_runs(folder: Path, by_objective: float, by_data: float) -> None:
     """Store profiles of two objectives × two data sets × three seeds, and a run of a third data set."""
     draw, rows = np.random.default_rng(0), []
@@ -193,7 +182,7 @@ def data_runs(folder: Path, by_objective: float, by_data: float) -> None:
 
 def test_distances_of_profiles(page: Page) -> None:
     profiles = np.array([[3.0, -1.0], [-6.0, 2.0], [0.0, 5.0]])
-    magnitudes, signed = (page.decides.DISTANCES[name](profiles) for name in ("hellinger", "cosine"))
+    magnitudes, signed = (page.tables.distances(profiles, name) for name in ("hellinger", "cosine"))
     assert magnitudes[0, 1] == pytest.approx(0, abs=1e-12), "the same magnitudes"
     assert magnitudes[0, 2] == pytest.approx((1 - 0.25**0.5) ** 0.5)
     assert signed[0, 1] == pytest.approx(2), "opposite"
@@ -205,10 +194,10 @@ def test_the_share_of_the_objective_is_compared_with_that_of_the_data(
     page: Page, data: Path, by_objective: float, by_data: float, expected: float
 ) -> None:
     data_runs(data, by_objective, by_data)
-    whole = page.decides.whole(page.decides.every(), ("masked", "causal"))
+    whole = page.tables.whole(page.shares.of_part("data", "profiles"), ("masked", "causal"))
     assert set(whole["data"]) == {"news", "captions"}, "finnish has one of six runs"
     for distance in ("hellinger", "cosine"):
-        found = page.decides.by_cells(whole, distance)
+        found = page.tables.by_cells(whole, distance)
         assert found.difference == pytest.approx(expected, abs=0.05)
         assert (found.least, found.conditions) == (pytest.approx(1 / 6), 2)
 
@@ -216,7 +205,7 @@ def test_the_share_of_the_objective_is_compared_with_that_of_the_data(
 def test_two_data_sets_decide_nothing_however_many_seeds_agree(page: Page, data: Path) -> None:
     """Three seeds agree on a difference of 1 to within .05, which a t test over seeds would call certain."""
     data_runs(data, 0.5, 0.0)
-    rows = [row for row in page.decides.decides().rows if row[0].startswith("MLM and CLM")]
+    rows = [row for row in page.tables.decides().rows if row[0].startswith("MLM and CLM")]
     assert len(rows) == 2
     assert all(row[5].startswith("*no verdict*: 2 data conditions decide nothing") for row in rows)
     assert all(row[1] == "2 × 2" for row in rows)

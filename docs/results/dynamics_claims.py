@@ -7,12 +7,10 @@ import numpy as np
 import pandas as pd
 from dynamics_shares import ATTENTION, FEED_FORWARD, Shares, called, on_fixed_set, shares
 from judged import MARGIN, VERDICT, of_items, verdicts
-from numpy.typing import NDArray
 from written import Table, interval
 
 from isoscope.studies.dynamics.allocated_runs import BLOCK
 
-Array = NDArray[np.float64]
 RELATIVE = 0.1
 """Margin of differences over the mean of both sides."""
 
@@ -24,14 +22,13 @@ class Groups(NamedTuple):
     stacks: Sequence[str] = ()
     layers: Sequence[int] = ()
 
-    def of(self, table: pd.DataFrame) -> Array:
+    def of(self, table: pd.DataFrame) -> np.ndarray:
         """Return their sum per column; the mean per layer, if layers are given."""
         index = table.index.to_frame()
         chosen = index["component"].isin(self.names)
         for level, wanted in (("stack", self.stacks), ("layer", self.layers)):
             chosen &= index[level].isin(wanted) | (not wanted)
-        found: Array = table[chosen].to_numpy(dtype=float).sum(0) / max(1, len(self.layers))
-        return found
+        return table[chosen].to_numpy(dtype=float).sum(0) / max(1, len(self.layers))
 
 
 class Claim(NamedTuple):
@@ -50,7 +47,7 @@ class Found(NamedTuple):
     """A claim's numbers: by seed and fold of the sentences on the fixed set, and by seed of the minibatch estimator."""
 
     text: str
-    folds: Array
+    folds: np.ndarray
     minibatch: Sequence[float]
 
 
@@ -62,7 +59,7 @@ def found(claim: Claim, *, relative: bool = False) -> Found:
         counts = parameters(claim.arm)
         sizes = [float(side.of(counts)[0]) for side in sides]
 
-    def values(table: pd.DataFrame) -> Array:
+    def values(table: pd.DataFrame) -> np.ndarray:
         more, less = (side.of(table) / size for side, size in zip(sides, sizes, strict=True))
         return (more - less) / (np.mean(more + less) / 2 if relative else 1.0)
 
@@ -97,7 +94,7 @@ def likeness() -> Table:
     translation, single = shares("own")[ARMS[2]], shares("depth")
     both = [seed for seed in single[ARMS[0]] if seed in single[ARMS[1]] and seed in translation]
 
-    def nearer(stack: str, seed: int, place: int, like: str, unlike: str) -> Array:
+    def nearer(stack: str, seed: int, place: int, like: str, unlike: str) -> np.ndarray:
         to = (cosine(translation[seed][place], single[arm][seed][place], stack) for arm in (like, unlike))
         return next(to) - next(to)
 
@@ -113,7 +110,7 @@ def likeness() -> Table:
     return judged("difference of cosines", numbers, MARGIN)
 
 
-def cosine(both: pd.DataFrame, single: pd.DataFrame, stack: str) -> Array:
+def cosine(both: pd.DataFrame, single: pd.DataFrame, stack: str) -> np.ndarray:
     """Return the cosine of the profiles of an encoder-decoder's stack and of a model of one stack, by jackknife folds.
 
     Noise of the sentences pulls a cosine towards 0, more for a profile of few predicted tokens. The pseudo-values
@@ -131,10 +128,9 @@ def cosine(both: pd.DataFrame, single: pd.DataFrame, stack: str) -> Array:
     return folds * whole - (folds - 1) * cosines(*without)
 
 
-def cosines(one: Array, other: Array) -> Array:
+def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Return the cosine of each column with its counterpart."""
-    products: Array = (one * other).sum(0) / np.sqrt((one**2).sum(0) * (other**2).sum(0))
-    return products
+    return (one * other).sum(0) / np.sqrt((one**2).sum(0) * (other**2).sum(0))
 
 
 ARMS = ("masked-additive", "causal-additive", "translation-additive")

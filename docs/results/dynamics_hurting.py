@@ -1,4 +1,4 @@
-"""What hurts, how often and until when, and when parts learn, next to the published table; for dynamics.md."""
+"""Published claims and ranks of what hurts, how often and until when; for dynamics.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from dynamics_claims import ARMS
-from dynamics_shares import COMPONENTS, called, names, of_part
+from dynamics_shares import called, of_part
 from judged import MARGIN, VERDICT, Tested, verdicts
-from written import CONFIDENCE, NONE, Table, interval, number
+from written import CONFIDENCE, Table, number
 
 from isoscope.platform.statistics.rank_agreement import agreement
 from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED
@@ -20,21 +20,21 @@ UPDATES = 125_000
 """Published updates of a training."""
 RANKS = 0.1
 """Margin of ranks: one of ten pairs of components. Of times and counts it is a hundredth of training or intervals."""
-STACKS = {"enc": "*layers of the encoder*", "cross": "*cross-attention*", "dec": "*layers of the decoder*"}
 BEYOND = 0.2
 """Share of its sum over training by which a part's cumulative allocation may leave the span from 0 to this sum."""
 
 
 class Order(NamedTuple):
-    """A published claim about order or time, as a number that it says is above 0."""
+    """A published claim about order or time, as a number by seed that it says is above 0.
+
+    `published`: the number in the published table, if it has it.
+    """
 
     text: str
     arm: str
     counted: str
     values: Sequence[float]
-    """By seed."""
     published: float | None = None
-    """The number in the published table, if it has it."""
     margin: float = MARGIN
 
 
@@ -60,8 +60,8 @@ def keys_and_queries() -> Iterator[Order]:
     ):  # fmt: skip
         of_seeds = _of_seeds(ARMS[0], counted, [*published])
         values = [more_often(one[column].to_dict(), KEYS_AND_QUERIES) for one in of_seeds]
-        known_of = known if column == "hurts" else None
-        yield Order(f"keys and queries hurt {text}", ARMS[0], counted, values, known_of, RANKS)
+        before = known if column == "hurts" else None
+        yield Order(f"keys and queries hurt {text}", ARMS[0], counted, values, before, RANKS)
 
 
 def ends() -> Iterator[Order]:
@@ -83,7 +83,7 @@ def ends() -> Iterator[Order]:
 def surely() -> Iterator[Order]:
     """Yield whether published components surely hurt in more of the fixed set's intervals than by noise alone.
 
-    Single updates are the first 16 here, in which no component hurts: `hurting_dense` has 500.
+    Single updates are the first 16 here, in which no component hurts.
     """
     for arm in ARMS:
         of_seeds = _of_seeds(arm, "chords", [*VALUES[arm.partition("-")[0]]["counts"]])
@@ -124,34 +124,6 @@ def claims_hurting() -> Table:
         for one, own in zip(claims, cells, strict=True)
     ]
     return Table(("claim", "counted", "published", *VERDICT[:3], *VERDICT[4:]), rows)
-
-
-def hurting(part: str) -> Table:
-    """Return per component: the published count, and how often it hurts here, by what is counted."""
-    table = of_part(part, "hurting")
-    arms, counted = names(table["arm"]), [name for name in COUNTED if (table["counted"] == name).any()]
-    cells = {
-        key: _hurts(own) for key, own in table[table["unit"] == "component"].groupby(["component", "arm", "counted"])
-    }
-    rows = []
-    for component in COMPONENTS:
-        row = [component]
-        for arm in arms:
-            known = VALUES[arm.partition("-")[0]]["counts"].get(component)
-            row.append(number(known, 0))
-            row += [cells.get((component, arm, name), NONE) for name in counted]
-        rows.append(row)
-    return Table(("component", *(one for name in arms.values() for one in (f"{name}: published", *counted))), rows)
-
-
-def _hurts(own: pd.DataFrame) -> str:
-    """Format the share of cases that hurt and, with folds, that surely hurt, each with what noise would give."""
-    mean = own[["cases", "hurts", "surely", "hurts_by_noise", "surely_by_noise"]].mean()
-    share = 100 * mean / mean["cases"]
-    if np.isnan(mean["surely"]):
-        return f"{share['hurts']:.2f} %"
-    surely = f"{share['surely']:.1f} % ({share['surely_by_noise']:.1f})"
-    return f"{share['hurts']:.1f} % ({share['hurts_by_noise']:.0f}); {surely}"
 
 
 def ranks(part: str) -> Table:
@@ -195,18 +167,3 @@ def halves() -> dict[str, pd.DataFrame]:
         once = reached.max() <= 1 + BEYOND and reached.min() >= -BEYOND
         found.setdefault(arm, {}).setdefault(group, {})[int(seed)] = half if once else np.nan
     return {arm: pd.DataFrame(own) for arm, own in found.items()}
-
-
-def timing() -> Table:
-    """Return the update by which each component and each stack has half of its allocation, interpolated in intervals.
-
-    The geometric mean over seeds with the t interval of the logarithms.
-    """
-    every, parts = halves(), (*COMPONENTS, "enc", "cross", "dec")
-    arms = names(every)
-    cells = {
-        part: [interval(np.log(every[arm][part]), 0, np.exp) if part in every[arm] else NONE for arm in arms]
-        for part in parts
-    }
-    head = ("half of the allocation by update", *arms.values())
-    return Table(head, [(STACKS.get(part, part), *cells[part]) for part in parts])

@@ -35,8 +35,7 @@ from isoscope.data.batches import drawn_rows
 from isoscope.geometry import anisotropy, avg_sim, effective_rank
 from isoscope.geometry.moments import spectrum
 from isoscope.objectives import Objective, Task
-from isoscope.platform.outputs import Output, read_output
-from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.outputs import Output, epochs_by_update, read_output
 from isoscope.studies.dynamics.allocated_runs import BLOCK, OUTSIDE, AllocatedRun, read_run
 from isoscope.training.ablation import damages
 from isoscope.training.evaluation import evaluate, to_device
@@ -58,7 +57,6 @@ MEASURES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
 }
 CHOSEN_ON = "train"
 """Set of the allocation; the validation set judges."""
-WORD_TABLE = "emb"
 Rows = Iterator[dict[str, Any]]
 
 
@@ -73,15 +71,6 @@ class Material(NamedTuple):
     @property
     def who(self) -> dict[str, Any]:
         return {"digest": self.output.run.digest[:12], "arm": self.output.run.arm, "seed": self.output.run.seed}
-
-    @property
-    def chosen_update(self) -> int:
-        """The last update of the epoch whose weights were chosen."""
-        points = read_metrics(self.output.folder)
-        epoch = next(one["value"] for one in points if one["name"] == "training/best_epoch")
-        return next(
-            int(one["step"]) for one in points if (one["name"], one.get("epoch")) == ("validation/loss", int(epoch))
-        )
 
     def model(self, folder: Path) -> Any:
         """Return the model with the weights in `folder`."""
@@ -100,7 +89,7 @@ class Material(NamedTuple):
         """Return update → folder, in order, the weights before training first."""
         found = {int(one.name.rpartition("-")[2]): one for one in (self.output.folder / "snapshots").glob("step-*")}
         if 0 not in found:
-            raise SystemExit(
+            raise InputError(
                 f"{self.output.folder}: no snapshot of update 0; train with training.snapshots.steps=powers"
             )
         return dict(sorted(found.items()))
@@ -111,7 +100,7 @@ def by_block(run: AllocatedRun, until: float) -> pd.DataFrame:
 
     Columns group (`enc.0.W1`, outside the layers `enc.pos`, as in `isoscope.training.ablation`), component, value.
     """
-    table = run.allocation[(run.allocation["set"] == CHOSEN_ON) & (run.allocation["component"] != WORD_TABLE)]
+    table = run.allocation[(run.allocation["set"] == CHOSEN_ON) & (run.allocation["component"] != "emb")]
     found = table[table["update"] <= until].groupby(BLOCK, sort=False)["value"].sum().reset_index()
     layer = found["layer"].map(lambda one: "" if one == OUTSIDE else f"{one}.")
     return found.assign(group=found["stack"] + "." + layer + found["component"])
@@ -121,7 +110,8 @@ def damage(run: Material) -> Rows:
     """Yield the rows of damage.csv of the chosen checkpoint, with the allocation until then; without the word table."""
     model = run.model(run.folder)
     start = dict(run.model(run.snapshots[0]).named_parameters())
-    known = by_block(run.allocation, run.chosen_update).set_index("group")
+    ends = {epoch: update for update, epoch in epochs_by_update(run.output.folder).items()}
+    known = by_block(run.allocation, ends[int(run.folder.name.removeprefix("epoch-"))]).set_index("group")
     for one in damages(model, start, lambda: run.loss(model)):
         if one.group in known.index:
             block = known.loc[one.group]
@@ -207,10 +197,9 @@ def main() -> None:
     """Measure the given runs, then compare all that are stored."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="+", help="damage, geometry, and folders of finished runs")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--to", type=Path, default=FOLDER, help=f"folder of the files (default: {FOLDER}, of the page)")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(1)
     arguments.to.mkdir(parents=True, exist_ok=True)
     names = [one for one in arguments.what if one in PARTS]
     for folder in [one for one in arguments.what if one not in PARTS]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from judged import MARGIN, POWER, VERDICT, Tested, cells_of, verdicts
 from per_run import by_item, by_seed, stored
-from written import CONFIDENCE, NONE, Table, between, grid, same, short, spread, titled
+from written import CONFIDENCE, NONE, Table, between, short, spread
 
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.statistics.factorial import Effect, Levels, effects
@@ -41,16 +41,13 @@ def arms(name: str, labels: Labels, heads: tuple[str, ...] = ("arm",)) -> Table:
     rows: list[tuple[object, ...]] = []
     for arm, label in labels.items():
         courses = [", ".join(map(short, own["value"])) for _, own in curves[curves["arm"] == arm].groupby("seed")]
-        epochs, ends = (", ".join(map(write, own[arm].values())) for write, own in ((_whole, best), (short, test)))
+        epochs = ", ".join(f"{epoch:.0f}" for epoch in best[arm].values())
+        ends = ", ".join(map(short, test[arm].values()))
         rows.append((*label, len(test[arm]), "; ".join(courses), epochs, ends, spread(test[arm].values())))
     for arm, value in table.loc[table["seed"].isna() & (table["metric"] == "test/accuracy"), ["arm", "value"]].values:
         rows.append((f"*{BASELINES[arm]}*", *[""] * (len(heads) + 3), f"*{short(value)}*"))
     columns = ("seeds", "validation accuracy by epoch, for each seed", "selected epoch")
     return Table((*heads, *columns, "test accuracy, for each seed", "mean ± sd"), rows)
-
-
-def _whole(value: float) -> str:
-    return str(int(value))
 
 
 def difference(name: str, arm: str, reference: str) -> Tested:
@@ -91,16 +88,6 @@ def trainings(names: Mapping[str, str], pairs: Pairs) -> Table:
 
     rows = [(title, *(cell(name, *both) for name in names)) for title, *both in pairs]
     return Table(("difference of test accuracy", *names.values()), rows)
-
-
-def means(names: Mapping[str, str], labels: Labels) -> Table:
-    """Return the mean test accuracy of each arm in each training, ± sd, and the number of seeds."""
-    found = [by_seed(name) for name in names]
-    rows = [
-        (*label, *(f"{spread(own[arm].values())} ({len(own[arm])})" if arm in own else NONE for own in found))
-        for arm, label in labels.items()
-    ]
-    return Table(("arm", "binding", *names.values()), rows)
 
 
 def design(name: str, *, declared: bool = False) -> dict[Levels, list[str]]:
@@ -151,49 +138,6 @@ def readings(names: Mapping[str, str]) -> Table:
             for one in effects_of(name, of)[:2]:
                 rows.append((title, ", ".join(of[True, False]), CALLED[one.name], *cells_of(*one[1:], write=short)))
     return Table(("training", "magnitudes kept, identity hidden", "effect on test accuracy", *VERDICT), rows)
-
-
-def leaving(name: str, labels: Labels, chance: float, sentences: int) -> Table:
-    """Return after how many updates validation accuracy leaves chance, for each seed.
-
-    It has left chance at the first evaluation that is more than three standard errors above it, of `sentences` draws.
-    """
-    table, rows = stored(f"{name}.csv"), []
-    table = table[table["metric"] == "validation/accuracy"]
-    bound = chance + 3 * float(np.sqrt(chance * (1 - chance) / sentences))
-    for arm, label in labels.items():
-        left = [own[own["value"] > bound]["step"].min() for _, own in table[table["arm"] == arm].groupby("seed")]
-        shown = ", ".join("never" if np.isnan(step) else f"{int(step):,}" for step in left)
-        rows.append((*label, shown, f"{np.isfinite(left).sum()} of {len(left)}"))
-    head = ("arm", "binding", "updates until validation accuracy leaves chance, for each seed", "seeds that do")
-    return Table(head, rows)
-
-
-def interventions(name: str) -> Table:
-    """Return mean ± sd over seeds of what a trained model does with other magnitudes."""
-    metrics = {"accuracy": "test accuracy", "loss": "test loss"}
-    metrics |= {f"{at}/{read}": f"{read}, {at}" for at in ("block", "last") for read in ("word", "position")}
-    rows = {"arm": "arm", "intervention": "magnitudes", "seeds": "seeds"}
-    return grid(stored(f"{name}.csv"), rows, "metric", metrics, spread)
-
-
-def bags(name: str, labels: Labels) -> Table:
-    """Return rank correlations of bags of untrained vectors with the grades of pairs: mean ± sd over seeds."""
-    vectors = {"word table": "word vectors alone"} | dict(labels.values())
-    kinds = {"spearman": "ρ", "spearman_centred": "ρ, centred", "spearman_control": "shuffled pairs"}
-    table = titled(stored(f"{name}.csv"), arm=same(vectors))
-    what = table["metric"] + ", " + table["vectors"].replace("word table", "block")
-    columns = {f"{kind}, {at}": f"{title}, {at}" for at in ("block", "last") for kind, title in kinds.items()}
-    table = table.assign(what=what, vectors=table["arm"].map(vectors))
-    return grid(table, same(("arm", "vectors", "seeds")), "what", columns, spread)
-
-
-def inside(name: str, labels: Labels, columns: Mapping[str, tuple[str, str, str]]) -> Table:
-    """Return metrics of the chosen model or before training: mean ± sd over seeds. `columns`: when, part, metric."""
-    table = titled(stored(f"{name}.csv"), arm=same(labels))
-    table["what"] = table["when"] + ", " + table["part"] + ", " + table["metric"]
-    heads = {", ".join(place): title for title, place in columns.items()}
-    return grid(table, {"arm": "arm"}, "what", heads, spread)
 
 
 BASELINES = {"tfidf_unigrams": "TF-IDF, unigrams", "tfidf_bigrams": "TF-IDF, uni- and bigrams"}
@@ -254,40 +198,7 @@ MAGNITUDES = (
     ("unitary − plain, residual start", "fft_unitary_residual", "fft_residual"),
     ("unitary − plain, delta start", "fft_unitary_delta", "fft_delta"),
 )
-READ = {
-    f"{read}, {title}": (when, part, read)
-    for read in ("word", "position")
-    for title, when, part in (
-        ("start", "start", "fused"),
-        ("block", "chosen", "fused"),
-        ("layer 1", "chosen", "layer 1"),
-        ("layer 2", "chosen", "layer 2"),
-    )
-}
-INSIDE = {
-    "flatness, start": ("start", "fused", "flatness"),
-    "flatness": ("chosen", "fused", "flatness"),
-    "dead, start": ("start", "fused", "dead"),
-    "dead": ("chosen", "fused", "dead"),
-    "gradient, words": ("start", "word", "gradient"),
-    "gradient, positions": ("start", "position", "gradient"),
-    "entropy": ("chosen", "layer 2", "entropy"),
-    "distance": ("chosen", "layer 2", "distance"),
-    "on itself": ("chosen", "layer 2", "itself"),
-    "a₁": ("chosen", "layer 2", "a_1_centred"),
-    "effective rank": ("chosen", "layer 2", "effective_rank"),
-}
 SCALED = ("plain with the variance of the word table − plain", "fft_scaled", "fft")
-READINGS = {
-    "remedies/embedded": "generated, first",
-    "remedies/embedded_second": "generated, second",
-    "remedies/own": "SST-2",
-}
-REPEATED = {
-    "remedies/embedded": "first: seeds 0–2",
-    "remedies/embedded_second": "second: seeds 0–2 again",
-    "remedies/embedded_fresh": "third: seeds 3–7",
-}
 PARTS = {
     "conv2d": ("conv2d", "3 × 3, GELU"),
     "conv2d_1x1": ("conv2d_1x1", "1 × 1"),
@@ -305,9 +216,8 @@ PARTS = {
     "additive": ("additive", "sum"),
 }
 
-FUSION = ("arm", "tables")
+FUSION, BOUND = ("arm", "tables"), ("arm", "binding")
 
-_BOUND, _KERNEL = ("arm", "binding"), ("arm", "kernel")
 TABLES: dict[str, Callable[[], Table]] = {
     "fusion/differences": partial(differences, "fusion/own", NINE),
     "fusion/trainings": partial(trainings, TRAININGS, NINE),
@@ -326,24 +236,32 @@ TABLES: dict[str, Callable[[], Table]] = {
     "remedies/own_combinations": partial(combinations, "remedies/own"),
     "remedies/combinations": partial(combinations, "remedies/embedded"),
     "remedies/magnitudes": partial(differences, "remedies/embedded", MAGNITUDES),
-    "remedies/arms": partial(arms, "remedies/embedded", REMEDIES, _BOUND),
+    "remedies/arms": partial(arms, "remedies/embedded", REMEDIES, BOUND),
     "remedies/differences": partial(differences, "remedies/embedded", minus("fft", [*REMEDIES])),
-    "remedies/leaving": partial(leaving, "remedies/embedded", REMEDIES, 0.5, 1080),
     "remedies/causes_second": partial(causes, "remedies/embedded_second"),
     "remedies/combinations_fresh": partial(combinations, "remedies/embedded_fresh"),
     "remedies/magnitudes_fresh": partial(differences, "remedies/embedded_fresh", MAGNITUDES),
-    "remedies/means": partial(means, REPEATED, REMEDIES),
-    "remedies/trainings": partial(trainings, REPEATED, (*MAGNITUDES, SCALED)),
-    "remedies/interventions": partial(interventions, "remedies/interventions"),
-    "remedies/read": partial(inside, "remedies/inside", REMEDIES, READ),
-    "remedies/inside": partial(inside, "remedies/inside", REMEDIES, INSIDE),
-    "remedies/parts": partial(arms, "remedies/conv2d_parts", PARTS, _KERNEL),
+    "remedies/trainings": partial(
+        trainings,
+        {
+            "remedies/embedded": "first: seeds 0–2",
+            "remedies/embedded_second": "second: seeds 0–2 again",
+            "remedies/embedded_fresh": "third: seeds 3–7",
+        },
+        (*MAGNITUDES, SCALED),
+    ),
+    "remedies/parts": partial(arms, "remedies/conv2d_parts", PARTS, ("arm", "kernel")),
     "remedies/parts_differences": partial(differences, "remedies/conv2d_parts", minus("conv2d", [*PARTS])),
-    "remedies/own": partial(arms, "remedies/own", REMEDIES, _BOUND),
-    "remedies/readings": partial(readings, READINGS),
+    "remedies/own": partial(arms, "remedies/own", REMEDIES, BOUND),
+    "remedies/readings": partial(
+        readings,
+        {
+            "remedies/embedded": "generated, first",
+            "remedies/embedded_second": "generated, second",
+            "remedies/own": "SST-2",
+        },
+    ),
     "remedies/own_magnitudes": partial(differences, "remedies/own", MAGNITUDES),
     "remedies/own_differences": partial(differences, "remedies/own", minus("fft", [*REMEDIES])),
-    "remedies/own_leaving": partial(leaving, "remedies/own", REMEDIES, 0.5, 872),
-    "remedies/bag": partial(bags, "remedies/bag", REMEDIES),
 }
 """`<page>/<table>` → how to make it; first the tables of the page, then those beside it."""

@@ -22,18 +22,19 @@ VERDICT = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)"
 
 
 class Tested(NamedTuple):
-    """A number by seed that is tested against 0."""
+    """A number by seed that is tested against 0.
+
+    `two_way`: interval over seeds and sentences, of a mean over sentences (`items`). `above`: by how much both sides of
+    a difference are above chance, if they have a chance level. `scale`: the largest magnitude of the subtracted values;
+    differences of rounding are equal.
+    """
 
     values: Sequence[float]
     two_way: Interval | None = None
-    """Over seeds and sentences, of a mean over sentences."""
     above: Sequence[float] = ()
-    """By how much both sides of a difference are above chance, if they have a chance level."""
     margin: float = MARGIN
     scale: float = 0.0
-    """The largest magnitude of the subtracted values; differences of rounding are equal."""
     items: bool = True
-    """Whether the number is a mean over sentences."""
 
 
 def of_items(values: np.ndarray, **about: Any) -> Tested:

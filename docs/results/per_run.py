@@ -16,11 +16,6 @@ def stored(name: str) -> pd.DataFrame:
     return pd.read_csv(file, dtype={"digest": str, "commit": str, "arm": str})
 
 
-def kept(name: str) -> bool:
-    """Return whether there is such a file."""
-    return (HERE / name).exists()
-
-
 def by_seed(name: str, metric: str = "test/accuracy") -> dict[str, dict[int, float]]:
     """Return arm → seed → value of a metric that each run has once; arms in the order of the file `<name>.csv`."""
     table = stored(f"{name}.csv")
@@ -33,6 +28,6 @@ def by_seed(name: str, metric: str = "test/accuracy") -> dict[str, dict[int, flo
 
 def by_item(name: str) -> dict[str, np.ndarray]:
     """Return `<arm>/<seed>` → whether each test item was predicted correctly; empty if predictions were not kept."""
-    if not kept(f"{name}.parquet"):
+    if not (HERE / f"{name}.parquet").exists():
         return {}
     return {str(run): correct.to_numpy(dtype=float) for run, correct in stored(f"{name}.parquet").items()}
