@@ -49,7 +49,7 @@ def shares(part: str) -> dict[str, dict[int, Shares]]:
     columns = [name for name in folds if name.startswith("fold_")]
     found: dict[str, dict[int, Shares]] = {}
     for (arm, seed), own in folds.groupby(["arm", "seed"], sort=False):
-        of_folds, total, of_batch = own.set_index(BLOCK)[columns], own["value"].sum(), batch.loc[(arm, seed)]
+        of_folds, total, of_batch = own.set_index(BLOCK)[columns], own["value"].sum(), batch.xs((arm, seed))
         share = of_folds.mean(axis=1) / total
         fixed = (of_folds - share.to_numpy()[:, None] * of_folds.sum().to_numpy()) / total
         found.setdefault(arm, {})[int(seed)] = Shares(fixed.add(share, axis=0), of_batch / of_batch["nats"].sum())
