@@ -1,7 +1,6 @@
-"""What the page on dynamics computes from its stored tables, on planted ones, and how runs are stored."""
+"""What the page on dynamics computes from its stored tables, on planted tables."""
 
-import re
-import sys
+import importlib
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -20,39 +19,25 @@ FOLDS = [f"fold_{number}" for number in range(1, 9)]
 class Page(NamedTuple):
     """The modules of the page."""
 
-    stored: ModuleType
     claims: ModuleType
-    decides: ModuleType
     hurting: ModuleType
-    time: ModuleType
+    shares: ModuleType
+    tables: ModuleType
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Page]:
+    """The modules, with per-run data in an empty folder."""
+    (tmp_path / "dynamics").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(FOLDER))
-        import dynamics_stored
-
-        patch.setattr(dynamics_stored, "STORED", tmp_path)
-        import dynamics_claims
-        import dynamics_decides
-        import dynamics_hurting
-        import dynamics_time
-
-        yield Page(dynamics_stored, dynamics_claims, dynamics_decides, dynamics_hurting, dynamics_time)
-        for name in ("stored", "claims", "decides", "hurting", "time"):
-            sys.modules.pop(f"dynamics_{name}", None)
+        patch.setattr(importlib.import_module("per_run"), "HERE", tmp_path)
+        yield Page(*(importlib.import_module(f"dynamics_{name}") for name in Page._fields))
 
 
-@pytest.fixture(scope="module")
-def runs() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        import dynamics_runs
-
-        yield dynamics_runs
-        for name in ("dynamics_runs", "collect"):
-            sys.modules.pop(name, None)
+@pytest.fixture
+def data(page: Page, tmp_path: Path) -> Path:
+    return tmp_path / "dynamics"
 
 
 def planted(folder: Path, folds: np.ndarray) -> None:
@@ -64,18 +49,18 @@ def planted(folder: Path, folds: np.ndarray) -> None:
     keys.assign(nats=10 * folds.mean(1)).to_parquet(folder / "own/minibatch.parquet")
 
 
-def test_what_moves_all_groups_of_a_fold_alike_is_no_noise_of_a_share(page: Page, tmp_path: Path) -> None:
+def test_what_moves_all_groups_of_a_fold_alike_is_no_noise_of_a_share(page: Page, data: Path) -> None:
     scale = np.array([0.5, 0.7, 0.9, 1.0, 1.0, 1.1, 1.3, 1.5])
-    planted(tmp_path, np.outer([-4.0, -3.0, -1.0, -2.0], scale))
-    found = page.claims.shares("own")["masked-additive"][0]
+    planted(data, np.outer([-4.0, -3.0, -1.0, -2.0], scale))
+    found = page.shares.shares("own")["masked-additive"][0]
     np.testing.assert_allclose(found.fixed, np.outer([0.4, 0.3, 0.1, 0.2], np.ones(8)))
     np.testing.assert_allclose(found.minibatch["nats"], [0.4, 0.3, 0.1, 0.2])
 
 
-def test_a_share_is_that_of_the_whole_set_and_a_group_that_varies_alone_has_noise(page: Page, tmp_path: Path) -> None:
+def test_a_share_is_that_of_the_whole_set_and_a_group_that_varies_alone_has_noise(page: Page, data: Path) -> None:
     folds = -np.random.default_rng(0).uniform(1, 3, (4, 8))
-    planted(tmp_path, folds)
-    found = page.claims.shares("own")["masked-additive"][0].fixed.to_numpy()
+    planted(data, folds)
+    found = page.shares.shares("own")["masked-additive"][0].fixed.to_numpy()
     np.testing.assert_allclose(found.mean(1), folds.mean(1) / folds.mean(1).sum())
     np.testing.assert_allclose(found.sum(0), 1.0, err_msg="the folds of all shares sum to 1")
     assert (found.std(1) > 0.02).all()
@@ -88,24 +73,24 @@ def test_the_jackknife_takes_most_of_the_noise_out_of_a_cosine(page: Page) -> No
     plain, corrected = [], []
     for _ in range(200):
         one, other = (pd.DataFrame(true + draw.normal(size=(3, 8)), index=index) for _ in range(2))
-        plain.append(page.claims._cosines(one.to_numpy(), other.to_numpy()).mean())
-        corrected.append(page.claims._cosine(one, other, "enc").mean())
+        plain.append(page.claims.cosines(one.to_numpy(), other.to_numpy()).mean())
+        corrected.append(page.claims.cosine(one, other, "enc").mean())
     assert np.mean(plain) < 0.9
     assert np.mean(corrected) == pytest.approx(1, abs=0.01)
     exact = pd.DataFrame(true, index=index)
-    assert page.claims._cosine(exact, 2 * exact, "enc") == pytest.approx([1])
+    assert page.claims.cosine(exact, 2 * exact, "enc") == pytest.approx([1])
 
 
-def test_half_is_interpolated_and_a_part_that_gains_and_loses_has_none(page: Page, tmp_path: Path) -> None:
-    (tmp_path / "own").mkdir()
+def test_half_is_interpolated_and_a_part_that_gains_and_loses_has_none(page: Page, data: Path) -> None:
+    (data / "own").mkdir()
     courses = {"W1": [-1.0, -3.0, -4.0], "emb": [-1.0, -1.0, -4.0], "LayerNorm": [-2.0, -9.0, -4.0]}
     rows = [
         {"arm": "causal-additive", "group": name, "seed": 0, "update": update, "cumulative": value}
         for name, course in courses.items()
         for update, value in zip((10, 20, 40), course, strict=True)
     ]
-    pd.DataFrame(rows).to_parquet(tmp_path / "own/course.parquet")
-    found = page.time.halves()["causal-additive"].loc[0]
+    pd.DataFrame(rows).to_parquet(data / "own/course.parquet")
+    found = page.hurting.halves()["causal-additive"].loc[0]
     assert found["W1"] == 15
     assert found["emb"] == pytest.approx(20 + 20 / 3)
     assert np.isnan(found["LayerNorm"])
@@ -118,8 +103,8 @@ def test_more_often_compares_ranks(page: Page) -> None:
     assert page.hurting.more_often({name: -count for name, count in counts.items()}, ("key", "query")) == -0.375
 
 
-def test_hurting_ends_with_the_last_case_of_the_published_or_of_all_components(page: Page, tmp_path: Path) -> None:
-    (tmp_path / "own").mkdir()
+def test_hurting_ends_with_the_last_case_of_the_published_or_of_all_components(page: Page, data: Path) -> None:
+    (data / "own").mkdir()
     last = {"emb": 0, "key": 30, "query": 40, "value": 90, "out": 5, "W1": 5, "W2": 5, "LayerNorm": 600}
     arms = page.hurting.ARMS
     rows = [
@@ -129,10 +114,10 @@ def test_hurting_ends_with_the_last_case_of_the_published_or_of_all_components(p
         for counted in ("updates", "chords")
         for name, at in last.items()
     ]
-    pd.DataFrame(rows).to_parquet(tmp_path / "own/hurting.parquet")
+    pd.DataFrame(rows).to_parquet(data / "own/hurting.parquet")
     about = pd.DataFrame([{"arm": arm, "seed": 0, "warmup": 100, "updates": 1000} for arm in arms])
-    about.to_parquet(tmp_path / "own/hurting_published.parquet")
-    about.to_parquet(tmp_path / "own/learned.parquet")
+    about.to_parquet(data / "own/hurting_published.parquet")
+    about.to_parquet(data / "own/learned.parquet")
     found = {(one.arm, one.text, one.counted): one for one in page.hurting.ends()}
     causal = found["causal-additive", "published components hurt only in the warm-up", "updates"]
     assert causal.values == [0.01, 0.01]
@@ -144,49 +129,41 @@ def test_hurting_ends_with_the_last_case_of_the_published_or_of_all_components(p
     assert more.values == later.values == [pytest.approx(8 / 10 - 0.5)] * 2, "value is above both"
 
 
-def test_a_claim_about_layers_or_parameters_is_relative_to_both_sides(page: Page, tmp_path: Path) -> None:
+def test_a_claim_about_layers_or_parameters_is_relative_to_both_sides(page: Page, data: Path) -> None:
     """W1 of layer 1 has twice the share of W1 of layer 0; keys have a tenth of the parameters."""
-    planted(tmp_path, np.outer([-4.0, -3.0, -1.0, -6.0], np.ones(8)))
+    planted(data, np.outer([-4.0, -3.0, -1.0, -6.0], np.ones(8)))
     sizes = pd.DataFrame(GROUPS, columns=["stack", "layer", "component"]).assign(parameters=[900, 100, 10, 200])
     sizes.assign(arm="masked-additive", seed=0, level="block", set="validation").to_parquet(
-        tmp_path / "own/allocated.parquet"
+        data / "own/allocated.parquet"
     )
     groups, claim = page.claims.Groups, page.claims.Claim
     layers = claim("", "masked-additive", groups(("W1",), ("enc",), (1,)), groups(("W1",), ("enc",), (0,)))
-    found = page.claims._found(layers, relative=True)
+    found = page.claims.found(layers, relative=True)
     np.testing.assert_allclose(found.folds, [[2 / 3] * 8])
     assert found.minibatch == [pytest.approx(2 / 3)]
-    assert page.claims._found(layers).folds[0, 0] == pytest.approx(3 / 14)
+    assert page.claims.found(layers).folds[0, 0] == pytest.approx(3 / 14)
     per_parameter = claim("", "masked-additive", groups(("W1",)), groups(("key",)), per_parameter=True)
     w1, key = 9 / 300, 1 / 10
-    np.testing.assert_allclose(page.claims._found(per_parameter, relative=True).folds, 2 * (w1 - key) / (w1 + key))
+    np.testing.assert_allclose(page.claims.found(per_parameter, relative=True).folds, 2 * (w1 - key) / (w1 + key))
 
 
-def test_the_published_claim_is_about_the_mean_component_of_a_kind_and_no_sum(page: Page, tmp_path: Path) -> None:
+def test_the_published_claim_is_about_the_mean_component_of_a_kind_and_no_sum(page: Page, data: Path) -> None:
     """Two feed-forward components of .10 sum to less than four of attention with .08; each is larger than each."""
     shares = {"W1": 0.10, "W2": 0.10, "query": 0.08, "key": 0.08, "value": 0.08, "out": 0.08, "emb": 0.48}
     keys = pd.DataFrame([("enc", -1 if name == "emb" else 0, name) for name in shares])
     keys.columns = ["stack", "layer", "component"]
     keys = pd.concat([keys.assign(arm="masked-additive", seed=seed) for seed in range(3)], ignore_index=True)
     values = np.array([[-share] * 8 for share in shares.values()] * 3)
-    (tmp_path / "own").mkdir()
+    (data / "own").mkdir()
     table = keys.assign(set="validation", value=values.mean(1)).join(pd.DataFrame(values, columns=FOLDS))
-    table.to_parquet(tmp_path / "own/folds.parquet")
-    keys.assign(nats=values.mean(1)).to_parquet(tmp_path / "own/minibatch.parquet")
+    table.to_parquet(data / "own/folds.parquet")
+    keys.assign(nats=values.mean(1)).to_parquet(data / "own/minibatch.parquet")
     by_text = {claim.text: claim for claim in (*page.claims.PUBLISHED, *page.claims.CLAIMS)}
-    of_components = page.claims._found(by_text["MLM: a feed-forward component − an attention component"])
+    of_components = page.claims.found(by_text["MLM: a feed-forward component − an attention component"])
     np.testing.assert_allclose(of_components.folds, 0.02)
     np.testing.assert_allclose(of_components.minibatch, 0.02)
-    sums = page.claims._found(by_text["MLM: feed-forward − attention"])
+    sums = page.claims.found(by_text["MLM: feed-forward − attention"])
     np.testing.assert_allclose(sums.folds, -0.12)
-
-
-def test_correlations_are_averaged_by_fishers_z_and_stay_below_one(page: Page) -> None:
-    text = page.stored.correlation([0.2, 0.9, 0.95])
-    mean, low, high = (float(one) for one in re.findall(r"-?[\d.]+", text.replace("−", "-")))
-    assert mean == pytest.approx(np.tanh(np.mean(np.arctanh([0.2, 0.9, 0.95]))), abs=0.005)
-    assert -1 < low < 0.2 < 0.95 < high <= 1
-    assert page.stored.correlation([0.3]) == "0.30"
 
 
 def data_runs(folder: Path, by_objective: float, by_data: float) -> None:
@@ -205,7 +182,7 @@ def data_runs(folder: Path, by_objective: float, by_data: float) -> None:
 
 def test_distances_of_profiles(page: Page) -> None:
     profiles = np.array([[3.0, -1.0], [-6.0, 2.0], [0.0, 5.0]])
-    magnitudes, signed = (page.decides.DISTANCES[name](profiles) for name in ("hellinger", "cosine"))
+    magnitudes, signed = (page.tables.distances(profiles, name) for name in ("hellinger", "cosine"))
     assert magnitudes[0, 1] == pytest.approx(0, abs=1e-12), "the same magnitudes"
     assert magnitudes[0, 2] == pytest.approx((1 - 0.25**0.5) ** 0.5)
     assert signed[0, 1] == pytest.approx(2), "opposite"
@@ -214,26 +191,21 @@ def test_distances_of_profiles(page: Page) -> None:
 
 @pytest.mark.parametrize("by_objective, by_data, expected", [(0.5, 0.0, 1.0), (0.0, 0.5, -1.0), (0.3, 0.3, 0.0)])
 def test_the_share_of_the_objective_is_compared_with_that_of_the_data(
-    page: Page, tmp_path: Path, by_objective: float, by_data: float, expected: float
+    page: Page, data: Path, by_objective: float, by_data: float, expected: float
 ) -> None:
-    data_runs(tmp_path, by_objective, by_data)
-    whole = page.decides._whole(page.decides.every(), ("masked", "causal"))
+    data_runs(data, by_objective, by_data)
+    whole = page.tables.whole(page.shares.of_part("data", "profiles"), ("masked", "causal"))
     assert set(whole["data"]) == {"news", "captions"}, "finnish has one of six runs"
     for distance in ("hellinger", "cosine"):
-        found = page.decides.by_cells(whole, distance)
+        found = page.tables.by_cells(whole, distance)
         assert found.difference == pytest.approx(expected, abs=0.05)
         assert (found.least, found.conditions) == (pytest.approx(1 / 6), 2)
 
 
-def test_two_data_sets_decide_nothing_however_many_seeds_agree(page: Page, tmp_path: Path) -> None:
+def test_two_data_sets_decide_nothing_however_many_seeds_agree(page: Page, data: Path) -> None:
     """Three seeds agree on a difference of 1 to within .05, which a t test over seeds would call certain."""
-    data_runs(tmp_path, 0.5, 0.0)
-    rows = [line for line in page.decides.decides() if "MLM and CLM" in line]
+    data_runs(data, 0.5, 0.0)
+    rows = [row for row in page.tables.decides().rows if row[0].startswith("MLM and CLM")]
     assert len(rows) == 2
-    assert all("*no verdict*: 2 data conditions decide nothing" in row for row in rows)
-    assert all("| 2 × 2 |" in row for row in rows)
-
-
-def test_a_run_that_is_stored_again_replaces_its_rows(runs: ModuleType) -> None:
-    table = pd.DataFrame({"arm": ["a", "a", "b"], "seed": [0, 1, 0], "value": [1.0, 2.0, 3.0]})
-    assert runs.others(table, "a", 0)["value"].tolist() == [2.0, 3.0]
+    assert all(row[5].startswith("*no verdict*: 2 data conditions decide nothing") for row in rows)
+    assert all(row[1] == "2 × 2" for row in rows)

@@ -28,7 +28,7 @@ def script() -> Iterator[ModuleType]:
         import dynamics_inside
 
         yield dynamics_inside
-        for name in ("dynamics_inside", "dynamics_agreement", "checkpoints", "collect"):
+        for name in ("dynamics_inside", "dynamics_agreement"):
             sys.modules.pop(name, None)
 
 
@@ -118,7 +118,7 @@ def test_a_common_envelope_is_no_relation_of_a_layer_with_itself(script: ModuleT
 def test_tokens_are_those_of_the_texts_without_special_tokens(script: ModuleType, tmp_path: Path, make: Any) -> None:
     loop = make_loop(tmp_path, make=make, table=pairs)
     objective: Any = loop.objective
-    found = script.tokens(loop.raw_model.eval(), SimpleNamespace(task=SimpleNamespace(objective=objective)))
+    found = script.tokens(loop.raw_model.eval(), SimpleNamespace(objective=objective))
     stacks = {masked_lm: {"enc": 3}, causal_lm: {"dec": 3}, translates: {"enc": 2, "dec": 2}}[make]
     assert found.keys() == {(stack, layer) for stack, layers in stacks.items() for layer in range(layers)}
     sides = {"enc": objective.texts.source, "dec": objective.texts.target}

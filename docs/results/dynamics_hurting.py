@@ -1,13 +1,14 @@
-"""What hurts, how often and until when, next to the published table and claims, for dynamics.md."""
+"""Published claims and ranks of what hurts, how often and until when; for dynamics.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from dynamics_claims import ARMS, verdict_cells
-from dynamics_stored import COMPONENTS, CONFIDENCE, Lines, called, head, number, order, stored
-from dynamics_time import halves
+from dynamics_claims import ARMS
+from dynamics_shares import called, of_part
+from judged import MARGIN, VERDICT, Tested, verdicts
+from written import CONFIDENCE, Table, number
 
 from isoscope.platform.statistics.rank_agreement import agreement
 from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED
@@ -15,49 +16,52 @@ from isoscope.studies.dynamics.published_ranks import with_verdicts
 
 VALUES = PUBLISHED["values"]
 KEYS_AND_QUERIES = ("query", "key")
-COUNTS = ("updates", "chords")
 UPDATES = 125_000
 """Published updates of a training."""
-RANKS, TIME, SURELY = 0.1, 0.01, 0.01
-"""Margins: one of ten pairs of components; a hundredth of training; a hundredth of the intervals."""
+RANKS = 0.1
+"""Margin of ranks: one of ten pairs of components. Of times and counts it is a hundredth of training or intervals."""
+BEYOND = 0.2
+"""Share of its sum over training by which a part's cumulative allocation may leave the span from 0 to this sum."""
 
 
 class Order(NamedTuple):
-    """A published claim about order or time, as a number that it says is above 0."""
+    """A published claim about order or time, as a number by seed that it says is above 0.
+
+    `published`: the number in the published table, if it has it.
+    """
 
     text: str
     arm: str
     counted: str
-    published: float | None
-    """The number in the published table, if it has it."""
     values: Sequence[float]
-    """By seed."""
-    margin: float
+    published: float | None = None
+    margin: float = MARGIN
 
 
-def more_often(counts: Mapping[str, float], names: Sequence[str]) -> float:
-    """Return how much more often than not one of `names` has the larger count than another component: −.5 to .5.
+def more_often(counts: Mapping[str, float], of: Sequence[str]) -> float:
+    """Return how much more often than not a component of `of` has the larger count than another: −.5 to .5.
 
-    The share of pairs, one component of `names` and one of the others, in which the first is larger; a tie is half;
-    minus ½. It compares ranks, since counts depend on the number of updates and on the estimator.
+    The share of pairs, a component of `of` and another, in which the first is larger; a tie is half; minus ½. It
+    compares ranks, since counts depend on the number of updates and on the estimator.
     """
-    own, others = ([value for name, value in counts.items() if (name in names) is side] for side in (True, False))
+    own, others = ([value for name, value in counts.items() if (name in of) is side] for side in (True, False))
     return float(np.mean([(one > other) + 0.5 * (one == other) for one in own for other in others])) - 0.5
 
 
 def keys_and_queries() -> Iterator[Order]:
-    """Yield whether keys and queries of MLM hurt more often and later than the other published components."""
+    """Yield whether keys and queries of MLM hurt more often and later than the other published components.
+
+    Later by the minibatch estimator alone: noise puts the last positive interval of the fixed set near the end.
+    """
     published = VALUES["masked"]["counts"]
-    for counted in COUNTS:
-        of_seeds = _of_seeds("masked-additive", counted, list(published))
-        columns = (
-            ("keys and queries hurt more often", "hurts", more_often(published, KEYS_AND_QUERIES)),
-            ("keys and queries hurt later", "last", None),
-        )
-        # Noise alone puts the last positive interval of the fixed set near the end of training.
-        for text, column, known in columns if counted == "updates" else columns[:1]:
-            values = [more_often(one[column].to_dict(), KEYS_AND_QUERIES) for one in of_seeds]
-            yield Order(text, "masked-additive", counted, known, values, RANKS)
+    known = more_often(published, KEYS_AND_QUERIES)
+    for counted, text, column in (
+        ("updates", "more often", "hurts"), ("updates", "later", "last"), ("chords", "more often", "hurts"),
+    ):  # fmt: skip
+        of_seeds = _of_seeds(ARMS[0], counted, [*published])
+        values = [more_often(one[column].to_dict(), KEYS_AND_QUERIES) for one in of_seeds]
+        before = known if column == "hurts" else None
+        yield Order(f"keys and queries hurt {text}", ARMS[0], counted, values, before, RANKS)
 
 
 def ends() -> Iterator[Order]:
@@ -67,127 +71,99 @@ def ends() -> Iterator[Order]:
     """
     for arm in ARMS:
         published = VALUES[arm.partition("-")[0]]
-        after = arm == "masked-additive"
-        sign = 1 if after else -1
-        text = "hurt after the warm-up" if after else "hurt only in the warm-up"
+        sign, text = (1, "hurt after the warm-up") if arm == ARMS[0] else (-1, "hurt only in the warm-up")
         known = sign * (published["last"] - PUBLISHED["warmup"]) / UPDATES
         warmup, updates = _first("hurting_published", arm, "warmup"), _first("learned", arm, "updates")
-        for whose, names in (("published components", list(published["counts"])), ("all components", None)):
-            last = [float(one["last"].max()) for one in _of_seeds(arm, "updates", names)]
+        for whose, of, before in (("published", [*published["counts"]], known), ("all", None, None)):
+            last = [float(one["last"].max()) for one in _of_seeds(arm, "updates", of)]
             values = [sign * (one - warmup) / updates for one in last]
-            yield Order(f"{whose} {text}", arm, "updates", None if names is None else known, values, TIME)
+            yield Order(f"{whose} components {text}", arm, "updates", values, before)
 
 
 def surely() -> Iterator[Order]:
     """Yield whether published components surely hurt in more of the fixed set's intervals than by noise alone.
 
-    Single updates are the first 16 here, in which no component hurts: `hurting_dense` has 500.
+    Single updates are the first 16 here, in which no component hurts.
     """
     for arm in ARMS:
-        values = []
-        for one in _of_seeds(arm, "chords", list(VALUES[arm.partition("-")[0]]["counts"])):
-            values.append(float((one["surely"].sum() - one["surely_by_noise"].sum()) / one["cases"].sum()))
-        text = "published components surely hurt more often than by noise"
-        yield Order(text, arm, "chords", None, values, SURELY)
+        of_seeds = _of_seeds(arm, "chords", [*VALUES[arm.partition("-")[0]]["counts"]])
+        sums = [one[["surely", "surely_by_noise", "cases"]].sum() for one in of_seeds]
+        values = [float((one["surely"] - one["surely_by_noise"]) / one["cases"]) for one in sums]
+        yield Order("published components surely hurt more often than by noise", arm, "chords", values)
 
 
 def chain() -> Iterator[Order]:
     """Yield the order in which the parts of MT have half of their allocation."""
-    arm = "translation-additive"
-    half = halves()[arm] / _first("learned", arm, "updates")
+    half = halves()[ARMS[2]] / _first("learned", ARMS[2], "updates")
     for text, later, earlier in (
         ("cross-attention learns later than the decoder", "cross", "dec"),
         ("the encoder learns later than cross-attention", "enc", "cross"),
     ):
-        yield Order(text, arm, "set", None, list(half[later] - half[earlier]), TIME)
+        yield Order(text, ARMS[2], "set", [*(half[later] - half[earlier])])
 
 
-def _of_seeds(arm: str, counted: str, names: Sequence[str] | None) -> list[pd.DataFrame]:
-    """Return a table by component for each seed; `names`: only these components."""
-    table = stored("own", "hurting")
+def _of_seeds(arm: str, counted: str, of: Sequence[str] | None) -> list[pd.DataFrame]:
+    """Return a table by component for each seed; `of`: only these components."""
+    table = of_part("own", "hurting")
     own = table[(table["unit"] == "component") & (table["arm"] == arm) & (table["counted"] == counted)]
-    own = own if names is None else own[own["component"].isin(names)]
+    own = own if of is None else own[own["component"].isin(of)]
     return [of_seed.set_index("component") for _, of_seed in own.groupby("seed")]
 
 
 def _first(table: str, arm: str, column: str) -> int:
-    rows = stored("own", table)
+    rows = of_part("own", table)
     return int(rows.loc[rows["arm"] == arm, column].iloc[0])
 
 
-def claims_hurting() -> Lines:
-    """Yield these claims, each with its interval over seeds and its verdict; p by Holm over the table."""
-    found = [*keys_and_queries(), *ends(), *surely(), *chain()]
-    columns = ("published", "seeds", "mean", "over seeds", "p (Holm)", "detectable", "verdict")
-    yield from head("claim", "counted", *columns, left=2)
-    verdicts = verdict_cells([claim.values for claim in found], [claim.margin for claim in found])
-    for claim, (about, rest) in zip(found, verdicts, strict=True):
-        published = "–" if claim.published is None else number(claim.published, 3, True)
-        cells = (published, *about, *rest)
-        yield f"| {called(claim.arm)}: {claim.text} | {claim.counted} | {' | '.join(cells)} |"
+def claims_hurting() -> Table:
+    """Return these claims with their verdicts over seeds; a family."""
+    claims = [*keys_and_queries(), *ends(), *surely(), *chain()]
+    cells = verdicts([Tested(one.values, margin=one.margin, items=False) for one in claims])
+    rows = [
+        (f"{called(one.arm)}: {one.text}", one.counted, number(one.published, 3, True), *own[:3], *own[4:])
+        for one, own in zip(claims, cells, strict=True)
+    ]
+    return Table(("claim", "counted", "published", *VERDICT[:3], *VERDICT[4:]), rows)
 
 
-def hurting(part: str) -> Lines:
-    """Yield per component: the published count, and how often it hurts here, by what is counted."""
-    table = stored(part, "hurting")
-    table = table[table["unit"] == "component"].groupby("component")
-    arms = sorted(set(stored(part, "learned")["arm"]), key=order)
-    counted = [name for name in COUNTED if (stored(part, "hurting")["counted"] == name).any()]
-    columns = [f"{called(arm)}: published" if name == "" else name for arm in arms for name in ("", *counted)]
-    yield from head("component", *columns)
-    for component in COMPONENTS:
-        cells = []
-        for arm in arms:
-            known = VALUES[arm.partition("-")[0]]["counts"].get(component)
-            cells.append("–" if known is None else f"{known:,}")
-            own = table.get_group(component)
-            cells += [_hurts(own[(own["arm"] == arm) & (own["counted"] == name)]) for name in counted]
-        yield f"| {component} | {' | '.join(cells)} |"
-
-
-def _hurts(own: pd.DataFrame) -> str:
-    """Format the share of cases that hurt and, with folds, that surely hurt, each with what noise would give."""
-    if own.empty:
-        return "–"
-    mean = own[["cases", "hurts", "surely", "hurts_by_noise", "surely_by_noise"]].mean()
-    share = {name: 100 * mean[name] / mean["cases"] for name in mean.index}
-    if np.isnan(mean["surely"]):
-        return f"{share['hurts']:.2f} %"
-    surely = f"{share['surely']:.1f} % ({share['surely_by_noise']:.1f})"
-    return f"{share['hurts']:.1f} % ({share['hurts_by_noise']:.0f}); {surely}"
-
-
-def ranks(part: str) -> Lines:
-    """Yield the agreement of the components' ranks, by count, with the published ranks, and the last that hurts.
+def ranks(part: str) -> Table:
+    """Return the agreement of the components' ranks, by count, with the published ranks, and the last that hurts.
 
     τ, its exact p and the verdict are of the mean counts over seeds, as `isoscope reproduce dynamics` gives them.
     """
-    table, hurting = stored(part, "hurting_published"), stored(part, "hurting")
-    hurting = hurting[hurting["unit"] == "component"]
+    hurts = of_part(part, "hurting").query("unit == 'component'").groupby(["arm", "counted", "component"])["hurts"]
+    mean, found, runs = hurts.mean(), [], of_part(part, "hurting_published").groupby(["arm", "counted"], sort=False)
+    for (arm, counted), own in sorted(runs, key=lambda one: (ARMS.index(one[0][0]), [*COUNTED].index(one[0][1]))):
+        counts = VALUES[arm.partition("-")[0]]["counts"]
+        values = np.array([[mean[arm, counted, name], count] for name, count in counts.items()], dtype=float)
+        about = {"arm": arm, "counted": counted, "word": own["word"].iloc[0], "own": own}
+        both = agreement(*values.T)
+        found.append(both._asdict() | about | {"components": both.n, "n": len(own)})
     rows = []
-    for arm in ARMS:
-        published = VALUES[arm.partition("-")[0]]
-        for counted in COUNTED:
-            own = table[(table["arm"] == arm) & (table["counted"] == counted)]
-            if own.empty:
-                continue
-            of = hurting[(hurting["arm"] == arm) & (hurting["counted"] == counted)]
-            mean = of.groupby("component")["hurts"].mean()
-            values = np.array([[mean[name], count] for name, count in published["counts"].items()], dtype=float)
-            found = agreement(*values.T)
-            about = {"word": own["word"].iloc[0], "n": len(own), "components": found.n, "own": own}
-            rows.append(found._asdict() | about | {"arm": arm, "counted": counted})
+    for row in with_verdicts(pd.DataFrame(found), CONFIDENCE).to_dict("records"):
+        own, verdict = row["own"], f"*{row['verdict']}*: {row['reason']}"
+        by_seed = ", ".join(number(tau, 2, True) for tau in own["tau"])
+        last = ", ".join(f"{value:,}" for value in own["last"])
+        warmup, end = f"{own['warmup'].iloc[0]:,}", f"{own['published_last'].iloc[0]:,} of {UPDATES:,}"
+        cells = (row["n"], number(row["tau"], 2, True), by_seed, number(row["p_holm"]), verdict, last, warmup, end)
+        rows.append((called(row["arm"]), row["counted"], *cells))
     columns = ("runs", "Kendall's τ", "by seed", "p (Holm)", "verdict", "last that hurts", "warm-up", "published last")
-    yield from head("arm", "counted", *columns, left=2)
-    for row in with_verdicts(pd.DataFrame(rows), CONFIDENCE).to_dict("records"):
-        own = row["own"]
-        cells = (
-            *(str(len(own)), number(row["tau"], 2, True), ", ".join(number(tau, 2, True) for tau in own["tau"])),
-            *(
-                number(row["p_holm"]),
-                f"*{row['verdict']}*: {row['reason']}",
-                ", ".join(f"{value:,}" for value in own["last"]),
-            ),
-            *(f"{own['warmup'].iloc[0]:,}", f"{own['published_last'].iloc[0]:,} of {UPDATES:,}"),
-        )
-        yield f"| {called(row['arm'])} | {row['counted']} | {' | '.join(cells)} |"
+    return Table(("arm", "counted", *columns), rows)
+
+
+def halves() -> dict[str, pd.DataFrame]:
+    """Return arm → the update by which a component or stack has half of its allocation: a row per seed.
+
+    NaN where the cumulative allocation exceeds its end by more than `BEYOND`: such a part gains and then loses, so
+    "half" has no meaning.
+    """
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for (arm, group, seed), own in of_part("own", "course").groupby(["arm", "group", "seed"], sort=False):
+        course = own.sort_values("update")
+        reached = np.concatenate([[0.0], course["cumulative"] / course["cumulative"].iloc[-1]])
+        at = int(np.argmax(reached >= 0.5))
+        updates = np.concatenate([[0.0], course["update"]])
+        half = np.interp(0.5, reached[at - 1 : at + 1], updates[at - 1 : at + 1])
+        once = reached.max() <= 1 + BEYOND and reached.min() >= -BEYOND
+        found.setdefault(arm, {}).setdefault(group, {})[int(seed)] = half if once else np.nan
+    return {arm: pd.DataFrame(own) for arm, own in found.items()}

@@ -1,8 +1,8 @@
 """Does the allocation of a run agree with what its groups and layers do? Run it at the root of a project.
 
-`python docs/results/dynamics_inside.py damage geometry models/dynamics/*/seed-*` (or .isoscope/runs/*/output) reads
-finished runs with an allocation and with kept snapshots, and writes into docs/results/dynamics/, or into another folder
-(`--to`). Rows of the runs given before are replaced:
+`python docs/results/dynamics_inside.py damage geometry models/dynamics/*/seed-*` reads finished runs with an allocation
+and with kept snapshots, and writes into docs/results/dynamics/, or into another folder (`--to`). Rows of the runs given
+before are replaced:
 
 damage.csv     how much the validation loss rises without a group: digest, arm, seed, group, component, parameters,
                allocated (sum until the chosen weights, training set, nats; negative helps), kind (zero: set to 0;
@@ -10,10 +10,12 @@ damage.csv     how much the validation loss rises without a group: digest, arm, 
 geometry.csv   of every snapshot: digest, arm, seed, update, stack, layer (0: after the embedding block), measure,
                value, n (tokens). `allocated` is the allocation of the layer's parameters until then.
 
-Then it prints what agrees (dynamics_agreement.py). `--compare` only does this.
+Then it prints what agrees (dynamics_agreement.py), of all runs in the files; without folders it only does this.
 """
 
 import argparse
+import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,21 +23,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from checkpoints import Chosen, chosen
-from collect import told
+from accelerate import Accelerator
 from dynamics_agreement import ALLOCATED, damage_ranks, geometry_layers
 from safetensors.torch import load_model
 from torch import Tensor
 
 from isoscope.base.errors import InputError
+from isoscope.base.paths import processed
+from isoscope.base.registry import OBJECTIVES
 from isoscope.data.batches import drawn_rows
 from isoscope.geometry import anisotropy, avg_sim, effective_rank
 from isoscope.geometry.moments import spectrum
-from isoscope.platform.outputs import Output
-from isoscope.platform.runs.restored import read_metrics
+from isoscope.objectives import Objective, Task
+from isoscope.platform.outputs import Output, epochs_by_update, read_output
 from isoscope.studies.dynamics.allocated_runs import BLOCK, OUTSIDE, AllocatedRun, read_run
 from isoscope.training.ablation import damages
-from isoscope.training.evaluation import to_device
+from isoscope.training.evaluation import evaluate, to_device
+from isoscope.training.ranks import Ranks
 
 FOLDER = Path("docs/results/dynamics")
 SENTENCES = 200
@@ -53,42 +57,39 @@ MEASURES: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
 }
 CHOSEN_ON = "train"
 """Set of the allocation; the validation set judges."""
-WORD_TABLE = "emb"
 Rows = Iterator[dict[str, Any]]
 
 
 class Material(NamedTuple):
-    """A run with its allocation, its task, and its folder."""
+    """A run with its allocation, its task as an objective, and the folder of its chosen checkpoint."""
 
     output: Output
     allocation: AllocatedRun
-    task: Chosen
+    objective: Objective
+    folder: Path
 
     @property
     def who(self) -> dict[str, Any]:
         return {"digest": self.output.run.digest[:12], "arm": self.output.run.arm, "seed": self.output.run.seed}
 
-    @property
-    def chosen_update(self) -> int:
-        """The last update of the epoch whose weights were chosen."""
-        points = read_metrics(self.output.folder)
-        epoch = next(one["value"] for one in points if one["name"] == "training/best_epoch")
-        return next(
-            int(one["step"]) for one in points if (one["name"], one.get("epoch")) == ("validation/loss", int(epoch))
-        )
-
     def model(self, folder: Path) -> Any:
         """Return the model with the weights in `folder`."""
-        model = self.task.objective.build(self.output.params["model"], None)
+        model = self.objective.build(self.output.params["model"], None)
         load_model(model, folder / "model.safetensors")
         return model.eval()
+
+    def loss(self, model: Any) -> float:
+        """Return the loss on the validation split."""
+        ranks = Ranks(Accelerator(cpu=True))
+        scored = evaluate(model, self.objective, "validation", device=torch.device("cpu"), ranks=ranks)
+        return scored.tally.metrics()["loss"]
 
     @property
     def snapshots(self) -> dict[int, Path]:
         """Return update → folder, in order, the weights before training first."""
         found = {int(one.name.rpartition("-")[2]): one for one in (self.output.folder / "snapshots").glob("step-*")}
         if 0 not in found:
-            raise SystemExit(
+            raise InputError(
                 f"{self.output.folder}: no snapshot of update 0; train with training.snapshots.steps=powers"
             )
         return dict(sorted(found.items()))
@@ -99,7 +100,7 @@ def by_block(run: AllocatedRun, until: float) -> pd.DataFrame:
 
     Columns group (`enc.0.W1`, outside the layers `enc.pos`, as in `isoscope.training.ablation`), component, value.
     """
-    table = run.allocation[(run.allocation["set"] == CHOSEN_ON) & (run.allocation["component"] != WORD_TABLE)]
+    table = run.allocation[(run.allocation["set"] == CHOSEN_ON) & (run.allocation["component"] != "emb")]
     found = table[table["update"] <= until].groupby(BLOCK, sort=False)["value"].sum().reset_index()
     layer = found["layer"].map(lambda one: "" if one == OUTSIDE else f"{one}.")
     return found.assign(group=found["stack"] + "." + layer + found["component"])
@@ -107,10 +108,11 @@ def by_block(run: AllocatedRun, until: float) -> pd.DataFrame:
 
 def damage(run: Material) -> Rows:
     """Yield the rows of damage.csv of the chosen checkpoint, with the allocation until then; without the word table."""
-    model = run.model(run.task.folder)
+    model = run.model(run.folder)
     start = dict(run.model(run.snapshots[0]).named_parameters())
-    known = by_block(run.allocation, run.chosen_update).set_index("group")
-    for one in damages(model, start, lambda: run.task.scored(model, "validation").tally.metrics()["loss"]):
+    ends = {epoch: update for update, epoch in epochs_by_update(run.output.folder).items()}
+    known = by_block(run.allocation, ends[int(run.folder.name.removeprefix("epoch-"))]).set_index("group")
+    for one in damages(model, start, lambda: run.loss(model)):
         if one.group in known.index:
             block = known.loc[one.group]
             yield {"group": one.group, "component": block["component"], "parameters": one.parameters} | {
@@ -121,7 +123,7 @@ def damage(run: Material) -> Rows:
 @torch.no_grad()
 def tokens(model: Any, run: Material) -> dict[tuple[str, int], tuple[np.ndarray, np.ndarray]]:
     """Return stack and layer → the tokens' vectors `[n, d]` and their sentences; special tokens are left out."""
-    objective: Any = run.task.objective
+    objective: Any = run.objective
     special = torch.tensor([objective.texts.specials.begin, objective.texts.specials.end])
     found: dict[tuple[str, int], list[tuple[Tensor, Tensor]]] = {}
     rows = drawn_rows(objective.size("validation"), SENTENCES)
@@ -165,7 +167,19 @@ def geometry(run: Material) -> Rows:
                 yield about | {"measure": ALLOCATED, "value": value}
 
 
-PARTS = {"damage": (damage, [damage_ranks]), "geometry": (geometry, [geometry_layers])}
+def material(run: Path) -> Material:
+    """Read the run in the folder `run`; its task is prepared in the project at the current folder."""
+    output = read_output(run)
+    (folder,) = (run / "checkpoints").iterdir()
+    data = processed(output.run.task)
+    asked = dict(output.params["objective"])
+    manifest = json.loads((data / "manifest.json").read_text("utf-8"))
+    task = Task(data, manifest, folder, output.params["model"]["max_length"], 1.0, 64, 1, 0)
+    objective = OBJECTIVES[asked.pop("kind")].make(asked, task=task)
+    return Material(output, read_run(output.run.arm, output.run.seed, output), objective, folder)
+
+
+PARTS = {"damage": (damage, damage_ranks), "geometry": (geometry, geometry_layers)}
 
 
 def store(file: Path, rows: list[dict[str, Any]], digest: str) -> None:
@@ -180,29 +194,27 @@ def store(file: Path, rows: list[dict[str, Any]], digest: str) -> None:
 
 
 def main() -> None:
+    """Measure the given runs, then compare all that are stored."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="+", help="damage, geometry, and folders of finished runs")
-    parser.add_argument("--compare", action="store_true", help="measure nothing")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--to", type=Path, default=FOLDER, help=f"folder of the files (default: {FOLDER}, of the page)")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(1)
     arguments.to.mkdir(parents=True, exist_ok=True)
     names = [one for one in arguments.what if one in PARTS]
-    folders = [Path(one) for one in arguments.what if one not in PARTS]
-    for folder in [] if arguments.compare else folders:
-        task = chosen(folder)
-        output = task.output
-        run = Material(output, read_run(output.run.arm, output.run.seed, output), task)
+    for folder in [one for one in arguments.what if one not in PARTS]:
+        run = material(Path(folder))
         for name in names:
             store(arguments.to / f"{name}.csv", [run.who | one for one in PARTS[name][0](run)], run.who["digest"])
     for name in names:
         if not (file := arguments.to / f"{name}.csv").is_file():
             raise InputError(f"{file}: no such file; give folders of finished runs with an allocation")
-        table = pd.read_csv(file)
-        for compare in PARTS[name][1]:
-            print(compare(table).to_string(index=False))
+        print(PARTS[name][1](pd.read_csv(file)).to_string(index=False))
 
 
 if __name__ == "__main__":
-    told(main)
+    try:
+        main()
+    except InputError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

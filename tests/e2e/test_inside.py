@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from filelock import FileLock
 
-import warm
 from browser import opened
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.results.study_tables import read_tables
@@ -360,25 +359,6 @@ def test_the_explorer_moves_with_its_sliders(explored: Finished) -> None:
         assert seen.requests == []
         assert seen.complaints == []
         assert len((explored.project.folder / "reports/index.html").read_bytes()) < 5_000_000
-
-
-def test_a_results_page_collects_both_moments_of_a_study(explored: Finished, tmp_path: Path) -> None:
-    """docs/results/remedies_inside.py reads the study's tables."""
-    (tmp_path / "docs/results/remedies").mkdir(parents=True)
-    script = "docs/results/remedies_inside.py"
-    explored.project.run(str(warm.binaries() / "python"), script, "--study", "fusion", "--to", str(tmp_path))
-    found = pd.read_csv(tmp_path / "docs/results/remedies/inside.csv")
-    assert set(found["when"]) == {"start", "chosen"}
-    assert set(found["arm"]) == set(ARMS)
-    assert not found.duplicated(["arm", "seed", "when", "part", "metric"]).any()
-    reads = {"word", "word_control", "position", "position_control", "flatness", "dead", "gradient"}
-    assert set(found["metric"]) == reads | {"entropy", "distance", "itself", "a_1_centred", "effective_rank", "avg_sim"}
-    assert set(found["digest"]) == {explored.project.digest(arm)[:12] for arm in ARMS}
-    own = found[(found["arm"] == "conv2d") & (found["part"] == "fused") & (found["metric"] == "flatness")]
-    spectra = pd.read_parquet(explored.project.folder / "reports/parts/fusion/tables/spectrum.parquet")
-    right = spectra[(spectra["arm"] == "conv2d") & (spectra["part"] == "fused") & spectra["step"].notna()]
-    for when, rows in (("start", right[right["step"] == 0]), ("chosen", right[right["best"]])):
-        assert own[own["when"] == when]["value"].tolist() == pytest.approx(rows["flatness"].tolist(), rel=1e-5)
 
 
 def test_every_figure_of_a_study_survives_tables_without_numbers(

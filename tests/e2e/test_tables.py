@@ -19,6 +19,13 @@ def test_files_are_the_tables_of_the_notebook_and_the_metrics_of_the_runs(finish
     stored = pd.read_csv(to / "bands.csv")
     assert stored["mean"].tolist() == bands["mean"].tolist(), "all digits"
     runs = pd.read_csv(to / "runs.csv", dtype={"digest": str})
+    manifest = json.loads((project.folder / "data/processed/tiny/manifest.json").read_text("utf-8"))
+    known = {(name, f"test/{metric}"): value for name, of in manifest["baselines"].items()
+             for metric, value in of["test"].items() if metric != "n"}  # fmt: skip
+    of_baselines = runs[runs["seed"].isna()]
+    assert of_baselines.set_index(["arm", "metric"])["value"].to_dict() == known
+    assert known
+    runs = runs.dropna(subset="seed")
     assert runs["arm"].unique().tolist() == [*ARMS]
     logged = [json.loads(line) for line in (project.output("conv2d") / "metrics.jsonl").read_text().splitlines()]
     expected = {one["value"] for one in logged if one["name"] == "test/accuracy"}

@@ -60,8 +60,9 @@ def tables(
 ) -> Said:
     """Write the tables of a study or comparison, and the data of its runs, for a page of results.
 
-    Each table is a CSV file. A study also has runs.csv (every metric of validation and test, with digest and commit)
-    and, for classifiers, items.parquet (whether each run predicted each test item correctly).
+    Each table is a CSV file. A study also has runs.csv (every metric of validation and test, with digest and commit;
+    and the task's baselines, which have no seed) and, for classifiers, items.parquet (whether each run predicted each
+    test item correctly).
 
     Example: isoscope tables fusion --to docs/results/fusion
     """
@@ -72,7 +73,8 @@ def tables(
     if study := configuration.root.studies.get(name):
         folders = [paths.trained(name, arm, seed) for arm in configuration.cells(name) for seed in study.seeds]
         outputs = [load("platform.outputs").read_output(project.folder / folder) for folder in folders]
-        made["runs"] = stage.of_runs(outputs, project.records)
+        manifest = project.folder / paths.processed(study.task) / "manifest.json"
+        made["runs"] = stage.of_runs(outputs, project.records, manifest)
     written = [to / f"{table}.csv" for table in made]
     to.mkdir(parents=True, exist_ok=True)
     for file, rows in zip(written, made.values(), strict=True):

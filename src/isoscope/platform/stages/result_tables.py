@@ -1,5 +1,6 @@
 """Per-run data of a results page: the metrics of each run, and which test items it predicted correctly."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -38,9 +39,25 @@ def commit_of(records: Path, digest: str) -> str:
     return str(author.git["commit"])
 
 
-def of_runs(outputs: Iterable[Output], records: Path) -> pd.DataFrame:
-    """Return the metrics of runs, in `COLUMNS`."""
+def baselines(manifest: Path) -> list[tuple[object, ...]]:
+    """Return a row per classifier that is a baseline of a task and metric of the test split, in `COLUMNS`.
+
+    They have neither digest nor seed. Language models that are baselines of a text task have no score to compare.
+    """
+    known = json.loads(manifest.read_text("utf-8")).get("baselines", {})
+    return [
+        ("", "", name, "", f"test/{metric}", "", "", repr(value))
+        for name, splits in known.items()
+        if "n" in splits["test"]
+        for metric, value in splits["test"].items()
+        if metric != "n"
+    ]
+
+
+def of_runs(outputs: Iterable[Output], records: Path, manifest: Path) -> pd.DataFrame:
+    """Return the metrics of runs of a task, and of its baselines, in `COLUMNS`."""
     found = [row for output in outputs for row in rows(output, commit_of(records, output.run.digest))]
+    found += baselines(manifest)
     return pd.DataFrame(found, columns=COLUMNS, dtype=str).astype({"value": float})
 
 
