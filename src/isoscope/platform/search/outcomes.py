@@ -117,11 +117,6 @@ def importances(study: Study, *, least: int = LEAST, resamples: int = RESAMPLES,
     return table.astype(dict.fromkeys(COLUMNS[:3], "string") | dict.fromkeys(COLUMNS[3:6], float) | {"trials": int})
 
 
-def architecture(trial: FrozenTrial, axis: str | None) -> str | None:
-    """Return a trial's value of the axis; `ALL` if the search has no axis; None if the trial has not drawn it."""
-    return ALL if axis is None else trial.params.get(axis)
-
-
 def architectures(study: Study) -> dict[str, list[FrozenTrial]]:
     """Return architecture → its complete trials, in the order of the choices; without an axis, all trials."""
     axis = study.user_attrs.get("axis")
@@ -129,8 +124,10 @@ def architectures(study: Study) -> dict[str, list[FrozenTrial]]:
     choices = dict.fromkeys(
         one for trial in trials for one in getattr(trial.distributions.get(str(axis)), "choices", ())
     )
-    complete = [(architecture(trial, axis), trial) for trial in trials if trial.state == TrialState.COMPLETE]
-    return {group: [trial for own, trial in complete if own == group] for group in ([ALL] if axis is None else choices)}
+    complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    if axis is None:
+        return {ALL: complete}
+    return {group: [trial for trial in complete if trial.params.get(axis) == group] for group in choices}
 
 
 def saved_by_pruning(study: Study) -> Saved:
