@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 from isoscope.base import paths
 from isoscope.base.atomic_files import announce, seal
 from isoscope.base.code_closure import code_version
-from isoscope.base.errors import plugins_named
+from isoscope.base.errors import RunError, plugins_named
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.tree import NOT_IN_DIGEST, Tree, dump_yaml, flatten
 from isoscope.platform.runs import follower, stored
 from isoscope.platform.runs.card import cards
 from isoscope.platform.runs.follower import FOLLOWED, PARENT_RUN
-from isoscope.platform.runs.inputs import Inputs, Now
 from isoscope.platform.runs.lease import Lease
 from isoscope.platform.runs.lines import FINISHED, plugin_tags
 from isoscope.platform.runs.machine_load import LoadSampler
@@ -93,13 +92,14 @@ class Run:
     `start`: the model that training starts from, if it is made of parts.
 
     If `isoscope accept` has accepted the same run of another code version, this is the accepted run, with its digest,
-    record and output. `inputs`: what it reads. `under_way`: whether this process has started work on it. `tags`: of
-    its record.
+    record and output. `inputs`: hashes what it reads again, by role. `under_way`: whether this process has started work
+    on it. `tags`: of its record.
     """
 
-    def __init__(self, project: paths.Project, identity: Identity, *, inputs: Now = dict) -> None:
-        self.project, self.identity = project, identity
-        self.inputs = Inputs(identity.title, identity.inputs, inputs)
+    def __init__(
+        self, project: paths.Project, identity: Identity, *, inputs: Callable[[], Mapping[str, str]] = dict
+    ) -> None:
+        self.project, self.identity, self._inputs = project, identity, inputs
         self.code = stored.accepted_code(project, identity.digest) or identity.code
         self.digest = identity.digest_under(self.code)
         self.folder = project.runs / self.digest
@@ -177,10 +177,20 @@ class Run:
             tags=self.tags | plugin_tags(one.plugins),
         )
 
+    def check_inputs(self) -> None:
+        """Raise `RunError` with the role of an input that is not what the digest names; one that is gone passes."""
+        now = self._inputs()
+        for role, known in self.identity.inputs.items():
+            if now.get(role, known) != known:
+                raise RunError(
+                    f"{self.identity.title}: {role} has changed since this run began, and a result must not stand "
+                    "under the digest of other inputs; run the same command again: it resumes if the input is put back"
+                )
+
     def complete(self) -> None:
         """Seal the work, make it the run's output, and remove the states to resume from."""
         self.stop_sampling()
-        self.inputs.check()
+        self.check_inputs()
         seal(self.work, of=self.digest)
         announce("output", self.output)
         shutil.rmtree(self.output, ignore_errors=True)  # a damaged output

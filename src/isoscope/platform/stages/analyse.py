@@ -67,7 +67,7 @@ def analyse(
         made = Tables(name, found, [], [], **settings)
         if task:
             made = tables(name, runs[name].arms, baselines_on_test(runs[name].manifest), found, **settings)
-        run.inputs.check()
+        run.check_inputs()
         write_tables(target, made)
         with replacing(target / paths.FIGURES, "table") as drawn:
             _draw(drawn, target, kind.name, run.digest, spread, watch)
