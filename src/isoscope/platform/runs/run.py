@@ -204,7 +204,11 @@ class Run:
 
         Each checkpoint gets a model card.
         """
-        extra = {"config.yaml": self.summary(**facts)} | self._cards()
+        one, extra = self.identity, {"config.yaml": self.summary(**facts)}
+        if one.task is not None and (self.output / "checkpoints").is_dir():
+            known = {**one.names, "digest": self.digest, "code": self.code, "params": one.params}
+            data = self.project.folder / paths.processed(one.task)
+            extra |= cards(self.output, known, read_metrics(self.output), data)
         stored.publish(self.output, target, extra=extra, leave_out={"manifest.json"})
         return dvc_md5(target)
 
@@ -213,14 +217,6 @@ class Run:
         one = self.identity
         origin = {"plugins": one.plugins, "inputs": one.input_paths, "params": one.params}
         return dump_yaml(scrub_tree({**one.names, "digest": self.digest, "code": self.code, **origin}) | facts)
-
-    def _cards(self) -> dict[str, str]:
-        """Return the model cards of the checkpoints in a training run's output."""
-        one = self.identity
-        if one.task is None or not (self.output / "checkpoints").is_dir():
-            return {}
-        known = {**one.names, "digest": self.digest, "code": self.code, "params": one.params}
-        return cards(self.output, known, read_metrics(self.output), self.project.folder / paths.processed(one.task))
 
     def finished_as(self, target: Path, md5: str) -> None:
         """Write the end to the record, unless the record is lost: a published output can be mirrored without it."""
