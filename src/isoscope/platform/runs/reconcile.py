@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,10 @@ def mended(project: Project, digest: str) -> RunRecord:
     points = _points(project, digest, record)
     if points is None and not damaged:
         return record
-    try:
-        with Lease(project.runs / digest, note=False), Record(path) as opened:
-            opened.mend(points or [], source=None if points is None else METRICS)
-            if points is not None and opened.before.status != FINISHED:
-                opened.end(FINISHED, t=opened.before.latest)
-    except HeldError:
-        return record
+    with suppress(HeldError), Lease(project.runs / digest, note=False), Record(path) as opened:
+        opened.mend(points or [], source=None if points is None else METRICS)
+        if points is not None and opened.before.status != FINISHED:
+            opened.end(FINISHED, t=opened.before.latest)
     return read(path)
 
 
@@ -59,15 +57,12 @@ def reconcile(project: Project) -> list[Run]:
     leases = sorted(project.runs.glob("*/lease.json"))
     for folder in [path.parent for path in leases if path.stat().st_size and not held(path.parent)]:
         path = project.records / f"{folder.name}.jsonl"
-        try:
-            with Lease(folder):
-                known = read(path) if path.is_file() else RunRecord()
-                if known.run and known.attempts and known.status == RUNNING:
-                    with Record(path) as record:
-                        record.end("KILLED", reason="its process died (killed, out of memory, or power loss)")
-                    killed.append(known.run)
-        except HeldError:  # another process has resumed the run meanwhile
-            continue
+        with suppress(HeldError), Lease(folder):  # another process may have resumed the run meanwhile
+            known = read(path) if path.is_file() else RunRecord()
+            if known.run and known.attempts and known.status == RUNNING:
+                with Record(path) as record:
+                    record.end("KILLED", reason="its process died (killed, out of memory, or power loss)")
+                killed.append(known.run)
     return killed
 
 

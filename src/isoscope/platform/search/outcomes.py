@@ -56,11 +56,8 @@ def front(study: Study, trials: Sequence[FrozenTrial] | None = None) -> list[Fro
     among = [trial for trial in trials if trial.state == TrialState.COMPLETE and feasible(trial)]
     values = np.array([trial.values for trial in among], dtype=float).reshape(-1, len(study.directions))
     losses = values * _signs(study.directions)
-    unbeaten = np.ones(len(among), dtype=bool)
-    for number, loss in enumerate(losses):
-        if unbeaten[number]:
-            unbeaten &= ~((losses >= loss).all(axis=1) & (losses > loss).any(axis=1))
-    return [trial for trial, stands in zip(among, unbeaten, strict=True) if stands]
+    beaten = [((losses <= loss).all(axis=1) & (losses < loss).any(axis=1)).any() for loss in losses]
+    return [trial for trial, lost in zip(among, beaten, strict=True) if not lost]
 
 
 def knee(front: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> FrozenTrial | None:

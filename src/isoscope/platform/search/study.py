@@ -48,12 +48,10 @@ class HeldStudy(NamedTuple):
 
 def stored_study(search: Search, identity: Mapping[str, Any], where: Place) -> optuna.Study:
     """The study with this identity. Raises `InputError` if there is none; differences are named."""
-    if not where.exists:  # opening it would make an empty file
-        raise _none(search, where)
-    storage = connect(where)
-    name = _found(storage, search, identity, where)
+    storage = connect(where) if where.exists else None  # opening it would make an empty file
+    name = None if storage is None else _found(storage, search, identity, where)
     if name is None:
-        raise _none(search, where)
+        raise InputError(f"search {search.name!r}: no such study in {where.shown}; start it: isoscope search run")
     return optuna.load_study(study_name=name, storage=storage)
 
 
@@ -165,10 +163,6 @@ def _found(
             f"restore them, or create a new study: isoscope search run --fork{more}"
         )
     return name
-
-
-def _none(search: Search, where: Place) -> InputError:
-    return InputError(f"search {search.name!r}: no such study in {where.shown}; start it: isoscope search run")
 
 
 def _family(storage: RDBStorage, name: str) -> dict[str, Any]:
