@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 from optuna.study import Study, StudyDirection
@@ -55,17 +54,27 @@ def counted(study: Study, groups: pd.Series) -> dict[str, str]:
     return {name: f"{name}, n = {counts[name]}" for name in architectures(study) if name in counts}
 
 
+def panels(study: Study, parts: Mapping[str, pd.DataFrame], *labels: str) -> Figure:
+    """Draw complete trials at their x and y, a panel per part; the chosen trial has a ring."""
+    rows = pd.concat([part.assign(panel=name) for name, part in parts.items()], ignore_index=True)
+    called = objectives_of(study) | counted(study, rows.drop_duplicates("number")["series"])
+    x, y = labels
+    figure = Scatter(x="x", y="y", series="series", columns="panel", labels=(x, y), names=called)(rows)
+    ring: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 10, "markerfacecolor": "none", "color": INK}
+    for axes, part in zip(figure.axes, parts.values(), strict=False):
+        chosen = part[part["chosen"]]
+        axes.plot(chosen["x"], chosen["y"], gid="chosen", **ring)
+    return figure
+
+
 def history(study: Study, points: pd.DataFrame) -> Figure:
     """Draw a panel per objective: each complete trial's value by its number, and the best feasible value so far."""
-    names = objectives_of(study)
-    rows = pd.concat([points.assign(objective=name, value=points[name]) for name in names], ignore_index=True)
-    called = names | counted(study, points["series"])
-    form = Scatter(x="number", y="value", series="series", columns="objective", labels=("Trial", ""), names=called)
-    figure, allowed = form(rows), points[points["feasible"]]
-    for axes, name, direction in zip(figure.axes, names, study.directions, strict=False):
-        best = allowed[name].cummax() if direction == StudyDirection.MAXIMIZE else allowed[name].cummin()
-        axes.step(allowed["number"], best, where="post", color=INK, linewidth=1, gid="best so far")
-        _ring(axes, points["number"], points[name], points["chosen"])
+    parts = {name: points.assign(x=points["number"], y=points[name]) for name in objectives_of(study)}
+    figure = panels(study, parts, "Trial", "")
+    for axes, part, direction in zip(figure.axes, parts.values(), study.directions, strict=False):
+        allowed = part[part["feasible"]]
+        best = allowed["y"].cummax() if direction == StudyDirection.MAXIMIZE else allowed["y"].cummin()
+        axes.step(allowed["x"], best, where="post", color=INK, linewidth=1, gid="best so far")
     return figure
 
 
@@ -75,15 +84,14 @@ def front(study: Study, points: pd.DataFrame, x: str, y: str) -> Figure:
         name: f"{wrapped(text, 2.0, size=8)}\n({'more' if one == StudyDirection.MAXIMIZE else 'less'} is better)"
         for (name, text), one in zip(objectives_of(study).items(), study.directions, strict=True)
     }
-    called = counted(study, points["series"])
-    figure = Scatter(x=x, y=y, series="series", labels=(labels[x], labels[y]), names=called)(points)
-    axes, best = figure.axes[0], points[points["on_front"]].sort_values([x, y])
-    line = "-" if len(labels) == 2 else ""
-    axes.plot(best[x], best[y], color=INK, marker=".", markersize=3, linewidth=1, linestyle=line, gid="front")
-    _ring(axes, points[x], points[y], points["chosen"])
+    part = points.assign(x=points[x], y=points[y])
+    figure, best = panels(study, {"": part}, labels[x], labels[y]), part[part["on_front"]].sort_values(["x", "y"])
+    axes, line = figure.axes[0], "-" if len(labels) == 2 else ""
+    axes.plot(best["x"], best["y"], color=INK, marker=".", markersize=3, linewidth=1, linestyle=line, gid="front")
     target: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 7, "alpha": 0, "zorder": 4}
-    for _, one in points.iterrows() if len(points) <= SHAPES else ():  # a page says there what the trial is
-        axes.plot([one[x]], [one[y]], gid=f"trial:{one['number']}", **target)
+    trials = zip(part["number"], part["x"], part["y"], strict=True)
+    for number, across, up in trials if len(part) <= SHAPES else ():  # a page says there what the trial is
+        axes.plot([across], [up], gid=f"trial:{number}", **target)
     return figure
 
 
@@ -92,9 +100,8 @@ def slices(study: Study, points: pd.DataFrame, objective: str) -> Figure | None:
 
     Each panel has an axis of its own: numbers, numbers on a logarithmic scale, or choices.
     """
-    known: dict[str, Any] = {
-        name: one for trial in study.get_trials(deepcopy=False) for name, one in trial.distributions.items()
-    }
+    trials = study.get_trials(deepcopy=False)
+    known: dict[str, Any] = {name: one for trial in trials for name, one in trial.distributions.items()}
     parts, choices = dict[str, pd.DataFrame](), dict[str, list[str]]()
     for name in [one for one in known if points[f"param/{one}"].nunique() > 1]:
         own = points.dropna(subset=f"param/{name}")
@@ -102,30 +109,22 @@ def slices(study: Study, points: pd.DataFrame, objective: str) -> Figure | None:
         if not pd.api.types.is_numeric_dtype(at):
             choices[name] = [one for one in map(shown, known[name].choices) if one in set(at)]
             at = at.map(choices[name].index)
-        parts[name] = own.assign(parameter=name, at=np.asarray(at, dtype=float))
+        parts[name] = own.assign(x=np.asarray(at, dtype=float), y=own[objective])
     if not parts:
         return None
-    label, called = wrapped(objectives_of(study)[objective], 2.0, size=8), counted(study, points["series"])
-    form = Scatter(x="at", y=objective, series="series", columns="parameter", labels=("", label), names=called)
-    figure = form(pd.concat(parts.values(), ignore_index=True))
+    figure = panels(study, parts, "", wrapped(objectives_of(study)[objective], 2.0, size=8))
     for axes, (name, part) in zip(figure.axes, parts.items(), strict=False):
         if name in choices:
             axes.set_xticks(range(len(choices[name])), [wrapped(one, 0.9, size=7, lines=1) for one in choices[name]])
         elif getattr(known[name], "log", False):
             axes.set_xscale("log")
-            narrow = part["at"].max() < 30 * part["at"].min()
+            narrow = part["x"].max() < 30 * part["x"].min()
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,), numticks=5))
             axes.xaxis.set_major_formatter("{x:g}")
             axes.xaxis.set_minor_formatter("")
         else:
             axes.locator_params(axis="x", nbins=4)
-        _ring(axes, part["at"], part[objective], part["chosen"])
     return figure
-
-
-def _ring(axes: Axes, x: pd.Series, y: pd.Series, chosen: pd.Series) -> None:
-    look: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 10, "markerfacecolor": "none"}
-    axes.plot(x[chosen], y[chosen], color=INK, gid="chosen", **look)
 
 
 def importance(study: Study, importances: pd.DataFrame) -> Figure:
