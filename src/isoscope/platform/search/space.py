@@ -5,7 +5,6 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from optuna.trial import FixedTrial, FrozenTrial, Trial
@@ -95,5 +94,5 @@ def _place(one: Dimension, value: Any) -> float:
 def _values(one: Dimension) -> int:
     if one.choices:
         return len(one.choices)
-    low, high, step = (Decimal(str(number)) for number in (*one.bounds, one.step or 1))
-    return int((high - low) // step) + 1
+    low, high = one.bounds
+    return round((high - low) / (one.step or 1)) + 1
