@@ -142,6 +142,12 @@ def differing(params: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, An
     }
 
 
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Return name → `name old → new` of each value that differs, by name."""
+    pairs = {one: (before.get(one, "absent"), now.get(one, "absent")) for one in sorted(before.keys() | now.keys())}
+    return {name: f"{name} {old} → {new}" for name, (old, new) in pairs.items() if old != new}
+
+
 class _Plain(SafeRepresenter):
     """Represents scalars for readers of YAML 1.1, too."""
 

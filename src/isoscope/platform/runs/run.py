@@ -16,7 +16,7 @@ from isoscope.base.atomic_files import announce, seal
 from isoscope.base.code_closure import code_version
 from isoscope.base.errors import RunError, plugins_named
 from isoscope.base.processes import StopSignal
-from isoscope.platform.config.tree import NOT_IN_DIGEST, Tree, dump_yaml, flatten
+from isoscope.platform.config.tree import NOT_IN_DIGEST, Tree, changes, dump_yaml, flatten
 from isoscope.platform.runs import follower, stored
 from isoscope.platform.runs.card import cards
 from isoscope.platform.runs.follower import FOLLOWED, PARENT_RUN
@@ -132,12 +132,10 @@ class Run:
         self._introduce()
         now = environment(device=device, threads=threads, processes=processes, precision=precision)
         if self.record.before.attempts:
-            before = self.record.before.attempts[-1].environment
-            changed = {key for key in now | before if now.get(key) != before.get(key)}
+            changed = ", ".join(changes(self.record.before.attempts[-1].environment, now).values())
             if changed:
-                what = ", ".join(f"{key} {before.get(key)} → {now.get(key)}" for key in sorted(changed))
                 print(
-                    f"warning: {self.identity.title}: environment changed since the last attempt: {what}",
+                    f"warning: {self.identity.title}: environment changed since the last attempt: {changed}",
                     file=sys.stderr,
                 )
         self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))

@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.base.errors import InputError
 from isoscope.platform.config.searching import Search
-from isoscope.platform.config.tree import NOT_IN_DIGEST, flatten
+from isoscope.platform.config.tree import NOT_IN_DIGEST, changes, flatten
 from isoscope.platform.search.outcomes import worked
 from isoscope.platform.search.samplers import pruner
 from isoscope.platform.search.space import chosen, combinations, inside, point
@@ -200,10 +200,8 @@ def grown(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Names in which two identities differ, with old and new value."""
-    old, new = flatten(before), flatten(now)
-    changed = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
-    shown = [f"{name} {old.get(name, 'absent')} → {new.get(name, 'absent')}" for name in changed[:_SHOWN]]
-    return "; ".join(shown) + (f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
+    changed = [*changes(flatten(before), flatten(now)).values()]
+    return "; ".join(changed[:_SHOWN]) + (f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
 
 
 def spent(trials: Sequence[FrozenTrial], search: Search) -> bool:
