@@ -21,7 +21,7 @@ from sqlalchemy import create_engine
 from isoscope.base.errors import InputError
 from isoscope.platform.mirror.browsing import EXPERIMENT, VIEW_TAG, columns, view
 from isoscope.platform.mirror.errors import SCHEMA, RefusedError, UnreachableError, trouble
-from isoscope.platform.mirror.fields import DIGEST, RESTORED, TIMESTAMPS, Model, note_experiment, safe_name
+from isoscope.platform.mirror.fields import DIGEST, Model, note_experiment, safe_name
 from isoscope.platform.runs.lines import Dataset, Point
 from isoscope.platform.runs.locks import file_lock
 from isoscope.platform.runs.secrets import scrub
@@ -136,11 +136,6 @@ class Server:
         for place in {run.info.experiment_id for run in found}:
             self.introduce(known[place], self.names[place])
         return sorted(map(Present, found), key=lambda run: run.run_id)
-
-    def create(self, experiment: str, name: str, digest: str, start: int, *, restored: bool) -> Present:
-        """Create a run with its digest as a tag, so that it can be found at once."""
-        tags = {DIGEST: digest, **({TIMESTAMPS: RESTORED} if restored else {})}
-        return Present(self.client.create_run(experiment, start, tags, name))
 
     def retire(self, run: Present) -> None:
         """Delete a run and its models (MLflow can restore them)."""

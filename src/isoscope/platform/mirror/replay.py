@@ -147,10 +147,12 @@ class Mirror:
     def _create(self, home: str, record: RunRecord, run: Run, sent: MirrorResult) -> Present:
         """Create the run; if another project has done so at the same time, keep the first."""
         place = self.server.experiment(home)
-        own = self.server.create(place, self._name(run), run.digest, run.t, restored=record.restored)
+        # The digest is a tag from the start, so that the run can be found at once.
+        tags = {plan.DIGEST: run.digest} | ({plan.TIMESTAMPS: plan.RESTORED} if record.restored else {})
+        own = self.server.client.create_run(place, run.t, tags, self._name(run))
         found = self.server.find({home}, run.digest)
-        kept = self._only([item for item in found if item.tags.get(plan.TIMESTAMPS) == own.tags.get(plan.TIMESTAMPS)])
-        sent.new["runs"] = int(kept.run_id == own.run_id)
+        kept = self._only([item for item in found if item.tags.get(plan.TIMESTAMPS) == tags.get(plan.TIMESTAMPS)])
+        sent.new["runs"] = int(kept.run_id == own.info.run_id)
         return kept
 
     def _only(self, found: list[Present]) -> Present:
