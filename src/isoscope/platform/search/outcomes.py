@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import optuna
 import pandas as pd
+from optuna.search_space import intersection_search_space
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -148,12 +149,8 @@ def _signs(directions: Sequence[StudyDirection]) -> Floats:
 
 def _fanova(trials: Sequence[FrozenTrial], index: int, seed: int) -> dict[str, float]:
     """Return parameter → importance, by name; empty if the objective or all parameters are constant."""
-    values = {name: {str(trial.params.get(name)) for trial in trials} for name in trials[0].params}
-    varied = sorted(
-        name
-        for name, distribution in trials[0].distributions.items()
-        if len(values[name]) > 1 and all(trial.distributions.get(name) == distribution for trial in trials)
-    )
+    space = intersection_search_space([*trials])  # sorted by name
+    varied = [name for name in space if len({str(trial.params[name]) for trial in trials}) > 1]
     if not varied or len({trial.values[index] for trial in trials}) < 2:
         return {}
     from optuna.importance import FanovaImportanceEvaluator  # imports scikit-learn (1 s): no search needs it to run
