@@ -79,7 +79,7 @@ class Server:
     def experiment(self, name: str) -> str:
         """Return the id of the experiment that holds `name`, whatever its name in MLflow; create it if missing."""
         tagged = [item for item in self.experiments(entities.ViewType.ALL) if item.tags.get(EXPERIMENT) == name]
-        tagged.sort(key=lambda item: bool(item.lifecycle_stage != "active"))
+        tagged.sort(key=lambda item: item.lifecycle_stage != "active")
         present = tagged[0] if tagged else self.client.get_experiment_by_name(name)
         if present is None:
             place = (self.root / "mlartifacts" / name).as_uri() if _direct(self.uri) else None

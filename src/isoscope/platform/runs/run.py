@@ -176,7 +176,7 @@ class Run:
         )
 
     def check_inputs(self) -> None:
-        """Raise `RunError` with the role of an input that is not what the digest names; a role without a hash passes."""
+        """Raise `RunError` with the role of an input that is not what the digest names."""
         now = self._inputs()
         for role, known in self.identity.inputs.items():
             if now.get(role, known) != known:
