@@ -148,6 +148,11 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]
     return {name: f"{name} {old} → {new}" for name, (old, new) in pairs.items() if old != new}
 
 
+def as_text(value: Any) -> str:
+    """Return a value as YAML and JSON write it; a string unchanged."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 class _Plain(SafeRepresenter):
     """Represents scalars for readers of YAML 1.1, too."""
 

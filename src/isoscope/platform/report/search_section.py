@@ -12,6 +12,7 @@ from isoscope.base.atomic_files import altered, unsealed
 from isoscope.base.errors import InputError, first_line
 from isoscope.base.paths import CONFIRMED, LARGE_TABLES
 from isoscope.platform.config.declared import title as title_of
+from isoscope.platform.config.tree import as_text
 from isoscope.platform.report.drawing import Drawing, inline, numbered, packed, read_rows
 from isoscope.platform.report.numbers import count
 from isoscope.platform.report.runs import SHORT, link, pasted
@@ -203,4 +204,4 @@ def _text(value: Any) -> str:
     """Return a value as people read it: numbers with three digits; `best.yaml` has all of them."""
     if isinstance(value, float):
         return f"{value:.3g}"
-    return value if isinstance(value, str) else json.dumps(value)
+    return as_text(value)

@@ -16,13 +16,14 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import TrialState
 
 from isoscope.platform.config.declared import title
+from isoscope.platform.config.tree import as_text
 from isoscope.platform.figures.form import where
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.style import INK, SHAPES, to_svg, wrapped
 from isoscope.platform.search.outcomes import ALL, architectures, saved_by_pruning
-from isoscope.platform.search.trials_table import reported, shown, trials_table
+from isoscope.platform.search.trials_table import reported, trials_table
 
 BROKEN = "breaks a constraint"
 STEP = "Step: epochs, seed after seed"
@@ -48,16 +49,15 @@ def shown_points(study: Study, trials: pd.DataFrame) -> pd.DataFrame:
     return points.assign(series=points["architecture"].where(points["feasible"], BROKEN))
 
 
-def counted(study: Study, groups: pd.Series) -> dict[str, str]:
+def counted(study: Study, counts: pd.Series) -> dict[str, str]:
     """Return architecture → its name with the number of trials, in the order of the choices."""
-    counts = groups.value_counts()
     return {name: f"{name}, n = {counts[name]}" for name in architectures(study) if name in counts}
 
 
 def panels(study: Study, parts: Mapping[str, pd.DataFrame], *labels: str) -> Figure:
     """Draw complete trials at their x and y, a panel per part; the chosen trial has a ring."""
     rows = pd.concat([part.assign(panel=name) for name, part in parts.items()], ignore_index=True)
-    called = objectives_of(study) | counted(study, rows.drop_duplicates("number")["series"])
+    called = objectives_of(study) | counted(study, rows.drop_duplicates("number")["series"].value_counts())
     x, y = labels
     figure = Scatter(x="x", y="y", series="series", columns="panel", labels=(x, y), names=called)(rows)
     ring: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 10, "markerfacecolor": "none", "color": INK}
@@ -107,7 +107,7 @@ def slices(study: Study, points: pd.DataFrame, objective: str) -> Figure | None:
         own = points.dropna(subset=f"param/{name}")
         at = own[f"param/{name}"]
         if not pd.api.types.is_numeric_dtype(at):
-            choices[name] = [one for one in map(shown, known[name].choices) if one in set(at)]
+            choices[name] = [one for one in map(as_text, known[name].choices) if one in set(at)]
             at = at.map(choices[name].index)
         parts[name] = own.assign(x=np.asarray(at, dtype=float), y=own[objective])
     if not parts:
@@ -129,8 +129,7 @@ def slices(study: Study, points: pd.DataFrame, objective: str) -> Figure | None:
 
 def importance(study: Study, importances: pd.DataFrame) -> Figure:
     """Draw parameter importances with intervals: a column per architecture, a row per objective."""
-    counts = importances.groupby("architecture")["trials"].first()
-    called = {name: f"{name}, n = {counts[name]}" for name in architectures(study) if name in counts}
+    called = counted(study, importances.groupby("architecture")["trials"].first())
     called |= {name: title(name) for name in study.metric_names or ()}
     size = importances.groupby("parameter")["importance"].transform("mean")
     rows = importances.assign(size=size).sort_values("size", ascending=False, kind="stable")
@@ -160,7 +159,7 @@ def intermediate(study: Study, trials: pd.DataFrame) -> Figure | None:
         thin="number",
         labels=(STEP, wrapped(label, 2.0, size=8)),
         scales=_LINEAR,
-        names=counted(study, trials.loc[trials["number"].isin(last.index), "architecture"]),
+        names=counted(study, trials.loc[trials["number"].isin(last.index), "architecture"].value_counts()),
     )
     return form(rows.assign(mark=pruned.mask(end & rows["chosen"], "best trial")))
 

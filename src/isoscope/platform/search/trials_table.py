@@ -17,6 +17,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.base.errors import brief
+from isoscope.platform.config.tree import as_text
 from isoscope.platform.search.outcomes import PROVENANCE, feasible, front
 
 TIME, TEXTS = pd.ArrowDtype(pa.timestamp("us", tz="UTC")), pd.ArrowDtype(pa.list_(pa.string()))
@@ -88,11 +89,6 @@ def rebuilt(table: pd.DataFrame) -> list[FrozenTrial]:
     return trials
 
 
-def shown(value: Any) -> str:
-    """A choice as text: itself, or JSON if it is not a string."""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def _written(trial: FrozenTrial) -> str:
     return json.dumps(
         {
@@ -143,7 +139,7 @@ def _kind(space: BaseDistribution) -> str:
 
 
 def _told(value: Any, space: BaseDistribution) -> Any:
-    return shown(value) if isinstance(space, CategoricalDistribution) else value
+    return as_text(value) if isinstance(space, CategoricalDistribution) else value
 
 
 def _seconds(trial: FrozenTrial) -> float | None:
