@@ -131,7 +131,7 @@ def write_search(folder: Path, study: Study, *, least: int = 10, drawn: bool = T
     (folder / "figures").mkdir()
     if marked:
         (folder / "best.yaml").write_text("".join(f"{k}: {v}\n" for k, v in marked.params.items()), "utf-8")
-    for name, svg in pictures(study, table, chosen=marked and marked.number, least=least) if drawn else []:
+    for name, svg in pictures(study, table, chosen=marked and marked.number) if drawn else []:
         (folder / "figures" / f"{name}.svg").write_text(svg, "utf-8")
     seal(folder)
     return folder

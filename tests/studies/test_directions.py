@@ -13,7 +13,7 @@ from finished_runs import of_runs, tables_of, write_metrics, write_run
 from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric, checked
-from isoscope.platform.config.declared import metrics_of
+from isoscope.platform.config.declared import metrics_of, title
 from isoscope.platform.config.searching import check_directions
 from isoscope.platform.config.tree import dump_yaml, read_yaml
 from isoscope.platform.mirror.browsing import VIEW_TAG
@@ -24,7 +24,6 @@ from isoscope.platform.outputs import recorded_metrics
 from isoscope.platform.report.overview import overview, summary
 from isoscope.platform.results.study_tables import Tables, read_tables, write_tables
 from isoscope.platform.runs.record import read
-from isoscope.platform.search.searched import called
 from isoscope.platform.statistics.paired import Verdict
 from isoscope.studies.arms.views import TRAINING
 from isoscope.studies.curves import SEEDS
@@ -123,7 +122,7 @@ def test_a_perplexity_that_a_plugin_declares_is_ranked_rightly_everywhere(tmp_pa
     for known in (metrics_of("reader"), recorded_metrics(tmp_path / "fusion/fft/seed-0", "reader")):
         with pytest.raises(InputError, match=r"validation/perplexity is maximised, .* declares 'minimise'"):
             check_directions(searched, known)
-    assert called("validation/perplexity").replace("\n", " ") == "Perplexity (per word), validation"
+    assert title("validation/perplexity") == "Perplexity (per word), validation"
 
     with start(tmp_path) as record:
         for name in ("test/perplexity", "test/loss", "validation/perplexity"):

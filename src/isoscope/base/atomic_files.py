@@ -23,8 +23,7 @@ Point = Literal[
     "record", "diff", "lease", "points", "state", "checkpoint", "snapshot", "manifest", "output", "publish",
     "data", "states", "table", "report", "params", "note",
 ]  # fmt: skip
-Entry = dict[str, Any]
-"""Entry of a file in a manifest: sha256 and size."""
+_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, OSError)
 
 
 def announce(point: Point, path: Path) -> None:
@@ -81,7 +80,7 @@ def write_whole(target: Path, fill: Callable[[Path], None], point: Point) -> str
 
 
 def seal(folder: Path, *, of: str | None = None) -> str:
-    """Write the manifest (sha256 and size of every file), which makes the folder valid; return the manifest's sha256.
+    """Write the manifest (sha256 of every file), which makes the folder valid; return the manifest's sha256.
 
     `of`: the digest of the run whose output it is, which `fault` can compare.
 
@@ -91,40 +90,45 @@ def seal(folder: Path, *, of: str | None = None) -> str:
     for left in list(folder.rglob(".*.writing")):
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     files = {
-        path.relative_to(folder).as_posix(): _entry(path)
+        path.relative_to(folder).as_posix(): sha256(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != MANIFEST
     }
     for inner in sorted(path.parent for path in folder.rglob(MANIFEST) if path.parent != folder):
         prefix = f"{inner.relative_to(folder).as_posix()}/"
-        now = {name.removeprefix(prefix): entry for name, entry in files.items() if name.startswith(prefix)}
+        now = {name.removeprefix(prefix): known for name, known in files.items() if name.startswith(prefix)}
         if wrong := fault(inner, now):
             raise RunError(f"{inner}: {wrong}; run the same command again to resume from an older state")
-    text = json.dumps({"files": files} | ({} if of is None else {"of": of}), indent=1, sort_keys=True)
+    entries = {name: {"sha256": known} for name, known in files.items()}
+    text = json.dumps({"files": entries} | ({} if of is None else {"of": of}), indent=1, sort_keys=True)
     write_text(folder / MANIFEST, text, "manifest")
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def fault(folder: Path, now: Mapping[str, Entry] | None = None, *, of: str | None = None) -> str | None:
+def _manifest(folder: Path, of: str | None = None) -> tuple[dict[str, str], str]:
+    """Return the sha256 of each file in a manifest, and its run; `of`, as a manifest of an earlier version names none.
+
+    Raises one of `_DAMAGED`.
+    """
+    manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+    return {str(name): str(entry["sha256"]) for name, entry in manifest["files"].items()}, str(manifest.get("of", of))
+
+
+def fault(folder: Path, now: Mapping[str, str] | None = None, *, of: str | None = None) -> str | None:
     """Return the fault of a sealed folder, with the file's name; None if it is intact.
 
-    `now`: current entries of its files, if already known. `of`: the run that it must belong to; a manifest of an
-    earlier version names none.
+    `now`: current sha256 of its files, if already known. `of`: the run that it must belong to.
     """
     try:
-        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
-        expected = {
-            str(name): {key: entry[key] for key in ("sha256", "size")} for name, entry in manifest["files"].items()
-        }
-        owner = str(manifest.get("of", of))
+        expected, owner = _manifest(folder, of)
     except FileNotFoundError:
         return f"{MANIFEST} is missing"
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+    except _DAMAGED as error:
         return f"{MANIFEST} cannot be read ({type(error).__name__}: {error})"
-    for name, entry in expected.items():
+    for name, known in expected.items():
         if not (folder / name).is_file():
             return f"{name} is missing"
-        if (_entry(folder / name) if now is None else now.get(name)) != entry:
+        if (sha256(folder / name) if now is None else now.get(name)) != known:
             return f"{name} has changed since it was written"
     return f"it is the output of run {owner[:12]}" if of is not None and owner != of else None
 
@@ -132,9 +136,8 @@ def fault(folder: Path, now: Mapping[str, Entry] | None = None, *, of: str | Non
 def listed(folder: Path) -> dict[str, str]:
     """Return the sha256 of each file in a sealed folder's manifest; empty if it is missing or damaged."""
     try:
-        files = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
-        return {str(name): str(entry["sha256"]) for name, entry in files.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return _manifest(folder)[0]
+    except _DAMAGED:
         return {}
 
 
@@ -175,10 +178,6 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _entry(path: Path) -> Entry:
-    return {"sha256": sha256(path), "size": path.stat().st_size}
 
 
 def sha256(path: Path) -> str:

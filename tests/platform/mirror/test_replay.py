@@ -245,7 +245,7 @@ def test_odd_values_and_names_and_amounts_arrive(project: Path, server: Server) 
             record.metric("odd@value", value, step=step)
         record.checkpoint("x", epoch=None, step=0, path="p", md5="m", metrics={"odd@value": float("nan"), "many": 3.0})
     sent = Mirror(server).send(read(record.path))
-    assert {"metrics": 2304, "parameters": 230 + 5}.items() <= sent.new.items()
+    assert {"metrics": 2304, "params": 230 + 5}.items() <= sent.new.items()
     [run] = shown(server, "fusion")
     [name] = set(run["metrics"]) - {"many"}
     largest = repr(sys.float_info.max)

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from itertools import product
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
@@ -9,9 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import StepPatch
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -19,15 +18,17 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from isoscope.platform.report.search_section import CAPTIONS, caption
 from isoscope.platform.search.outcomes import COLUMNS, front, importances, knee, saved_by_pruning
 from isoscope.platform.search.search_figures import (
-    fronts,
+    BROKEN,
     history,
-    importance_bars,
+    importance,
     intermediate,
     pictures,
     pruning,
+    shown_points,
     slices,
+    trial_rows,
 )
-from isoscope.platform.search.searched import Searched
+from isoscope.platform.search.search_figures import front as front_figure
 from search_material import FUSIONS, NAMES, STEPS, new, points, searched
 
 NONE = pd.DataFrame(columns=COLUMNS)
@@ -49,14 +50,13 @@ def complete(study: Study) -> list[FrozenTrial]:
     return study.get_trials(states=(TrialState.COMPLETE,))
 
 
-def view(study: Study) -> Searched:
+def chosen(study: Study) -> int | None:
     found = knee(front(study), study.directions)
-    return Searched(study, chosen=None if found is None else found.number)
+    return None if found is None else found.number
 
 
-def drawn(figure: Figure | None) -> Figure:
-    assert figure is not None
-    return figure
+def points_of(study: Study) -> pd.DataFrame:
+    return shown_points(study, trial_rows(study, chosen(study)))
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +71,10 @@ def two() -> Study:
 
 def test_every_picture_has_a_title_and_a_caption_and_can_be_read(one: Study, two: Study) -> None:
     table = importances(two, least=15, resamples=2)
-    found = pictures(two, table, chosen=3, least=15, metadata={"Source": "isoscope digest 8406d364"})
+    found = pictures(two, table, chosen=3, metadata={"Source": "isoscope digest 8406d364"})
     names = ["history", "front", "importances", "slice", "slice-2"]
     assert [name for name, *_ in found] == names
-    assert [name for name, *_ in pictures(one, NONE, chosen=None, least=50)] == [
-        name for name in ONE if name != "importances"
-    ]
+    assert [name for name, *_ in pictures(one, NONE, chosen=None)] == [name for name in ONE if name != "importances"]
     for name, svg in found:
         assert CAPTIONS[name.removesuffix("-2")] == caption(name)
         assert ElementTree.fromstring(svg).tag.endswith("svg")
@@ -87,7 +85,7 @@ def test_every_picture_has_a_title_and_a_caption_and_can_be_read(one: Study, two
 
 def test_equal_studies_give_equal_bytes() -> None:
     def all_of(seed: int) -> list[tuple[str, str]]:
-        return pictures(searched(25, seed=seed), NONE, chosen=5, least=50)
+        return pictures(searched(25, seed=seed), NONE, chosen=5)
 
     assert all_of(0) == all_of(0)
     assert all_of(0) != all_of(1)
@@ -108,7 +106,7 @@ def failed(count: int) -> Study:
         (failed(3), set()),
         (searched(1), {"history", "intermediate"}),
         (searched(1, 2), {"history", "front"}),
-        (searched(2, 3), {"history", "front", "slice", "slice-2", "slice-3"}),
+        (searched(2, 3), {"history", "front", "front-2", "front-3", "slice", "slice-2", "slice-3"}),
         (searched(2, axis=None), {"history", "slice", "intermediate"}),
         (points([[1.0]], ["minimize"], infeasible=[0])[0], {"history"}),
         (points([[1.0], [1.0]], ["minimize"])[0], {"history", "slice"}),
@@ -117,60 +115,68 @@ def failed(count: int) -> Study:
     ids=["none", "none of two", "failed", "1", "1 of two", "2 of three", "2, no axis", "infeasible", "equal", "inf"],
 )
 def test_few_trials_give_few_pictures_and_no_failure(study: Study, names: set[str]) -> None:
-    assert {name for name, *_ in pictures(study, NONE, chosen=view(study).chosen, least=50)} == names
+    assert {name for name, *_ in pictures(study, NONE, chosen=chosen(study))} == names
+
+
+def dots(axes: Axes, series: str) -> Counter[tuple[float, float]]:
+    """Points of a series."""
+    found = [one for one in axes.collections if one.get_gid() == f"series:{series}"]
+    return Counter((float(x), float(y)) for one in found for x, y in one.get_offsets())
 
 
 def test_the_history_is_every_complete_trial_and_the_best_so_far(two: Study) -> None:
-    figure = drawn(history(view(two)))
+    figure = history(two, points_of(two))
+    allowed = [t for t in complete(two) if t.values[0] >= 0.7]
+    broken = [t for t in complete(two) if t.values[0] < 0.7]
+    assert allowed
+    assert broken
     for index, axes in enumerate(figure.axes):
-        for gid, allowed in (("feasible", True), ("infeasible", False)):
-            want = [t for t in complete(two) if (t.values[0] >= 0.7) == allowed]
-            assert want
-            assert xy(lines(axes, gid)) == Counter((t.number, t.values[index]) for t in want)
+        for name in FUSIONS:
+            want = Counter((t.number, t.values[index]) for t in allowed if t.params["fusion"] == name)
+            assert dots(axes, name) == want
+        assert dots(axes, BROKEN) == Counter((t.number, t.values[index]) for t in broken)
         (so_far,) = lines(axes, "best so far")
-        allowed_values = [t.values[index] for t in complete(two) if t.values[0] >= 0.7]
-        running = (np.maximum if index == 0 else np.minimum).accumulate(allowed_values)
+        running = (np.maximum if index == 0 else np.minimum).accumulate([t.values[index] for t in allowed])
         assert np.asarray(so_far.get_ydata()).tolist() == running.tolist()
-    assert [axes.get_ylabel() for axes in figure.axes] == [
-        "Accuracy, validation",
-        "Share of the first direction (a₁),\nvalidation",
-    ]
+    titles = [axes.get_title(loc="left").replace("\n", " ") for axes in figure.axes]
+    assert titles == ["Accuracy, validation", "Share of the first direction (a₁), validation"]
+    counts = Counter(t.params["fusion"] for t in allowed)
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    counts = Counter(t.params["fusion"] for t in complete(two))
-    assert [text for text in texts if text.startswith(FUSIONS)] == [f"{name}, n = {counts[name]}" for name in FUSIONS]
-    assert texts[3:] == ["breaks a constraint", f"suggested trial, number {view(two).chosen}", "best so far"]
+    assert texts == [*(f"{name}, n = {counts[name]}" for name in FUSIONS), BROKEN]
 
 
 def test_the_front_is_joined_and_the_suggested_trial_ringed(two: Study) -> None:
-    axes = drawn(fronts(view(two))).axes[0]
+    names = [f"objective/{name}" for name in NAMES[:2]]
+    axes = front_figure(two, points_of(two), *names).axes[0]
     (line,) = lines(axes, "front")
     assert xy([line]) == Counter((t.values[0], t.values[1]) for t in front(two))
     assert list(line.get_xdata()) == sorted(line.get_xdata())
+    assert line.get_linestyle() == "-"
     (ring,) = lines(axes, "chosen")
     suggested = knee(front(two), two.directions)
     assert suggested is not None
     assert xy([ring]) == Counter([(suggested.values[0], suggested.values[1])])
-    assert lines(axes, "infeasible")[0].get_alpha() < lines(axes, "feasible")[0].get_alpha() / 2
     assert axes.get_xlabel() == "Accuracy, validation\n(more is better)"
-    assert axes.get_ylabel() == "Share of the first direction (a₁),\nvalidation\n(less is better)"
-    assert fronts(view(searched(9))) is None, "one objective has no front"
-    three = drawn(fronts(view(searched(30, 3))))
-    assert len([axes for axes in three.axes if axes.get_visible()]) == 3
+    assert axes.get_ylabel().replace("\n", " ") == "Share of the first direction (a₁), validation (less is better)"
 
 
 def test_a_slice_holds_only_trials_that_have_the_parameter(one: Study) -> None:
-    panels = {axes.get_xlabel(): axes for axes in drawn(slices(view(one), 0)).axes}
+    figure = slices(one, points_of(one), f"objective/{NAMES[0]}")
+    assert figure is not None
+    panels = {axes.get_title(loc="left").replace("\n", ""): axes for axes in figure.axes if axes.axison}
+    series = (*FUSIONS, BROKEN)
+
+    def drawn(name: str) -> Counter[tuple[float, float]]:
+        return sum((dots(panels[name], one) for one in series), Counter())
+
     for name in ("training.learning_rate", "model.fusion.modes", "penalty.weight"):
-        want = Counter((float(t.params[name]), t.values[0]) for t in complete(one) if name in t.params)
-        assert xy(lines(panels[name], "feasible") + lines(panels[name], "infeasible")) == want
-    assert len({sum(xy(lines(axes, "feasible")).values()) for axes in panels.values()}) > 1
+        assert drawn(name) == Counter((float(t.params[name]), t.values[0]) for t in complete(one) if name in t.params)
     assert panels["training.learning_rate"].get_xscale() == "log"
     assert panels["training.dropout"].get_xscale() == "linear"
-    choices = panels["model.fusion.kernel_size"]
-    assert [text.get_text() for text in choices.get_xticklabels()] == ["[3]", "[3, 5]"]
-    name, having = "model.fusion.kernel_size", [t for t in complete(one) if t.params["fusion"] == "conv2d"]
-    want = Counter((float(t.params[name] == "[3, 5]"), t.values[0]) for t in having)
-    assert xy(lines(choices, "feasible") + lines(choices, "infeasible")) == want
+    name = "model.fusion.kernel_size"
+    assert [text.get_text() for text in panels[name].get_xticklabels()] == ["[3]", "[3, 5]"]
+    having = [t for t in complete(one) if t.params["fusion"] == "conv2d"]
+    assert drawn(name) == Counter((float(t.params[name] == "[3, 5]"), t.values[0]) for t in having)
 
 
 def test_importances_stand_with_their_interval(two: Study) -> None:
@@ -178,53 +184,52 @@ def test_importances_stand_with_their_interval(two: Study) -> None:
     least = sorted(counts.values())[1]
     assert min(counts.values()) < least
     table = importances(two, least=least, resamples=3)
-    figure = drawn(importance_bars(view(two), table, least=least))
+    figure = importance(two, table)
     shown = [group for group in FUSIONS if counts[group] >= least]
-    assert len(figure.axes) == 2 * len(shown), "an architecture without importances has no row"
-    for row, group in enumerate(shown):
-        for column, objective in enumerate(NAMES[:2]):
-            axes = figure.axes[2 * row + column]
-            rows = table[(table["architecture"] == group) & (table["objective"] == objective)].set_index("parameter")
-            names = [text.get_text() for text in axes.get_yticklabels()]
-            widths = [bar.get_width() for bar in axes.containers[0]]
-            assert dict(zip(names, widths, strict=True)) == pytest.approx(rows["importance"].to_dict())
-            (intervals,) = [one for one in axes.collections if one.get_gid() == "interval"]
-            spans = [(segment[0][0], segment[1][0]) for segment in intervals.get_segments()]
-            assert spans == [(rows.loc[name, "low"], rows.loc[name, "high"]) for name in names]
+    assert len(figure.axes) == 2 * len(shown), "an architecture without importances has no column"
+    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert sorted(names) == sorted(set(table["parameter"]))
+    for (objective, group), axes in zip(product(NAMES[:2], shown), figure.axes, strict=True):
+        rows = table[(table["architecture"] == group) & (table["objective"] == objective)].set_index("parameter")
+        drawn = {names[round(y)]: x for x, y in xy(lines(axes, ":"))}
+        assert drawn == pytest.approx(rows["importance"].to_dict())
+        (intervals,) = [one for one in axes.collections if one.get_gid() == ":"]
+        spans = {names[round(a[1])]: (a[0], b[0]) for a, b in intervals.get_segments()}
+        assert spans == {name: (row["low"], row["high"]) for name, row in rows.iterrows()}
 
 
-def test_reports_are_drawn_with_gaps_and_pruned_ones_end_in_a_cross(one: Study) -> None:
-    axes = drawn(intermediate(view(one))).axes[0]
+def test_reports_are_drawn_with_gaps_and_rings_end_pruned_trials(one: Study) -> None:
+    figure = intermediate(one, trial_rows(one, one.best_trial.number))
+    assert figure is not None
+    (axes,) = figure.axes
+    drawn = {
+        int(line.get_gid().rpartition(":")[2]): line.get_ydata() for line in axes.lines if "number:" in line.get_gid()
+    }
+    assert set(drawn) == {t.number for t in one.trials if t.intermediate_values}
     pruned = [t for t in one.trials if t.state == TrialState.PRUNED]
-    assert len(lines(axes, "pruned")) == len(lines(axes, "end")) == len(pruned) > 0
-    assert len(lines(axes, "reported")) == len([t for t in complete(one) if t.intermediate_values])
-    crosses = Counter((2.0, t.intermediate_values[1]) for t in pruned)
-    assert xy(lines(axes, "end")) == crosses, "NaN first, then a value, then stopped"
-    assert all(line.get_marker() == "x" for line in lines(axes, "end"))
-    chosen = [line for line in lines(axes, "reported") if line.get_linewidth() > 2]
-    assert len(chosen) == 1
-    assert list(chosen[0].get_ydata()) == list(one.best_trial.intermediate_values.values())
+    assert xy(lines(axes, "pruned")) == Counter((2.0, t.intermediate_values[1]) for t in pruned), "NaN, then a value"
+    best = [*one.best_trial.intermediate_values.values()]
+    assert list(drawn[one.best_trial.number]) == best
+    assert xy(lines(axes, "best trial")) == Counter([(float(len(best)), best[-1])])
     study = new()
-    for _ in range(2):
-        given = {"params": {"fusion": "fft"}, "distributions": {"fusion": CategoricalDistribution(FUSIONS)}}
-        study.add_trial(create_trial(value=0.3, intermediate_values={0: 0.1, 1: math.nan, 2: 0.3}, **given))
-    (line, _) = lines(drawn(intermediate(view(study))).axes[0], "reported")
-    np.testing.assert_array_equal(line.get_ydata(), [0.1, math.nan, 0.3])
+    given = {"params": {"fusion": "fft"}, "distributions": {"fusion": CategoricalDistribution(FUSIONS)}}
+    study.add_trial(create_trial(value=0.3, intermediate_values={0: 0.1, 1: math.nan, 2: 0.3}, **given))
+    figure = intermediate(study, trial_rows(study, None))
+    assert figure is not None
+    np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), [0.1, math.nan, 0.3])
 
 
-def test_what_pruning_saved_is_the_hatched_area(one: Study) -> None:
-    figure = drawn(pruning(view(one)))
-    areas = {patch.get_gid(): patch for patch in figure.axes[0].patches if isinstance(patch, StepPatch)}
+def test_what_pruning_saved_is_the_area_above_the_line(one: Study) -> None:
+    axes = pruning(one).axes[0]
     saved = saved_by_pruning(one)
-    run = areas["run"].get_data()
-    assert float(np.sum(run.values)) == saved.run
-    above = areas["saved"].get_data()
-    assert float(np.sum(above.values - above.baseline)) == saved.full - saved.run > 0
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    (line,) = lines(axes, "what:complete and pruned trials")
+    assert sum(line.get_ydata()) == saved.run
+    ended = len([t for t in one.trials if t.state in (TrialState.COMPLETE, TrialState.PRUNED)])
+    (band,) = axes.collections
+    assert band.get_paths()[0].vertices[:, 1].max() == ended
+    assert len(line.get_ydata()) == STEPS
     unrun = saved.full - saved.run
-    assert texts == [f"run: {saved.run} steps", f"saved: {unrun} of {saved.full} steps, {saved.share:.0%}"]
-    assert len(run.values) == STEPS
-    assert pruning(view(searched(3))) is None
+    assert [text.get_text() for text in axes.texts] == [f"saved: {unrun} of {saved.full} steps, {saved.share:.0%}"]
 
 
 def test_hostile_names_are_text() -> None:
@@ -235,5 +240,5 @@ def test_hostile_names_are_text() -> None:
         given = {name: FloatDistribution(0, 9), "y": FloatDistribution(0, 9)}
         given |= {"fusion": CategoricalDistribution((name, "b"))}
         study.add_trial(create_trial(value=float(number), params=params, distributions=given))
-    for _, svg in pictures(study, NONE, chosen=0, least=50):
+    for _, svg in pictures(study, NONE, chosen=0):
         assert not [one for one in ElementTree.fromstring(svg).iter() if one.tag.endswith("script")]

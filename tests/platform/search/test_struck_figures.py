@@ -60,5 +60,5 @@ KINDS: dict[str, Callable[[], Study]] = {
 def test_figures_survive_trials_without_numbers(kind: str) -> None:
     study = KINDS[kind]()
     found = importances(study, least=3, resamples=2)
-    for name, svg in pictures(study, found, chosen=0 if study.trials else None, least=3, metadata={}):
+    for name, svg in pictures(study, found, chosen=0 if study.trials else None, metadata={}):
         assert not re.search(r' d="[^"]*(nan|inf)', svg), name

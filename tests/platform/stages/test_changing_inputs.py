@@ -107,13 +107,13 @@ def test_a_study_of_inputs_that_change_fails(made: Made, name: str) -> None:
     inputs = {name: input_md5(name, project)}
     given: dict[str, Any] = {"params": {}, "inputs": inputs, "kind": "arms"}
     with study_run("analyse", "reordered", name.replace("/", "_"), project, **given) as (run, _):
-        run.inputs.check()
+        run.check_inputs()
         if name == "data/processed/x":
             (file.parent / "settings.json").write_text("{}")
-            run.inputs.check()
+            run.check_inputs()
         file.write_text("two")
         with pytest.raises(RunError, match=rf"{name} has changed since this run began"):
-            run.inputs.check()
+            run.check_inputs()
 
 
 def test_a_result_of_changed_inputs_is_no_output(made: Made) -> None:
@@ -180,4 +180,4 @@ def test_every_stage_hashes_its_inputs_again() -> None:
             if ast.unparse(call.func) == "Run":
                 assert "inputs" in {keyword.arg for keyword in call.keywords}, path.name
         if "study_run" in named:
-            assert "run.inputs.check" in named, path.name
+            assert "run.check_inputs" in named, path.name

@@ -142,6 +142,17 @@ def differing(params: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, An
     }
 
 
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Return name → `name old → new` of each value that differs, by name."""
+    pairs = {one: (before.get(one, "absent"), now.get(one, "absent")) for one in sorted(before.keys() | now.keys())}
+    return {name: f"{name} {old} → {new}" for name, (old, new) in pairs.items() if old != new}
+
+
+def as_text(value: Any) -> str:
+    """Return a value as YAML and JSON write it; a string unchanged."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 class _Plain(SafeRepresenter):
     """Represents scalars for readers of YAML 1.1, too."""
 

@@ -95,9 +95,6 @@ class Screen:
             self._printed = now
             self.say(line)
 
-    def ended(self, *, done: bool) -> None:
-        """Count a piece that is done or has failed."""
-
     def table(self) -> RenderableType:
         """Return the progress as a table."""
         return ""

@@ -22,7 +22,7 @@ TURNS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Scatter(Form):
-    """Draw a point per row. A panel whose axes have no label fills its frame: its scale is its own."""
+    """Draw a point per row. Panels share an axis that has a label; without any label, a panel fills its frame."""
 
     series: str = ""
     shade: str = ""
@@ -35,10 +35,10 @@ class Scatter(Form):
     """Equal scales of both axes; diagonal: with the line of equal numbers."""
 
     def draw(self, table: pd.DataFrame) -> Figure:
-        labelled = bool(self.labels[0])
+        shared = {"sharex": bool(self.labels[0]), "sharey": bool(self.labels[1])}
         wide = 6.4 / max(len(self.ordered(table, self.columns)), 1)
         high = min(2.6, wide + 0.2) if self.square else 2.2
-        figure, panels = self.grid(table, high if labelled else 1.3, sharex=labelled, sharey=labelled)
+        figure, panels = self.grid(table, high if any(self.labels) else 1.3, **shared)
         figure.set_dpi(200)
         styles = {"": look(0)}
         if self.series:
@@ -92,10 +92,10 @@ class Scatter(Form):
                     axes.annotate(str(texts[name]), (x, y), color=colour, **beside)
 
     def _frame(self, axes: Axes, own: pd.DataFrame, table: pd.DataFrame) -> None:
-        axes.grid(visible=bool(self.labels[0]))
+        axes.grid(visible=any(self.labels))
         if not len(own) or not np.isfinite(own[[self.x, self.y]].astype(float)).all(axis=1).any():
             hatched(axes, first_gap(own, "no point"))
-        if not self.labels[0]:
+        if not any(self.labels):
             axes.set(xticks=[], yticks=[])
             axes.spines[:].set(visible=True, linewidth=0.5)
         axes.margins(0.06)

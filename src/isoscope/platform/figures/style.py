@@ -150,14 +150,6 @@ def named(arm: str, facts: str, inches: float, *, size: float = 9.0) -> str:
     return whole if fits else f"{name}\n{wrapped(facts, inches, size=size, lines=9)}"
 
 
-def legend_inches(handles: Sequence[Artist], columns: int, *, size: float = 7.5) -> float:
-    """Return the height of a legend below a figure: that of its tallest column; matplotlib fills column by column."""
-    lines = [str(one.get_label()).count("\n") + 1 for one in handles]
-    rows = -(-len(lines) // columns)
-    tallest = max(sum(lines[at : at + rows]) for at in range(0, len(lines), rows))
-    return (1.45 * size * tallest + 8) / 72
-
-
 def legend_below(figure: Figure, handles: Sequence[Artist], *, columns: int, size: float = 7.5, **more: Any) -> Legend:
     """Add a legend below the panels, with as many columns as fit into the figure's width, at most `columns`.
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from isoscope.base.atomic_files import write_text
+from isoscope.platform.config.tree import as_text
 from isoscope.platform.mirror.browsing import (
     ARM_AND_SETTING,
     CHANGED,
@@ -80,7 +81,7 @@ def params(run: Run) -> dict[str, str]:
     who = {"study": run.study, "arm": run.arm, "seed": run.seed, "task": run.task}
     axes = {f"axis.{name}": value for name, value in run.axes.items()}
     known = {**run.params, **axes, **{name: value for name, value in who.items() if value is not None}}
-    return {safe_name(name): cut(_text(value), PARAM_LENGTH) for name, value in known.items()}
+    return {safe_name(name): cut(as_text(value), PARAM_LENGTH) for name, value in known.items()}
 
 
 def tags(record: RunRecord, run: Run, changes: str = "") -> dict[str, str]:
@@ -119,7 +120,9 @@ def tags(record: RunRecord, run: Run, changes: str = "") -> dict[str, str]:
             found["mlflow.source.git.dirty"] = bool(author.git.get("dirty"))
         if (diff := artifacts(record).get(DIFF)) is not None:
             found["mlflow.source.git.diff"] = _head(Path(diff.path))
-    return {safe_name(name): cut(_text(value), TAG_LENGTH) for name, value in found.items() if value not in (None, "")}
+    return {
+        safe_name(name): cut(as_text(value), TAG_LENGTH) for name, value in found.items() if value not in (None, "")
+    }
 
 
 def artifacts(record: RunRecord) -> dict[str, Artifact]:
@@ -156,7 +159,7 @@ def models(record: RunRecord, run: Run) -> list[Model]:
                 key=key,
                 name=re.sub(r"[^\w\- ]", "-", f"{run.title} {key}"),
                 step=item.step,
-                params={name: _text(value) for name, value in facts.items() if value is not None},
+                params={name: as_text(value) for name, value in facts.items() if value is not None},
                 tags={DIGEST: run.digest, CHECKPOINT: key},
                 points=own,
             )
@@ -177,11 +180,6 @@ def chunks(items: Iterable[Any], count: int) -> Iterator[list[Any]]:
         size += width
     if chunk:
         yield chunk
-
-
-def _text(value: Any) -> str:
-    """Return a value as YAML and JSON write it; a string unchanged."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _head(path: Path) -> str | None:

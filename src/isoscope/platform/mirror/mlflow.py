@@ -21,8 +21,8 @@ from sqlalchemy import create_engine
 from isoscope.base.errors import InputError
 from isoscope.platform.mirror.browsing import EXPERIMENT, VIEW_TAG, columns, view
 from isoscope.platform.mirror.errors import SCHEMA, RefusedError, UnreachableError, trouble
-from isoscope.platform.mirror.fields import DIGEST, RESTORED, TIMESTAMPS, Model, note_experiment, safe_name
-from isoscope.platform.runs.lines import RUNNING, Dataset, Point
+from isoscope.platform.mirror.fields import DIGEST, Model, note_experiment, safe_name
+from isoscope.platform.runs.lines import Dataset, Point
 from isoscope.platform.runs.locks import file_lock
 from isoscope.platform.runs.secrets import scrub
 
@@ -78,9 +78,24 @@ class Server:
 
     def experiment(self, name: str) -> str:
         """Return the id of the experiment that holds `name`, whatever its name in MLflow; create it if missing."""
-        known = self._experiment(name)
-        self.introduce(known, name)
-        return known.experiment_id
+        tagged = [item for item in self.experiments(entities.ViewType.ALL) if item.tags.get(EXPERIMENT) == name]
+        tagged.sort(key=lambda item: item.lifecycle_stage != "active")
+        present = tagged[0] if tagged else self.client.get_experiment_by_name(name)
+        if present is None:
+            place = (self.root / "mlartifacts" / name).as_uri() if _direct(self.uri) else None
+            try:
+                present = self.client.get_experiment(self.client.create_experiment(name, artifact_location=place))
+            except MlflowException:  # another process has created it meanwhile
+                present = self.client.get_experiment_by_name(name)
+                if present is None:
+                    raise
+        if present.lifecycle_stage != "active":
+            cure = f"mlflow experiments restore --experiment-id {present.experiment_id}"
+            raise RefusedError(f"experiment {name!r} was deleted in MLflow; restore it with: {cure}")
+        if (holds := held_in(present)) != name:
+            raise RefusedError(f"MLflow's experiment {name!r} holds the runs of {holds!r}; give it another name there")
+        self.introduce(present, name)
+        return str(present.experiment_id)
 
     def introduce(self, known: entities.Experiment, name: str) -> None:
         """Set what the pages need, and note the id, so that the report can link to the experiment."""
@@ -102,24 +117,6 @@ class Server:
             self.client.set_experiment_tag(known.experiment_id, VIEW_TAG, wanted)
         self.shown[known.experiment_id] = {*shown}
 
-    def _experiment(self, name: str) -> entities.Experiment:
-        tagged = [item for item in self.experiments(entities.ViewType.ALL) if item.tags.get(EXPERIMENT) == name]
-        present = min(tagged, key=_lifecycle, default=None) or self.client.get_experiment_by_name(name)
-        if present is None:
-            place = (self.root / "mlartifacts" / name).as_uri() if _direct(self.uri) else None
-            try:
-                return self.client.get_experiment(self.client.create_experiment(name, artifact_location=place))
-            except MlflowException:
-                present = self.client.get_experiment_by_name(name)
-                if present is None:
-                    raise
-        if present.lifecycle_stage != "active":
-            cure = f"mlflow experiments restore --experiment-id {present.experiment_id}"
-            raise RefusedError(f"experiment {name!r} was deleted in MLflow; restore it with: {cure}")
-        if (holds := held_in(present)) != name:
-            raise RefusedError(f"MLflow's experiment {name!r} holds the runs of {holds!r}; give it another name there")
-        return present
-
     def experiments(self, view: int = entities.ViewType.ACTIVE_ONLY) -> list[entities.Experiment]:
         """Return all experiments [default: that are not deleted]."""
 
@@ -139,11 +136,6 @@ class Server:
         for place in {run.info.experiment_id for run in found}:
             self.introduce(known[place], self.names[place])
         return sorted(map(Present, found), key=lambda run: run.run_id)
-
-    def create(self, experiment: str, name: str, digest: str, start: int, *, restored: bool) -> Present:
-        """Create a run with its digest as a tag, so that it can be found at once."""
-        tags = {DIGEST: digest, **({TIMESTAMPS: RESTORED} if restored else {})}
-        return Present(self.client.create_run(experiment, start, tags, name))
 
     def retire(self, run: Present) -> None:
         """Delete a run and its models (MLflow can restore them)."""
@@ -198,21 +190,10 @@ class Server:
         """Log the model as an output of the run at a step."""
         self.client.log_outputs(run_id, [entities.LoggedModelOutput(model_id, step)])
 
-    def set_status(self, run_id: str, status: str, end: int | None) -> None:
-        """Set a run's status, and its end in Unix ms if it has ended."""
-        if status == RUNNING:
-            self.client.update_run(run_id, status=status)
-        else:
-            self.client.set_terminated(run_id, status, end)
-
 
 def held_in(experiment: entities.Experiment) -> str:
     """Return the name under which isoscope knows an experiment: a person may have renamed it in MLflow's page."""
     return str(experiment.tags.get(EXPERIMENT, experiment.name))
-
-
-def _lifecycle(experiment: entities.Experiment) -> bool:
-    return bool(experiment.lifecycle_stage != "active")
 
 
 def default_uri(root: Path, environment: Mapping[str, str] = os.environ) -> str:

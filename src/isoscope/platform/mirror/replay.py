@@ -89,7 +89,9 @@ class Mirror:
             return
         sent.run_id = present.run_id
         yield "opening the run", 0
-        yield from self._send_params(present, run)
+        # MLflow cannot change a parameter: send only missing parameters.
+        missing = {name: text for name, text in plan.params(run).items() if name not in present.params}
+        yield from self._send_pairs(present, "params", missing)
         # Written once, because a person may edit it.
         note = {} if browsing.NOTE in present.tags else {browsing.NOTE: browsing.description(run)}
         tags = plan.tags(record, run, self._changes(present, run))
@@ -103,7 +105,10 @@ class Mirror:
         # Before the files: their store may be another machine, which this machine cannot use.
         end = max(record.end.t, run.t) if record.end and record.status != RUNNING else None
         if record.status != present.status or (end is not None and end != present.end):
-            self.server.set_status(present.run_id, record.status, end)
+            if end is None:
+                self.server.client.update_run(present.run_id, status=record.status)
+            else:
+                self.server.client.set_terminated(present.run_id, record.status, end)
             present.status, present.end = record.status, end
             yield "status", 0
         yield from self._send_models(present, plan.models(record, run))
@@ -142,10 +147,12 @@ class Mirror:
     def _create(self, home: str, record: RunRecord, run: Run, sent: MirrorResult) -> Present:
         """Create the run; if another project has done so at the same time, keep the first."""
         place = self.server.experiment(home)
-        own = self.server.create(place, self._name(run), run.digest, run.t, restored=record.restored)
+        # The digest is a tag from the start, so that the run can be found at once.
+        tags = {plan.DIGEST: run.digest} | ({plan.TIMESTAMPS: plan.RESTORED} if record.restored else {})
+        own = self.server.client.create_run(place, run.t, tags, self._name(run))
         found = self.server.find({home}, run.digest)
-        kept = self._only([item for item in found if item.tags.get(plan.TIMESTAMPS) == own.tags.get(plan.TIMESTAMPS)])
-        sent.new["runs"] = int(kept.run_id == own.run_id)
+        kept = self._only([item for item in found if item.tags.get(plan.TIMESTAMPS) == tags.get(plan.TIMESTAMPS)])
+        sent.new["runs"] = int(kept.run_id == own.info.run_id)
         return kept
 
     def _only(self, found: list[Present]) -> Present:
@@ -176,20 +183,16 @@ class Mirror:
                 parents[run.parent] = item.run_id
         return {"mlflow.parentRunId": parents[run.parent]} if run.parent in parents else {}
 
-    def _send_params(self, present: Present, run: Run) -> Iterator[tuple[str, int]]:
-        # MLflow cannot change a parameter: send only missing parameters.
-        lacking = [pair for pair in plan.params(run).items() if pair[0] not in present.params]
-        for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
-            self.server.log(present.run_id, params=part)
-            present.params.update(part)
-            yield "parameters", len(part)
+    def _send_pairs(self, present: Present, kind: str, lacking: dict[str, str]) -> Iterator[tuple[str, int]]:
+        """Write `params` or `tags`."""
+        for part in plan.chunks(lacking.items(), plan.PARAMS_PER_BATCH):
+            self.server.log(present.run_id, **{kind: part})
+            getattr(present, kind).update(part)
+            yield kind, len(part)
 
     def _send_tags(self, present: Present, wanted: dict[str, str], record: RunRecord) -> Iterator[tuple[str, int]]:
-        lacking = [pair for pair in wanted.items() if present.tags.get(pair[0]) != pair[1]]
-        for part in plan.chunks(lacking, plan.PARAMS_PER_BATCH):
-            self.server.log(present.run_id, tags=part)
-            present.tags.update(part)
-            yield "tags", len(part)
+        lacking = {name: text for name, text in wanted.items() if present.tags.get(name) != text}
+        yield from self._send_pairs(present, "tags", lacking)
         if record.damaged:  # keep tags in MLflow that may come from a lost line
             return
         own = {name for name in present.tags if name.startswith(plan.OWN_TAGS) and not name.startswith(plan.ARTIFACT)}

@@ -1,6 +1,5 @@
 """Which parameters of a training run differ from its study's settings, as committed in git."""
 
-import json
 import subprocess
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -10,7 +9,7 @@ from typing import Any
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import PARAMS, overlay
-from isoscope.platform.config.tree import Tree, differing, flatten, merge, parse_yaml, read_yaml
+from isoscope.platform.config.tree import Tree, as_text, differing, flatten, merge, parse_yaml, read_yaml
 from isoscope.platform.runs.lines import TRAIN, Run
 
 MOST = 4
@@ -34,9 +33,7 @@ def changed(folder: Path, run: Run) -> dict[str, Any]:
 def written(changes: Mapping[str, Any]) -> str:
     """Return changed parameters for a name: `learning_rate=0.0003`, each name as short as it is clear."""
     names = {name: _short(name, changes) for name in changes}
-    texts = [
-        f"{names[name]}={value if isinstance(value, str) else json.dumps(value)}" for name, value in changes.items()
-    ]
+    texts = [f"{names[name]}={as_text(value)}" for name, value in changes.items()]
     more = [f"and {len(texts) - MOST} more"] if len(texts) > MOST else []
     return " ".join([*texts[:MOST], *more])
 

@@ -12,6 +12,7 @@ from isoscope.base.atomic_files import altered, unsealed
 from isoscope.base.errors import InputError, first_line
 from isoscope.base.paths import CONFIRMED, LARGE_TABLES
 from isoscope.platform.config.declared import title as title_of
+from isoscope.platform.config.tree import as_text
 from isoscope.platform.figures.numbers import count
 from isoscope.platform.report.drawing import Drawing, inline, numbered, packed, read_rows
 from isoscope.platform.report.runs import SHORT, link, pasted
@@ -20,17 +21,18 @@ from isoscope.platform.report.sentences import confirmed
 CAPTIONS = {
     "history": (
         "Optimisation history",
-        "A dot is a complete trial; the line is the best value so far among trials that break no constraint.",
+        "A dot is a complete trial; the line is the best value so far among trials that break no constraint; ring: the"
+        " best or suggested trial.",
     ),
     "front": (
         "Pareto front",
-        "A dot is a complete trial; pale: it breaks a constraint. No trial beats a trial of the front in all"
-        " objectives. Ring: the suggested trial, farthest from the line between the front's ends (none if trials are"
-        " equally far, as two always are); this is not yet a finding.",
+        "A dot is a complete trial. The line (of more than two objectives: the inner dots) is the front: no trial beats"
+        " a trial of the front in all objectives. Ring: the suggested trial, farthest from the line between the front's"
+        " ends (none if trials are equally far, as two always are); this is not yet a finding.",
     ),
     "importances": (
         "Parameter importances",
-        "Bar: the share of variance over the search space that a parameter alone explains (fANOVA), by architecture."
+        "Dot: the share of variance over the search space that a parameter alone explains (fANOVA), by architecture."
         " Line: the middle 95 % over resampled trials. An architecture needs enough complete trials.",
     ),
     "slice": (
@@ -40,11 +42,11 @@ CAPTIONS = {
     ),
     "intermediate": (
         "Intermediate values",
-        "A line is the values that a trial reported, step by step; dashed up to a cross: pruned.",
+        "A line is the values that a trial reported, step by step; a ring marks the end of a pruned trial.",
     ),
     "pruning": (
         "Saved by pruning",
-        "Number of complete and pruned trials that ran each step; hatched: steps saved by pruning.",
+        "Number of complete and pruned trials that ran each step; the area above the line: steps saved by pruning.",
     ),
 }
 """Name → title and caption, in the order on the page."""
@@ -202,4 +204,4 @@ def _text(value: Any) -> str:
     """Return a value as people read it: numbers with three digits; `best.yaml` has all of them."""
     if isinstance(value, float):
         return f"{value:.3g}"
-    return value if isinstance(value, str) else json.dumps(value)
+    return as_text(value)

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 
-from isoscope.platform.config.tree import NOT_IN_DIGEST, flatten
+from isoscope.platform.config.tree import NOT_IN_DIGEST, changes, flatten
 from isoscope.platform.runs.lines import Run, RunRecord, plugin_tags
 from isoscope.platform.runs.run import Run as OwnedRun
 from isoscope.platform.runs.stored import finished
 
 _SHOWN = 3
 _LENGTH = ("training.epochs", "training.budget", "training.schedule")
-_ABSENT = "absent"
 
 
 def earlier_run(run: OwnedRun) -> str | None:
@@ -47,12 +46,9 @@ def _runs(run: OwnedRun) -> Iterator[Run]:
 
 def _changes(run: OwnedRun, last: Run) -> dict[str, str]:
     """Return name → what has changed: parameters with both values, then inputs, then the code."""
-    one, found = run.identity, dict[str, str]()
-    now = flatten(one.params)
-    for name in sorted(now.keys() | last.params):
-        then, asked = last.params.get(name, _ABSENT), now.get(name, _ABSENT)
-        if then != asked and name not in NOT_IN_DIGEST:
-            found[name] = f"{name} {then} → {asked}"
+    one = run.identity
+    changed = changes(last.params, flatten(one.params))
+    found = {name: text for name, text in changed.items() if name not in NOT_IN_DIGEST}
     inputs = sorted(name for name in one.input_paths if one.input_paths[name] != last.inputs.get(name))
     found |= {name: f"{name} has changed" for name in inputs}
     return found or {"code": "the code or a plugin has changed"}

@@ -5,7 +5,7 @@ Names of a study, an arm or a task become parts of paths, so a name must not lea
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from isoscope.base.errors import brief
 from isoscope.base.paths import LONGEST
@@ -14,14 +14,13 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 _NO_PART = re.compile(r"[/\\\x00-\x1f\x7f]|^\.{0,2}$")
 
 
-class _Check(NamedTuple):
-    """What a field must be."""
+_Check = tuple[str, Callable[[Any], bool]]
+"""What a field must be, in words, and whether a value is."""
 
-    expected: str
-    holds: Callable[[Any], bool]
 
-    def or_none(self) -> "_Check":
-        return _Check(f"{self.expected} or null", lambda value: value is None or self.holds(value))
+def _or_none(check: _Check) -> _Check:
+    expected, holds = check
+    return f"{expected} or null", lambda value: value is None or holds(value)
 
 
 def _is_name(value: Any) -> bool:
@@ -40,17 +39,15 @@ def _is_texts(value: Any) -> bool:
     return _is_mapping(value) and all(isinstance(text, str) for text in value.values())
 
 
-_NAME = _Check(f"a name of at most {LONGEST} characters without '/'", _is_name)
-_TEXT = _Check("a text", lambda value: isinstance(value, str))
-_TEXTS = _Check("a mapping from text to text", _is_texts)
-_CHECKS = {
-    "digest": _Check("64 hexadecimal digits", lambda value: isinstance(value, str) and bool(_HEX.fullmatch(value))),
+_NAME: _Check = (f"a name of at most {LONGEST} characters without '/'", _is_name)
+_CHECKS: dict[str, _Check] = {
+    "digest": ("64 hexadecimal digits", lambda value: isinstance(value, str) and bool(_HEX.fullmatch(value))),
     "stage": _NAME,
-    **dict.fromkeys(("study", "arm", "task"), _NAME.or_none()),
-    "seed": _Check("a whole number from 0", _is_count).or_none(),
-    **dict.fromkeys(("code", "parent"), _TEXT.or_none()),
-    "params": _Check("a mapping from names to values", _is_mapping),
-    **dict.fromkeys(("axes", "inputs", "plugins", "tags"), _TEXTS),
+    **dict.fromkeys(("study", "arm", "task"), _or_none(_NAME)),
+    "seed": _or_none(("a whole number from 0", _is_count)),
+    **dict.fromkeys(("code", "parent"), _or_none(("a text", lambda value: isinstance(value, str)))),
+    "params": ("a mapping from names to values", _is_mapping),
+    **dict.fromkeys(("axes", "inputs", "plugins", "tags"), ("a mapping from text to text", _is_texts)),
 }
 SEARCH = "isoscope.search"
 """Tag of a training run that a search has begun: the name of the search's experiment."""
@@ -59,12 +56,16 @@ SEARCH = "isoscope.search"
 def check_identity(fields: Mapping[str, Any]) -> None:
     """Raise `ValueError` for the first of `fields`, the entries about a run, that has a wrong type or form."""
     for name, value in fields.items():
-        check = _CHECKS.get(name)
-        if check is not None and not check.holds(value):
-            raise ValueError(f"{name}: expected {check.expected}, got {brief(value)}")
-    tags: Mapping[str, str] = fields.get("tags", {})
-    if SEARCH in tags and not _is_name(tags[SEARCH]):
-        raise ValueError(f"tag {SEARCH}: expected {_NAME.expected}, got {brief(tags[SEARCH])}")
+        if name in _CHECKS:
+            _check(name, value, _CHECKS[name])
+    if SEARCH in fields.get("tags", {}):
+        _check(f"tag {SEARCH}", fields["tags"][SEARCH], _NAME)
+
+
+def _check(name: str, value: Any, check: _Check) -> None:
+    expected, holds = check
+    if not holds(value):
+        raise ValueError(f"{name}: expected {expected}, got {brief(value)}")
 
 
 def is_inside(path: str) -> bool:

@@ -35,11 +35,8 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
     standing = accepted_runs(project)
     pieces: list[Piece] = []
     for folder in sorted(path for path in project.runs.glob("*") if path.is_dir() and not path.is_symlink()):
-        try:
-            with Lease(folder, note=False):
-                pieces += _remove(list(_of_run(folder, project, held, idle_days, folder.name in standing)), dry_run)
-        except HeldError:  # a live process owns it
-            continue
+        with suppress(HeldError), Lease(folder, note=False):  # a live process may own it
+            pieces += _remove(list(_of_run(folder, project, held, idle_days, folder.name in standing)), dry_run)
     pieces += _remove(list(_diffs(project)), dry_run)
     gone = {piece.path for piece in pieces} if dry_run else set()
     state = project.state / ".isoscope"  # a fresh clone has none

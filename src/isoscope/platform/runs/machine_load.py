@@ -2,7 +2,6 @@
 
 import subprocess
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 
 from isoscope.platform.runs.record import Record
@@ -59,23 +58,22 @@ def gpu_load() -> dict[str, float]:
     text = ""
     with suppress(OSError, subprocess.SubprocessError):
         text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=EVERY).stdout
-    return dict(value for line in text.splitlines() for value in _parse(line))
+    return {name: value for line in text.splitlines() for name, value in _parse(line).items()}
 
 
-def _parse(line: str) -> Iterator[tuple[str, float]]:
-    """Yield the values of a line of `nvidia-smi`; memory is in MiB there, and in MB in MLflow."""
+def _parse(line: str) -> dict[str, float]:
+    """Return the values of a line of `nvidia-smi`; memory is in MiB there, and in MB in MLflow."""
     found: dict[str, float] = {}
     for name, text in zip(_QUERY, line.split(", "), strict=False):
         with suppress(ValueError):  # "[N/A]"
             found[name] = float(text)
     if "index" not in found:
-        return
-    gpu = f"gpu_{found['index']:.0f}"
-    if "utilization.gpu" in found:
-        yield f"{gpu}_utilization_percentage", found["utilization.gpu"]
-    if "memory.used" in found:
-        yield f"{gpu}_memory_usage_megabytes", found["memory.used"] * 2**20 / 1e6
-        if found.get("memory.total"):
-            yield f"{gpu}_memory_usage_percentage", 100 * found["memory.used"] / found["memory.total"]
-    if "power.draw" in found:
-        yield f"{gpu}_power_usage_watts", found["power.draw"]
+        return {}
+    used, whole = found.get("memory.used"), found.get("memory.total")
+    values = {
+        "utilization_percentage": found.get("utilization.gpu"),
+        "memory_usage_megabytes": None if used is None else used * 2**20 / 1e6,
+        "memory_usage_percentage": 100 * used / whole if whole and used is not None else None,
+        "power_usage_watts": found.get("power.draw"),
+    }
+    return {f"gpu_{found['index']:.0f}_{name}": value for name, value in values.items() if value is not None}

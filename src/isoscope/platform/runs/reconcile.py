@@ -2,16 +2,15 @@
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from isoscope.base.atomic_files import fault
 from isoscope.base.paths import Project
 from isoscope.platform.runs.lease import HeldError, Lease, held
 from isoscope.platform.runs.lines import FINISHED, RUNNING, Run, RunRecord
 from isoscope.platform.runs.record import Record, read
-from isoscope.platform.runs.restored import METRICS, points_of
-from isoscope.platform.runs.stored import whole_files
+from isoscope.platform.runs.restored import METRICS
+from isoscope.platform.runs.stored import output_points
 
 RWLOCK = Path(".dvc/tmp/rwlock")
 
@@ -28,25 +27,14 @@ def mended(project: Project, digest: str) -> RunRecord:
     damaged = record.damaged > record.mended
     if record.run is None or (record.status == FINISHED and not damaged):
         return record
-    points = _points(project, digest, record)
+    points = output_points(project, digest, record.end)
     if points is None and not damaged:
         return record
-    try:
-        with Lease(project.runs / digest, note=False), Record(path) as opened:
-            opened.mend(points or [], source=None if points is None else METRICS)
-            if points is not None and opened.before.status != FINISHED:
-                opened.end(FINISHED, t=opened.before.latest)
-    except HeldError:
-        return record
+    with suppress(HeldError), Lease(project.runs / digest, note=False), Record(path) as opened:
+        opened.mend(points or [], source=None if points is None else METRICS)
+        if points is not None and opened.before.status != FINISHED:
+            opened.end(FINISHED, t=opened.before.latest)
     return read(path)
-
-
-def _points(project: Project, digest: str, record: RunRecord) -> list[dict[str, Any]] | None:
-    """Return the points in a run's intact output; None if there is no such output, or it has no points."""
-    stored: Path = project.runs / digest / "output"
-    sound = fault(stored) is None
-    file = stored / METRICS if sound else whole_files(project, digest, record.end).get(METRICS)
-    return None if file is None or not file.is_file() else [*points_of(file)]
 
 
 def reconcile(project: Project) -> list[Run]:
@@ -59,15 +47,12 @@ def reconcile(project: Project) -> list[Run]:
     leases = sorted(project.runs.glob("*/lease.json"))
     for folder in [path.parent for path in leases if path.stat().st_size and not held(path.parent)]:
         path = project.records / f"{folder.name}.jsonl"
-        try:
-            with Lease(folder):
-                known = read(path) if path.is_file() else RunRecord()
-                if known.run and known.attempts and known.status == RUNNING:
-                    with Record(path) as record:
-                        record.end("KILLED", reason="its process died (killed, out of memory, or power loss)")
-                    killed.append(known.run)
-        except HeldError:  # another process has resumed the run meanwhile
-            continue
+        with suppress(HeldError), Lease(folder):  # another process may have resumed the run meanwhile
+            known = read(path) if path.is_file() else RunRecord()
+            if known.run and known.attempts and known.status == RUNNING:
+                with Record(path) as record:
+                    record.end("KILLED", reason="its process died (killed, out of memory, or power loss)")
+                killed.append(known.run)
     return killed
 
 

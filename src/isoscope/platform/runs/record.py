@@ -14,6 +14,7 @@ from typing import Any
 
 from isoscope.base.atomic_files import announce, sync, write_text
 from isoscope.base.errors import InputError
+from isoscope.platform.runs.field_checks import is_inside
 from isoscope.platform.runs.lines import DIFF, RunRecord, plain, summed
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.secrets import scrub, scrub_tree
@@ -95,7 +96,7 @@ class Record(AbstractContextManager["Record"]):
     def artifact(self, path: Path, *, name: str | None = None) -> None:
         """Log a small file as an artifact `name` (default: its file name)."""
         name = name or path.name
-        if name.startswith("/") or {"", ".", ".."} & set(name.split("/")):
+        if not is_inside(name):
             raise InputError(f"artifact name {name!r}: expected a relative path without '..'")
         self._append("artifact", {"path": str(path.resolve()), "name": name})
 

@@ -122,13 +122,11 @@ def score_points(scores: Mapping[str, Mapping[str, Mapping[str, float]]]) -> lis
 
 def named_digest(config: Path) -> str | None:
     """Return the run digest in an output's config.yaml, under any file name; None if it has none."""
-    if not config.is_file():  # a fifo would block
-        return None
     try:
-        match = _DIGEST.search(config.read_text("utf-8"))
+        match = config.is_file() and _DIGEST.search(config.read_text("utf-8"))  # a fifo would block
     except (OSError, ValueError):
         return None
-    return match and match[1]
+    return match[1] if match else None
 
 
 def read_metrics(output: Path) -> list[dict[str, Any]]:

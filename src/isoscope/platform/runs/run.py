@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 from isoscope.base import paths
 from isoscope.base.atomic_files import announce, seal
 from isoscope.base.code_closure import code_version
-from isoscope.base.errors import plugins_named
+from isoscope.base.errors import RunError, plugins_named
 from isoscope.base.processes import StopSignal
-from isoscope.platform.config.tree import NOT_IN_DIGEST, Tree, dump_yaml, flatten
+from isoscope.platform.config.tree import NOT_IN_DIGEST, Tree, changes, dump_yaml, flatten
 from isoscope.platform.runs import follower, stored
 from isoscope.platform.runs.card import cards
 from isoscope.platform.runs.follower import FOLLOWED, PARENT_RUN
-from isoscope.platform.runs.inputs import Inputs, Now
 from isoscope.platform.runs.lease import Lease
 from isoscope.platform.runs.lines import FINISHED, plugin_tags
 from isoscope.platform.runs.machine_load import LoadSampler
@@ -93,13 +92,14 @@ class Run:
     `start`: the model that training starts from, if it is made of parts.
 
     If `isoscope accept` has accepted the same run of another code version, this is the accepted run, with its digest,
-    record and output. `inputs`: what it reads. `under_way`: whether this process has started work on it. `tags`: of
-    its record.
+    record and output. `inputs`: hashes what it reads again, by role. `under_way`: whether this process has started work
+    on it. `tags`: of its record.
     """
 
-    def __init__(self, project: paths.Project, identity: Identity, *, inputs: Now = dict) -> None:
-        self.project, self.identity = project, identity
-        self.inputs = Inputs(identity.title, identity.inputs, inputs)
+    def __init__(
+        self, project: paths.Project, identity: Identity, *, inputs: Callable[[], Mapping[str, str]] = dict
+    ) -> None:
+        self.project, self.identity, self._inputs = project, identity, inputs
         self.code = stored.accepted_code(project, identity.digest) or identity.code
         self.digest = identity.digest_under(self.code)
         self.folder = project.runs / self.digest
@@ -132,12 +132,10 @@ class Run:
         self._introduce()
         now = environment(device=device, threads=threads, processes=processes, precision=precision)
         if self.record.before.attempts:
-            before = self.record.before.attempts[-1].environment
-            changed = {key for key in now | before if now.get(key) != before.get(key)}
+            changed = ", ".join(changes(self.record.before.attempts[-1].environment, now).values())
             if changed:
-                what = ", ".join(f"{key} {before.get(key)} → {now.get(key)}" for key in sorted(changed))
                 print(
-                    f"warning: {self.identity.title}: environment changed since the last attempt: {what}",
+                    f"warning: {self.identity.title}: environment changed since the last attempt: {changed}",
                     file=sys.stderr,
                 )
         self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
@@ -177,10 +175,20 @@ class Run:
             tags=self.tags | plugin_tags(one.plugins),
         )
 
+    def check_inputs(self) -> None:
+        """Raise `RunError` with the role of an input that is not what the digest names."""
+        now = self._inputs()
+        for role, known in self.identity.inputs.items():
+            if now.get(role, known) != known:
+                raise RunError(
+                    f"{self.identity.title}: {role} has changed since this run began, and a result must not stand "
+                    "under the digest of other inputs; run the same command again: it resumes if the input is put back"
+                )
+
     def complete(self) -> None:
         """Seal the work, make it the run's output, and remove the states to resume from."""
         self.stop_sampling()
-        self.inputs.check()
+        self.check_inputs()
         seal(self.work, of=self.digest)
         announce("output", self.output)
         shutil.rmtree(self.output, ignore_errors=True)  # a damaged output
@@ -194,7 +202,11 @@ class Run:
 
         Each checkpoint gets a model card.
         """
-        extra = {"config.yaml": self.summary(**facts)} | self._cards()
+        one, extra = self.identity, {"config.yaml": self.summary(**facts)}
+        if one.task is not None and (self.output / "checkpoints").is_dir():
+            known = {**one.names, "digest": self.digest, "code": self.code, "params": one.params}
+            data = self.project.folder / paths.processed(one.task)
+            extra |= cards(self.output, known, read_metrics(self.output), data)
         stored.publish(self.output, target, extra=extra, leave_out={"manifest.json"})
         return dvc_md5(target)
 
@@ -203,14 +215,6 @@ class Run:
         one = self.identity
         origin = {"plugins": one.plugins, "inputs": one.input_paths, "params": one.params}
         return dump_yaml(scrub_tree({**one.names, "digest": self.digest, "code": self.code, **origin}) | facts)
-
-    def _cards(self) -> dict[str, str]:
-        """Return the model cards of the checkpoints in a training run's output."""
-        one = self.identity
-        if one.task is None or not (self.output / "checkpoints").is_dir():
-            return {}
-        known = {**one.names, "digest": self.digest, "code": self.code, "params": one.params}
-        return cards(self.output, known, read_metrics(self.output), self.project.folder / paths.processed(one.task))
 
     def finished_as(self, target: Path, md5: str) -> None:
         """Write the end to the record, unless the record is lost: a published output can be mirrored without it."""

@@ -23,7 +23,7 @@ from isoscope.platform.runs.field_checks import is_inside
 from isoscope.platform.runs.lines import FINISHED, End
 from isoscope.platform.runs.provenance import dvc_md5, file_md5, file_sha256, tree_md5
 from isoscope.platform.runs.record import read
-from isoscope.platform.runs.restored import CONFIG, METRICS, named_digest, points_of, read_metrics
+from isoscope.platform.runs.restored import CONFIG, METRICS, named_digest, points_of
 
 LOCK = Path("dvc.lock")
 
@@ -117,13 +117,23 @@ def stored_points(project: Project, digest: str) -> list[dict[str, Any]] | None:
 
     None if the run is not finished here.
     """
-    if output_fault(project, digest) is None:
-        return read_metrics(project.runs / digest / "output")
     end = finished(project, digest)
-    if file := whole_files(project, digest, end).get(METRICS):
-        return [*points_of(file)]
-    record = read(project.records / f"{digest}.jsonl") if end is not None else None
-    return [point._asdict() for point in record.metrics] if record is not None and not record.damaged else None
+    points = output_points(project, digest, end)
+    if points is not None or end is None:
+        return points
+    record = read(project.records / f"{digest}.jsonl")
+    return None if record.damaged else [point._asdict() for point in record.metrics]
+
+
+def output_points(project: Project, digest: str, end: End | None) -> list[dict[str, Any]] | None:
+    """Return the metric points in a run's intact output, stored or published; None if there is none, or it has none.
+
+    `end`: as in `whole_files`.
+    """
+    stored: Path = project.runs / digest / "output" / METRICS
+    intact = output_fault(project, digest) is None
+    file = stored if intact else whole_files(project, digest, end).get(METRICS)
+    return [*points_of(file)] if file is not None and file.is_file() else None
 
 
 def _vouched(project: Project, digest: str) -> dict[str, Path]:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import optuna
 import pandas as pd
+from optuna.search_space import intersection_search_space
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -56,11 +57,8 @@ def front(study: Study, trials: Sequence[FrozenTrial] | None = None) -> list[Fro
     among = [trial for trial in trials if trial.state == TrialState.COMPLETE and feasible(trial)]
     values = np.array([trial.values for trial in among], dtype=float).reshape(-1, len(study.directions))
     losses = values * _signs(study.directions)
-    unbeaten = np.ones(len(among), dtype=bool)
-    for number, loss in enumerate(losses):
-        if unbeaten[number]:
-            unbeaten &= ~((losses >= loss).all(axis=1) & (losses > loss).any(axis=1))
-    return [trial for trial, stands in zip(among, unbeaten, strict=True) if stands]
+    beaten = [((losses <= loss).all(axis=1) & (losses < loss).any(axis=1)).any() for loss in losses]
+    return [trial for trial, lost in zip(among, beaten, strict=True) if not lost]
 
 
 def knee(front: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> FrozenTrial | None:
@@ -117,11 +115,6 @@ def importances(study: Study, *, least: int = LEAST, resamples: int = RESAMPLES,
     return table.astype(dict.fromkeys(COLUMNS[:3], "string") | dict.fromkeys(COLUMNS[3:6], float) | {"trials": int})
 
 
-def architecture(trial: FrozenTrial, axis: str | None) -> str | None:
-    """Return a trial's value of the axis; `ALL` if the search has no axis; None if the trial has not drawn it."""
-    return ALL if axis is None else trial.params.get(axis)
-
-
 def architectures(study: Study) -> dict[str, list[FrozenTrial]]:
     """Return architecture → its complete trials, in the order of the choices; without an axis, all trials."""
     axis = study.user_attrs.get("axis")
@@ -129,8 +122,10 @@ def architectures(study: Study) -> dict[str, list[FrozenTrial]]:
     choices = dict.fromkeys(
         one for trial in trials for one in getattr(trial.distributions.get(str(axis)), "choices", ())
     )
-    complete = [(architecture(trial, axis), trial) for trial in trials if trial.state == TrialState.COMPLETE]
-    return {group: [trial for own, trial in complete if own == group] for group in ([ALL] if axis is None else choices)}
+    complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    if axis is None:
+        return {ALL: complete}
+    return {group: [trial for trial in complete if trial.params.get(axis) == group] for group in choices}
 
 
 def saved_by_pruning(study: Study) -> Saved:
@@ -154,12 +149,8 @@ def _signs(directions: Sequence[StudyDirection]) -> Floats:
 
 def _fanova(trials: Sequence[FrozenTrial], index: int, seed: int) -> dict[str, float]:
     """Return parameter → importance, by name; empty if the objective or all parameters are constant."""
-    values = {name: {str(trial.params.get(name)) for trial in trials} for name in trials[0].params}
-    varied = sorted(
-        name
-        for name, distribution in trials[0].distributions.items()
-        if len(values[name]) > 1 and all(trial.distributions.get(name) == distribution for trial in trials)
-    )
+    space = intersection_search_space([*trials])  # sorted by name
+    varied = [name for name in space if len({str(trial.params[name]) for trial in trials}) > 1]
     if not varied or len({trial.values[index] for trial in trials}) < 2:
         return {}
     from optuna.importance import FanovaImportanceEvaluator  # imports scikit-learn (1 s): no search needs it to run

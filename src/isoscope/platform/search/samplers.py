@@ -11,7 +11,6 @@ from typing import Any
 from optuna import pruners, samplers
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
-from optuna.samplers import BaseSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
@@ -19,7 +18,7 @@ from isoscope.platform.config import searching as config
 from isoscope.platform.config.searching import Search
 
 
-class SobolSampler(BaseSampler):
+class SobolSampler(samplers.RandomSampler):
     """Propose the point of a trial: one coordinate for each name of the space, whether the trial draws it or not.
 
     `optuna.samplers.QMCSampler` counts its points in the storage, so a rebuilt study would begin the sequence again,
@@ -29,20 +28,11 @@ class SobolSampler(BaseSampler):
     def __init__(self, names: Sequence[str], number: int, seed: int) -> None:
         from scipy.stats.qmc import Sobol
 
+        super().__init__(seed)
         sequence = Sobol(len(names), scramble=True, rng=seed)
         if number:
             sequence.fast_forward(number)
         self._point = dict(zip(names, sequence.random(1)[0].tolist(), strict=True))
-
-    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Nothing: every name has its own coordinate."""
-        return {}
-
-    def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """Nothing, as `infer_relative_search_space`."""
-        return {}
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution

@@ -1,239 +1,211 @@
-"""Draw all figures of a search in the project's style.
+"""Figures of a search: the forms of all figures, over the tables of its trials.
 
 optuna.visualization.matplotlib draws through pyplot's global state, in colours that a dark page hides, and leaves out
 trials that lack a conditional parameter.
 """
 
-import math
-from collections.abc import Mapping
-from itertools import accumulate, combinations
+from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
-from optuna.study import Study
-from optuna.trial import FrozenTrial, TrialState
+from matplotlib.ticker import LogLocator
+from optuna.study import Study, StudyDirection
+from optuna.trial import TrialState
 
-from isoscope.platform.config.declared import title as title_of
-from isoscope.platform.figures.style import (
-    ARM_COLOURS,
-    HATCH,
-    INK,
-    SHAPES,
-    WIDTH,
-    hatch_key,
-    hatched,
-    legend_below,
-    legend_inches,
-    style,
-    to_svg,
-    wrapped,
-)
-from isoscope.platform.search.outcomes import feasible, saved_by_pruning
-from isoscope.platform.search.searched import COLUMNS, Searched, along, called, dots, handles, sheet, varied
+from isoscope.platform.config.declared import title
+from isoscope.platform.config.tree import as_text
+from isoscope.platform.figures.form import where
+from isoscope.platform.figures.interval_form import Intervals
+from isoscope.platform.figures.line_form import Curves
+from isoscope.platform.figures.scatter_form import Scatter
+from isoscope.platform.figures.style import INK, SHAPES, to_svg, wrapped
+from isoscope.platform.search.outcomes import ALL, architectures, saved_by_pruning
+from isoscope.platform.search.trials_table import reported, trials_table
+
+BROKEN = "breaks a constraint"
+STEP = "Step: epochs, seed after seed"
+_LINEAR = ("linear", "linear")
 
 
-def history(view: Searched) -> Figure | None:
+def trial_rows(study: Study, chosen: int | None) -> pd.DataFrame:
+    """Return `trials_table` with the architecture of each trial, and whether it is the `chosen` trial."""
+    table, axis = trials_table(study), f"param/{study.user_attrs.get('axis')}"
+    group = table[axis].fillna(ALL).astype(object) if axis in table else ALL
+    return table.assign(architecture=group, chosen=table["number"] == chosen)
+
+
+def objectives_of(study: Study) -> dict[str, str]:
+    """Return column of `trials_table` → title, of each objective."""
+    return {f"objective/{name}": title(name) for name in study.metric_names or ()}
+
+
+def shown_points(study: Study, trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the complete trials with finite values: `series` is their architecture, unless they break a constraint."""
+    finite = np.isfinite(trials[[*objectives_of(study)]]).all(axis=1)
+    points = trials[finite & (trials["state"] == TrialState.COMPLETE.name)]
+    return points.assign(series=points["architecture"].where(points["feasible"], BROKEN))
+
+
+def counted(study: Study, counts: pd.Series) -> dict[str, str]:
+    """Return architecture → its name with the number of trials, in the order of the choices."""
+    return {name: f"{name}, n = {counts[name]}" for name in architectures(study) if name in counts}
+
+
+def panels(study: Study, parts: Mapping[str, pd.DataFrame], *labels: str) -> Figure:
+    """Draw complete trials at their x and y, a panel per part; the chosen trial has a ring."""
+    rows = pd.concat([part.assign(panel=name) for name, part in parts.items()], ignore_index=True)
+    called = objectives_of(study) | counted(study, rows.drop_duplicates("number")["series"].value_counts())
+    x, y = labels
+    figure = Scatter(x="x", y="y", series="series", columns="panel", labels=(x, y), names=called)(rows)
+    ring: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 10, "markerfacecolor": "none", "color": INK}
+    for axes, part in zip(figure.axes, parts.values(), strict=False):
+        chosen = part[part["chosen"]]
+        axes.plot(chosen["x"], chosen["y"], gid="chosen", **ring)
+    return figure
+
+
+def history(study: Study, points: pd.DataFrame) -> Figure:
     """Draw a panel per objective: each complete trial's value by its number, and the best feasible value so far."""
-    trials = view.complete
-    if not trials:
+    parts = {name: points.assign(x=points["number"], y=points[name]) for name in objectives_of(study)}
+    figure = panels(study, parts, "Trial", "")
+    for axes, part, direction in zip(figure.axes, parts.values(), study.directions, strict=False):
+        allowed = part[part["feasible"]]
+        best = allowed["y"].cummax() if direction == StudyDirection.MAXIMIZE else allowed["y"].cummin()
+        axes.step(allowed["x"], best, where="post", color=INK, linewidth=1, gid="best so far")
+    return figure
+
+
+def front(study: Study, points: pd.DataFrame, x: str, y: str) -> Figure:
+    """Draw complete trials by two objectives, and the front, which is a line if there are no others."""
+    labels = {
+        name: f"{wrapped(text, 2.0, size=8)}\n({'more' if one == StudyDirection.MAXIMIZE else 'less'} is better)"
+        for (name, text), one in zip(objectives_of(study).items(), study.directions, strict=True)
+    }
+    part = points.assign(x=points[x], y=points[y])
+    figure, best = panels(study, {"": part}, labels[x], labels[y]), part[part["on_front"]].sort_values(["x", "y"])
+    axes, line = figure.axes[0], "-" if len(labels) == 2 else ""
+    axes.plot(best["x"], best["y"], color=INK, marker=".", markersize=3, linewidth=1, linestyle=line, gid="front")
+    target: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 7, "alpha": 0, "zorder": 4}
+    trials = zip(part["number"], part["x"], part["y"], strict=True)
+    for number, across, up in trials if len(part) <= SHAPES else ():  # a page says there what the trial is
+        axes.plot([across], [up], gid=f"trial:{number}", **target)
+    return figure
+
+
+def slices(study: Study, points: pd.DataFrame, objective: str) -> Figure | None:
+    """Draw a panel per parameter with several values: the objective by its value, over the trials that have it.
+
+    Each panel has an axis of its own: numbers, numbers on a logarithmic scale, or choices.
+    """
+    trials = study.get_trials(deepcopy=False)
+    known: dict[str, Any] = {name: one for trial in trials for name, one in trial.distributions.items()}
+    parts, choices = dict[str, pd.DataFrame](), dict[str, list[str]]()
+    for name in [one for one in known if points[f"param/{one}"].nunique() > 1]:
+        own = points.dropna(subset=f"param/{name}")
+        at = own[f"param/{name}"]
+        if not pd.api.types.is_numeric_dtype(at):
+            choices[name] = [one for one in map(as_text, known[name].choices) if one in set(at)]
+            at = at.map(choices[name].index)
+        parts[name] = own.assign(x=np.asarray(at, dtype=float), y=own[objective])
+    if not parts:
         return None
-    with style():
-        shown = [trial for trial in trials if feasible(trial)]
-        best = [Line2D([], [], color=INK, linewidth=1, label="best so far")]
-        below = handles(view, trials) + (best if shown else [])
-        drawing, panels = sheet(len(view.objectives), below, height=2.8)
-        for index, (axes, (name, more)) in enumerate(zip(panels, view.objectives, strict=True)):
-            dots(axes, view, trials, [trial.number for trial in trials], [trial.values[index] for trial in trials])
-            so_far = accumulate((trial.values[index] for trial in shown), max if more else min)
-            axes.step(
-                [trial.number for trial in shown], list(so_far), where="post", color=INK, linewidth=1, gid="best so far"
-            )
-            axes.set_xlabel("Trial", fontsize=8)
-            axes.set_ylabel(called(name), fontsize=8)
-            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    return drawing
+    figure = panels(study, parts, "", wrapped(objectives_of(study)[objective], 2.0, size=8))
+    for axes, (name, part) in zip(figure.axes, parts.items(), strict=False):
+        if name in choices:
+            axes.set_xticks(range(len(choices[name])), [wrapped(one, 0.9, size=7, lines=1) for one in choices[name]])
+        elif getattr(known[name], "log", False):
+            axes.set_xscale("log")
+            narrow = part["x"].max() < 30 * part["x"].min()
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,), numticks=5))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter("")
+        else:
+            axes.locator_params(axis="x", nbins=4)
+    return figure
 
 
-def intermediate(view: Searched) -> Figure | None:
-    """Draw what each trial reported by step, in its architecture's colour; pruned: dashed, with a cross at the end.
+def importance(study: Study, importances: pd.DataFrame) -> Figure:
+    """Draw parameter importances with intervals: a column per architecture, a row per objective."""
+    called = counted(study, importances.groupby("architecture")["trials"].first())
+    called |= {name: title(name) for name in study.metric_names or ()}
+    size = importances.groupby("parameter")["importance"].transform("mean")
+    rows = importances.assign(size=size).sort_values("size", ascending=False, kind="stable")
+    places: dict[str, Any] = {"y": "parameter", "rows": "objective", "columns": "architecture"}
+    return Intervals(x="importance", labels=("Share of variance", ""), limits=(-0.02, 1.02), names=called, **places)(
+        rows
+    )
+
+
+def intermediate(study: Study, trials: pd.DataFrame) -> Figure | None:
+    """Draw what each trial reported by step; rings at the end of pruned trials and of the chosen trial.
 
     A gap is a step whose value was not finite.
     """
-    reports = [(trial, _finite(trial)) for trial in view.trials if view.group(trial) in view.groups and _finite(trial)]
-    if not reports:
+    rows = reported(study).merge(trials[["number", "architecture", "chosen"]], on="number")
+    rows["value"] = rows["value"].where(np.isfinite(rows["value"]))
+    last = rows.dropna(subset="value").groupby("number")["step"].max()
+    if last.empty:
         return None
-    with style():
-        pruned = [trial for trial, _ in reports if trial.state == TrialState.PRUNED]
-        below = handles(view, [trial for trial, _ in reports], lines=True)
-        cross: dict[str, Any] = {"marker": "x", "color": HATCH, "markersize": 5}
-        if pruned:
-            below.append(Line2D([], [], linestyle="--", linewidth=0.9, label=f"pruned, n = {len(pruned)}", **cross))
-        drawing, (axes,) = sheet(1, below, height=3.2)
-        for trial, found in reports:
-            early = trial.state == TrialState.PRUNED
-            steps = range(min(found), max(found) + 1)
-            axes.plot(
-                *([step + 1 for step in steps], [found.get(step, math.nan) for step in steps]),
-                color=view.look(view.group(trial))["color"],
-                linestyle="--" if early else "-",
-                linewidth=2.6 if trial.number == view.chosen else 0.9,
-                alpha=0.55 if early else 0.9,
-                gid="pruned" if early else "reported",
-            )
-            if early:
-                axes.plot([max(found) + 1], [found[max(found)]], linestyle="", gid="end", **cross)
-        axes.set_xlabel("Step: epochs, seed after seed", fontsize=8)
-        axes.set_ylabel(called(view.objectives[0][0]), fontsize=8)
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    return drawing
+    end = rows["step"] == rows["number"].map(last)
+    pruned = where(end & (rows["state"] == TrialState.PRUNED.name), "pruned")
+    (label,) = objectives_of(study).values()
+    form = Curves(
+        x="step",
+        y="value",
+        series="architecture",
+        thin="number",
+        labels=(STEP, wrapped(label, 2.0, size=8)),
+        scales=_LINEAR,
+        names=counted(study, trials.loc[trials["number"].isin(last.index), "architecture"].value_counts()),
+    )
+    return form(rows.assign(mark=pruned.mask(end & rows["chosen"], "best trial")))
 
 
-def pruning(view: Searched) -> Figure | None:
-    """Draw the number of complete and pruned trials that ran each step; the hatched area is what pruning saved."""
-    ended = [trial for trial in view.trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
-    if all(trial.state == TrialState.COMPLETE for trial in ended):
-        return None
-    found, steps = saved_by_pruning(view.study), view.study.user_attrs["steps"]
-    ran = [steps if trial.state == TrialState.COMPLETE else len(trial.intermediate_values) for trial in ended]
+def pruning(study: Study) -> Figure:
+    """Draw the number of complete and pruned trials that ran each step; the area above the line is what was saved."""
+    found, steps = saved_by_pruning(study), study.user_attrs["steps"]
+    ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+    ran = [steps if one.state == TrialState.COMPLETE else len(one.intermediate_values) for one in ended]
     left = [sum(one > step for one in ran) for step in range(steps)]
-    with style():
-        share = 1 - found.run / found.full
-        saved = hatch_key(f"saved: {found.full - found.run:,} of {found.full:,} steps, {share:.0%}")
-        below = [Patch(facecolor=ARM_COLOURS[0], label=f"run: {found.run:,} steps"), saved]
-        drawing = Figure(figsize=(WIDTH * 0.7, 2.6 + legend_inches(below, 2)), layout="constrained")
-        axes = drawing.subplots()
-        edges = [step + 0.5 for step in range(steps + 1)]
-        axes.stairs(left, edges, fill=True, color=ARM_COLOURS[0], gid="run")
-        above: dict[str, Any] = {"facecolor": "none", "edgecolor": HATCH, "hatch": "////", "linewidth": 0}
-        axes.stairs([len(ended)] * steps, edges, baseline=left, fill=True, gid="saved", **above)
-        axes.set(xlim=(0.5, steps + 0.5), ylim=(0, len(ended)))
-        axes.set_xlabel("Step: epochs, seed after seed", fontsize=8)
-        axes.set_ylabel(wrapped("Trials that ran it", 2.4, size=8), fontsize=8)
-        axes.tick_params(labelsize=7)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(MaxNLocator(8, integer=True))
-        legend_below(drawing, below, columns=2)
-    return drawing
+    note = f"saved: {found.full - found.run:,} of {found.full:,} steps, {found.share:.0%}"
+    about = {"what": "complete and pruned trials", "high": len(ran), "note": note}
+    rows = pd.DataFrame({"step": range(1, steps + 1), "trials": left, "low": left}).assign(**about)
+    labels = (STEP, "Trials that ran it")
+    return Curves(x="step", y="trials", series="what", labels=labels, scales=_LINEAR)(rows)
 
 
-def _finite(trial: FrozenTrial) -> dict[int, float]:
-    """Return step → value, finite values only."""
-    return {step: value for step, value in sorted(trial.intermediate_values.items()) if math.isfinite(value)}
+def figures(study: Study, importances: pd.DataFrame, chosen: int | None) -> Iterator[tuple[str, Figure | None]]:
+    """Yield the name of every figure with data, and the figure."""
+    trials, objectives = trial_rows(study, chosen), [*objectives_of(study)]
+    if len(points := shown_points(study, trials)):
+        yield "history", history(study, points)
+        for place, (x, y) in enumerate(combinations(objectives, 2), start=1):
+            yield _numbered("front", place), front(study, points, x, y)
+        if len(importances):
+            yield "importances", importance(study, importances)
+        for place, objective in enumerate(objectives, start=1):
+            yield _numbered("slice", place), slices(study, points, objective)
+    if len(objectives) == 1:
+        yield "intermediate", intermediate(study, trials)
+    if any(trial.state == TrialState.PRUNED for trial in study.get_trials(deepcopy=False)):
+        yield "pruning", pruning(study)
 
 
-def fronts(view: Searched) -> Figure | None:
-    """Draw a panel per pair of objectives: complete trials and the front; with two objectives it is a line."""
-    trials = view.complete
-    pairs = list(combinations(range(len(view.objectives)), 2))
-    if not pairs or not trials:
-        return None
-    with style():
-        look: dict[str, Any] = {"color": INK, "marker": ".", "markersize": 3, "zorder": 3, "linewidth": 1.0}
-        look["linestyle"] = "-" if len(pairs) == 1 else ""
-        line = [Line2D([], [], label=f"front, n = {len(view.front)}", **look)]
-        below = handles(view, trials) + (line if view.front else [])
-        drawing, panels = sheet(len(pairs), below, height=3.2 if len(pairs) == 1 else 2.4)
-        for axes, (across, up) in zip(panels, pairs, strict=True):
-            dots(axes, view, trials, [one.values[across] for one in trials], [one.values[up] for one in trials])
-            for trial in trials if len(trials) <= SHAPES else ():  # a page says there what the trial is
-                target: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 7, "alpha": 0, "zorder": 4}
-                axes.plot([trial.values[across]], [trial.values[up]], gid=f"trial:{trial.number}", **target)
-            points = sorted((trial.values[across], trial.values[up]) for trial in view.front)
-            axes.plot([x for x, _ in points], [y for _, y in points], gid="front", **look)
-            for index, axis in ((across, axes.xaxis), (up, axes.yaxis)):
-                name, more = view.objectives[index]
-                axis.set_label_text(f"{called(name)}\n({'more' if more else 'less'} is better)", fontsize=7.5)
-    return drawing
-
-
-def importance_bars(view: Searched, importances: pd.DataFrame, *, least: int) -> Figure | None:
-    """Draw parameter importances with intervals: a row per architecture, a column per objective.
-
-    Architectures without importances are left out (fewer than `least` complete trials, or nothing varied); without any
-    there is no figure. `importances`: columns architecture, objective, parameter, importance, low, high.
-    """
-    known = set(importances.loc[importances["importance"].notna(), "architecture"])
-    objectives = [name for name, _ in view.objectives]
-    counts = {group: len(trials) for group, trials in view.groups.items() if group in known}
-    if not counts:
-        return None
-    parameters = {group: _bars(importances, group) for group in counts}
-    heights = [0.75 + 0.17 * max(1, len(parameters[group])) for group in counts]
-    with style():
-        drawing = Figure(figsize=(WIDTH, sum(heights) + 0.3), layout="constrained")
-        panels = drawing.subplots(len(counts), len(objectives), squeeze=False, sharex=True, height_ratios=heights)
-        for (group, count), row in zip(counts.items(), panels, strict=True):
-            for axes, objective in zip(row, objectives, strict=True):
-                title = f"{group}, n = {count}: {title_of(objective)}"
-                axes.set_title(wrapped(title, WIDTH / len(objectives) - 0.6, size=8), fontsize=8)
-                axes.set(xlim=(0, 1.02))
-                axes.tick_params(labelsize=7)
-                rows = importances[(importances["architecture"] == group) & (importances["objective"] == objective)]
-                rows = rows.set_index("parameter").reindex(parameters[group])
-                if rows["importance"].notna().any():
-                    places = range(len(rows))
-                    axes.barh(places, rows["importance"], height=0.6, color=ARM_COLOURS[0], gid="importance")
-                    axes.hlines(places, rows["low"], rows["high"], color=INK, linewidth=1.4, gid="interval")
-                    axes.set_yticks(places, [wrapped(one, 1.9, size=7, lines=1) for one in rows.index])
-                    axes.grid(visible=True, axis="x")
-                else:
-                    axes.set_yticks([])
-                    lacking = f"{count} of {least} complete trials: {least - count} are missing"
-                    hatched(axes, lacking if count < least else "nothing varied")
-        for axes in panels[-1]:
-            axes.set_xlabel("Share of variance", fontsize=8)
-    return drawing
-
-
-def _bars(importances: pd.DataFrame, group: str) -> list[str]:
-    """Return an architecture's parameters, the most important over all objectives on top."""
-    rows = importances[importances["architecture"] == group]
-    return list(rows.groupby("parameter")["importance"].mean().sort_values(kind="stable").index)
-
-
-def slices(view: Searched, objective: int) -> Figure | None:
-    """Draw a panel per parameter with several values: the objective by its value, over the trials that have it."""
-    trials = view.complete
-    names = varied(trials)
-    if not names:
-        return None
-    with style():
-        drawing, panels = sheet(len(names), handles(view, trials))
-        for axes, name in zip(panels, names, strict=True):
-            having = [trial for trial in trials if name in trial.params]
-            dots(axes, view, having, along(axes, name, having), [trial.values[objective] for trial in having])
-            axes.sharey(panels[0])
-        for axes in panels[::COLUMNS]:
-            axes.set_ylabel(called(view.objectives[objective][0]), fontsize=8)
-    return drawing
+def _numbered(name: str, place: int) -> str:
+    return name if place == 1 else f"{name}-{place}"
 
 
 def pictures(
-    study: Study,
-    importances: pd.DataFrame,
-    *,
-    chosen: int | None,
-    least: int,
-    metadata: Mapping[str, str] | None = None,
+    study: Study, importances: pd.DataFrame, *, chosen: int | None, metadata: Mapping[str, str] | None = None
 ) -> list[tuple[str, str]]:
     """Return (name, SVG) of every figure with data, in order. Equal studies give equal bytes.
 
     - `chosen`: number of the trial to mark, best or suggested; None marks none.
-    - `importances`: columns architecture, objective, parameter, importance, low, high; an architecture with fewer than
-      `least` complete trials has no rows.
+    - `importances`: columns architecture, objective, parameter, importance, low, high, trials.
     - `metadata`: as for `to_svg`.
     """
-    view = Searched(study, chosen=chosen)
-    drawn = {
-        "history": history(view),
-        "front": fronts(view),
-        "importances": importance_bars(view, importances, least=least),
-        **{f"slice-{one + 1}" if one else "slice": slices(view, one) for one in range(len(view.objectives))},
-        "intermediate": intermediate(view),
-        "pruning": pruning(view),
-    }
-    return [(name, to_svg(figure, metadata)) for name, figure in drawn.items() if figure is not None]
+    drawn = figures(study, importances, chosen)
+    return [(name, to_svg(figure, metadata)) for name, figure in drawn if figure is not None]

@@ -5,15 +5,11 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from optuna.trial import FixedTrial, FrozenTrial, Trial
 
 from isoscope.platform.config.searching import Dimension, Search, branches, exists
-
-_EQUAL = 1e-6
-"""Tolerance in steps: samplers round differently."""
 
 
 def suggest(search: Search, trial: Trial | FixedTrial) -> dict[str, Any]:
@@ -68,16 +64,18 @@ def combinations(search: Search) -> int:
     return sum(math.prod(_values(one) for one in others.values()) for _, others in branches(search))
 
 
-def point(search: Search, chosen: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """Return the grid index of a choice along each name; None if it is not a grid point or is incomplete."""
+def point(search: Search, chosen: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """Return the grid point of a trial: choices, and numbers in steps, as samplers round differently.
+
+    None if it is incomplete. The trials of a study lie on its grid, since its space is part of its identity.
+    """
     space = {name: one for name, one in search.space.items() if exists(one, chosen)}
     if not space.keys() <= chosen.keys():
         return None
-    places = [_place(one, chosen[name]) for name, one in space.items()]
-    at = tuple(round(place) for place in places)
-    on_grid = all(abs(place - number) <= _EQUAL for place, number in zip(places, at, strict=True))
-    inside = all(0 <= number < _values(one) for number, one in zip(at, space.values(), strict=True))
-    return at if on_grid and inside else None
+    return tuple(
+        chosen[name] if one.choices else round((chosen[name] - one.bounds[0]) / (one.step or 1))
+        for name, one in space.items()
+    )
 
 
 def wanted(search: Search) -> int:
@@ -86,14 +84,8 @@ def wanted(search: Search) -> int:
     return min(trials, combinations(search)) if search.sampler.kind == "grid" else trials
 
 
-def _place(one: Dimension, value: Any) -> float:
-    if one.choices:
-        return one.choices.index(value) if value in one.choices else -1
-    return (value - one.bounds[0]) / (one.step or 1)
-
-
 def _values(one: Dimension) -> int:
     if one.choices:
         return len(one.choices)
-    low, high, step = (Decimal(str(number)) for number in (*one.bounds, one.step or 1))
-    return int((high - low) // step) + 1
+    low, high = one.bounds
+    return round((high - low) / (one.step or 1)) + 1

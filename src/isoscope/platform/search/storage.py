@@ -35,7 +35,7 @@ class Place(NamedTuple):
     @property
     def shown(self) -> str:
         """The address without its password, also where that is in the query."""
-        return _shown(self.url)
+        return scrub(self.url.render_as_string(hide_password=True))
 
     @property
     def exists(self) -> bool:
@@ -53,7 +53,7 @@ def place(url: str | None, folder: Path) -> Place:
     except (ArgumentError, ValueError):
         raise InputError(f"--storage: invalid address; {expected}") from None
     if backend not in ("sqlite", "postgresql") or not known.database or known.database == ":memory:":
-        raise InputError(f"storage {_shown(known)!r}: {expected}")
+        raise InputError(f"storage {Place(known, folder).shown!r}: {expected}")
     if backend == "sqlite":
         path = Path(known.database)
         if not path.parent.is_dir():
@@ -62,10 +62,6 @@ def place(url: str | None, folder: Path) -> Place:
             raise InputError(f"storage {known.database!r}: not a SQLite database")
         folder = path.resolve().parent if url else folder
     return Place(known.set(drivername="postgresql+psycopg") if backend == "postgresql" else known, folder)
-
-
-def _shown(url: URL) -> str:
-    return scrub(url.render_as_string(hide_password=True))
 
 
 def _of_sqlite(path: Path) -> bool:

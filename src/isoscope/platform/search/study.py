@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.base.errors import InputError
 from isoscope.platform.config.searching import Search
-from isoscope.platform.config.tree import NOT_IN_DIGEST, flatten
+from isoscope.platform.config.tree import NOT_IN_DIGEST, changes, flatten
 from isoscope.platform.search.outcomes import worked
 from isoscope.platform.search.samplers import pruner
 from isoscope.platform.search.space import chosen, combinations, inside, point
@@ -48,12 +48,10 @@ class HeldStudy(NamedTuple):
 
 def stored_study(search: Search, identity: Mapping[str, Any], where: Place) -> optuna.Study:
     """The study with this identity. Raises `InputError` if there is none; differences are named."""
-    if not where.exists:  # opening it would make an empty file
-        raise _none(search, where)
-    storage = connect(where)
-    name = _found(storage, search, identity, where)
+    storage = connect(where) if where.exists else None  # opening it would make an empty file
+    name = None if storage is None else _found(storage, search, identity, where)
     if name is None:
-        raise _none(search, where)
+        raise InputError(f"search {search.name!r}: no such study in {where.shown}; start it: isoscope search run")
     return optuna.load_study(study_name=name, storage=storage)
 
 
@@ -167,10 +165,6 @@ def _found(
     return name
 
 
-def _none(search: Search, where: Place) -> InputError:
-    return InputError(f"search {search.name!r}: no such study in {where.shown}; start it: isoscope search run")
-
-
 def _family(storage: RDBStorage, name: str) -> dict[str, Any]:
     """Names of the studies of a search, oldest first → identity."""
     return {study: attrs[IDENTITY] for study, attrs in _namesakes(storage, name).items() if IDENTITY in attrs}
@@ -206,10 +200,8 @@ def grown(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Names in which two identities differ, with old and new value."""
-    old, new = flatten(before), flatten(now)
-    changed = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
-    shown = [f"{name} {old.get(name, 'absent')} → {new.get(name, 'absent')}" for name in changed[:_SHOWN]]
-    return "; ".join(shown) + (f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
+    changed = [*changes(flatten(before), flatten(now)).values()]
+    return "; ".join(changed[:_SHOWN]) + (f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else "")
 
 
 def spent(trials: Sequence[FrozenTrial], search: Search) -> bool:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from multiprocessing.util import register_after_fork
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,9 @@ def held(where: Place, study: str) -> Iterator[Callable[[], None]]:
         with Lease(file.with_name(f"{file.name}.locks") / study, title=f"search {study}"):
             yield lambda: None
         return
-    lock = _DatabaseLock(where, study)
-    try:
+    with closing(_DatabaseLock(where, study)) as lock:
         lock.check()
         yield lock.check
-    finally:
-        lock.close()
 
 
 class _DatabaseLock:

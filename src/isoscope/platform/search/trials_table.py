@@ -1,13 +1,13 @@
 """Convert the trials of a search into a table, and back."""
 
 import json
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 from optuna.distributions import (
+    BaseDistribution,
     CategoricalDistribution,
     IntDistribution,
     distribution_to_json,
@@ -17,10 +17,11 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.base.errors import brief
+from isoscope.platform.config.tree import as_text
 from isoscope.platform.search.outcomes import PROVENANCE, feasible, front
 
 TIME, TEXTS = pd.ArrowDtype(pa.timestamp("us", tz="UTC")), pd.ArrowDtype(pa.list_(pa.string()))
-"""Types that an empty column keeps."""
+"""Types of times, which Optuna stores without a zone, and of lists."""
 
 
 def trials_table(study: Study) -> pd.DataFrame:
@@ -30,27 +31,39 @@ def trials_table(study: Study) -> pd.DataFrame:
     end); feasible and on_front; `objective/<name>`; `constraint/<name>`; `param/<name>` (numbers as numbers, choices as
     text); digests of its runs; trial (JSON as Python writes it, NaN included). Missing is missing, never 0.
     """
-    trials = study.trials
-    best = {trial.number for trial in front(study)}
-    columns: dict[str, Any] = {
-        "number": pd.array([trial.number for trial in trials], dtype="int64"),
-        "state": _text(trial.state.name for trial in trials),
-        "started": _times([trial.datetime_start for trial in trials]),
-        "ended": _times([trial.datetime_complete for trial in trials]),
-        "seconds": _numbers(_seconds(trial) for trial in trials),
-        "feasible": pd.array([feasible(trial) for trial in trials], dtype="bool"),
-        "on_front": pd.array([trial.number in best for trial in trials], dtype="bool"),
+    trials, best = study.get_trials(deepcopy=False), {trial.number for trial in front(study)}
+    spaces = {name: one for trial in trials for name, one in trial.distributions.items()}
+    objectives = [f"objective/{name}" for name in study.metric_names or ()]
+    kinds: dict[str, Any] = {
+        "number": "int64",
+        "state": "string",
+        **dict.fromkeys(("started", "ended"), TIME),
+        "seconds": "float64",
+        **dict.fromkeys(("feasible", "on_front"), "bool"),
+        **dict.fromkeys(objectives, "float64"),
+        **{f"constraint/{name}": "float64" for trial in trials for name in trial.constraints},
+        **{f"param/{name}": _kind(one) for name, one in spaces.items()},
+        "digests": TEXTS,
+        "trial": "string",
     }
-    for index, name in enumerate(study.metric_names or ()):
-        columns[f"objective/{name}"] = _numbers(trial.values[index] if trial.values else None for trial in trials)
-    for name in _names(trial.constraints for trial in trials):
-        columns[f"constraint/{name}"] = _numbers(trial.constraints.get(name) for trial in trials)
-    for name in _names(trial.params for trial in trials):
-        columns[f"param/{name}"] = _parameter(name, trials)
-    digests = [list(trial.user_attrs.get(PROVENANCE, {}).get("digests", [])) for trial in trials]
-    columns["digests"] = pd.array(digests, dtype=TEXTS)
-    columns["trial"] = _text(_written(trial) for trial in trials)
-    return pd.DataFrame(columns)
+    rows = [
+        {
+            "number": trial.number,
+            "state": trial.state.name,
+            "started": trial.datetime_start and trial.datetime_start.astimezone(UTC),
+            "ended": trial.datetime_complete and trial.datetime_complete.astimezone(UTC),
+            "seconds": _seconds(trial),
+            "feasible": feasible(trial),
+            "on_front": trial.number in best,
+            **dict(zip(objectives, trial.values or (), strict=False)),
+            **{f"constraint/{name}": value for name, value in trial.constraints.items()},
+            **{f"param/{name}": _told(value, spaces[name]) for name, value in trial.params.items()},
+            "digests": list(trial.user_attrs.get(PROVENANCE, {}).get("digests", [])),
+            "trial": _written(trial),
+        }
+        for trial in trials
+    ]
+    return pd.DataFrame(rows, columns=[*kinds], dtype=object).astype(kinds)
 
 
 def reported(study: Study) -> pd.DataFrame:
@@ -74,11 +87,6 @@ def rebuilt(table: pd.DataFrame) -> list[FrozenTrial]:
     if numbers != [*range(len(numbers))]:
         raise ValueError(f"expected trials 0 to {len(numbers) - 1}, each once, got {numbers}")
     return trials
-
-
-def shown(value: Any) -> str:
-    """A choice as text: itself, or JSON if it is not a string."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _written(trial: FrozenTrial) -> str:
@@ -124,30 +132,14 @@ def _read(text: str) -> FrozenTrial:
     )
 
 
-def _parameter(name: str, trials: Sequence[FrozenTrial]) -> Any:
-    values = [trial.params.get(name) for trial in trials]
-    kinds = {type(trial.distributions[name]) for trial in trials if name in trial.params}
-    if CategoricalDistribution in kinds:
-        return _text(shown(trial.params[name]) if name in trial.params else None for trial in trials)
-    return pd.array(values, dtype="Int64") if kinds <= {IntDistribution} else _numbers(values)
+def _kind(space: BaseDistribution) -> str:
+    if isinstance(space, CategoricalDistribution):
+        return "string"
+    return "Int64" if isinstance(space, IntDistribution) else "float64"
 
 
-def _names(parts: Any) -> list[str]:
-    """Every key, in order of first appearance."""
-    return list(dict.fromkeys(name for part in parts for name in part))
-
-
-def _numbers(values: Any) -> Any:
-    return pd.array([float("nan") if value is None else float(value) for value in values], dtype="float64")
-
-
-def _text(values: Any) -> Any:
-    return pd.array(list(values), dtype="string")
-
-
-def _times(values: Sequence[datetime | None]) -> Any:
-    """Optuna stores local times without a zone."""
-    return pd.array([value and value.astimezone(UTC) for value in values], dtype=TIME)
+def _told(value: Any, space: BaseDistribution) -> Any:
+    return as_text(value) if isinstance(space, CategoricalDistribution) else value
 
 
 def _seconds(trial: FrozenTrial) -> float | None:

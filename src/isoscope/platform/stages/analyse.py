@@ -67,7 +67,7 @@ def analyse(
         for one in of_study(own.name) if task else (own,):
             found |= one.tables(runs, **options)
         made = tables(name, runs[name], found, **settings) if task else Tables(name, found, [], [], **settings)
-        run.inputs.check()
+        run.check_inputs()
         write_tables(target, made)
         with replacing(target / paths.FIGURES, "table") as drawn:
             _draw(drawn, target, own.name, run.digest, spread, watch)

@@ -23,7 +23,7 @@ from isoscope.platform.executor.cluster import Cluster, connected
 from isoscope.platform.runs.lease import HeldError
 from isoscope.platform.search import space
 from isoscope.platform.search.driver import Driver
-from isoscope.platform.search.outcomes import LEAST, PROVENANCE, front, importances, knee, saved_by_pruning
+from isoscope.platform.search.outcomes import PROVENANCE, front, importances, knee, saved_by_pruning
 from isoscope.platform.search.records import Records
 from isoscope.platform.search.search_figures import pictures
 from isoscope.platform.search.status import Interrupts, LiveStatus, Status, in_words, status
@@ -167,7 +167,7 @@ def write_results(
             write_text(fresh / "best.yaml", overlay(configuration, search, params), "table")
         (fresh / "figures").mkdir()
         source = {"Source": f"isoscope digest {digest}"}
-        for name, svg in pictures(study, found, chosen=number, least=LEAST, metadata=source):
+        for name, svg in pictures(study, found, chosen=number, metadata=source):
             write_text(fresh / "figures" / f"{name}.svg", svg, "table")
         seal(fresh)
     return folder

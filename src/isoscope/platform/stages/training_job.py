@@ -107,7 +107,7 @@ def job(
         tokenizer=tokenizer,
         checkpoint=checkpoint,
         starts=lambda: {name: selected(start) for name, start in starts.items()},
-        unchanged=run.inputs.check,
+        unchanged=run.check_inputs,
     )
     return CellJob(run, task, own, starts)
 
