@@ -22,7 +22,7 @@ the update's own batch: another quantity, which does not sum to a change of the 
 `minibatch.parquet`: update, stack, layer, component, value: the minibatch estimator at every update.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,16 +54,36 @@ class Interval(NamedTuple):
     splits: int
 
 
-class Rows:
-    """The rows so far. Fold numbers and parts are stored in fp32, values in fp64."""
+class IntervalRows:
+    """Rows of the intervals so far: lists of arrays by name, part of the run's checkpoints."""
 
-    def __init__(self, groups: Sequence[Group]) -> None:
-        self._of: dict[str, list[Any]] = {name: [] for name in (*_STORED, "batch", "updates")}
-        self._open = np.zeros(len(groups))
-        self._blocks, self._where = blocks_of(groups)
+    def __init__(self, names: Iterable[str]) -> None:
+        self._of: dict[str, list[Any]] = {name: [] for name in names}
 
     def __len__(self) -> int:
-        return len(self._of["value"])
+        """Return the number of intervals."""
+        return len(next(iter(self._of.values())))
+
+    def stacked(self, name: str) -> np.ndarray[Any, Any]:
+        """Return the arrays of a name of all intervals, `[intervals, …]`."""
+        return np.stack(self._of[name])
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all rows as tensors."""
+        return {name: torch.from_numpy(np.stack(values)) for name, values in self._of.items() if values}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Replace the rows by those of a state."""
+        self._of = {name: [*state[name].cpu().numpy()] if name in state else [] for name in self._of}
+
+
+class Rows(IntervalRows):
+    """The rows so far by set. Fold numbers and parts are stored in fp32, values in fp64."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        super().__init__((*_STORED, "batch", "updates"))
+        self._open = np.zeros(len(groups))
+        self._blocks, self._where = blocks_of(groups)
 
     def add(self, sets: Sequence[Interval]) -> None:
         """Add an interval of all sets."""
@@ -76,10 +96,6 @@ class Rows:
         """Add the minibatch allocation of an update to groups."""
         self._open = self._open + values
         self._of["updates"].append(np.bincount(self._where, values, len(self._blocks)).astype(np.float32))
-
-    def stacked(self, name: str) -> np.ndarray[Any, Any]:
-        """Return a column of all intervals, `[intervals, sets, …]`."""
-        return np.stack(self._of[name])
 
     @property
     def by_update(self) -> list[Any]:
@@ -95,15 +111,11 @@ class Rows:
         return found | {f"allocation/{name}_closed": float(one) for name, one in zip(SETS, closed, strict=True)}
 
     def state(self) -> dict[str, Tensor]:
-        """Return all rows as tensors."""
-        stored = {name: torch.from_numpy(np.stack(values)) for name, values in self._of.items() if values}
-        return stored | {"open": torch.from_numpy(self._open.copy())}
+        return super().state() | {"open": torch.from_numpy(self._open.copy())}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Replace the rows by those of a state."""
-        arrays = {name: value.cpu().numpy() for name, value in state.items()}
-        self._open = arrays.pop("open")
-        self._of = {name: list(arrays.get(name, ())) for name in self._of}
+        super().restore(state)
+        self._open = state["open"].cpu().numpy()
 
 
 _STORED: dict[str, tuple[Any, Any]] = {
@@ -180,56 +192,38 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _closure(rows: Rows, starts: Indices, ends: Indices, estimator: str) -> pd.DataFrame:
-    values, losses = rows.stacked("value"), rows.stacked("losses")
-    helping, hurting = (rows.stacked(name).astype(np.int64) for name in ("helping", "hurting"))
-    splits, found = rows.stacked("splits"), []
-    for number, name in enumerate(SETS):
-        of_set = values[:, number]
-        for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            before, after = losses[index, number]
-            limit = bound(of_set[index])
-            counts = helping[index, number], hurting[index, number]
-            fields = (start, end, name, False, before, after, of_set[index], limit, splits[index, number])
-            found.append(_closed(*fields, counts))
-        before, after = losses[0, number, 0], losses[-1, number, 1]
-        limit = max(NATS, TOTAL_SHARE * abs(after - before))
-        counts = helping[:, number], hurting[:, number]
-        fields = (0, ends[-1], name, True, before, after, of_set.sum(0), limit, splits[:, number].sum())
-        found.append(_closed(*fields, counts))
-    table = pd.DataFrame(found).assign(estimator=estimator)
-    return table.astype({"set": "category", "estimator": "category"})
-
-
-def _closed(
-    start: int,
-    end: int,
-    name: str,
-    total: bool,
-    before: float,
-    after: float,
-    values: Numbers,
-    limit: float,
-    splits: int,
-    counts: Sequence[Any],
-) -> dict[str, Any]:
-    helping, hurting = (int(np.sum(one)) for one in counts)
-    gap = float(values.sum()) - (after - before)
-    return {
-        "start": np.int32(start),
-        "update": np.int32(end),
-        "set": name,
-        "total": total,
+    """Return the closure of each set: its intervals, then all intervals together."""
+    values, losses = _with_sum(rows.stacked("value")), rows.stacked("losses")
+    together = np.stack([losses[0, :, 0], losses[-1, :, 1]], axis=-1)
+    before, after = np.moveaxis(np.concatenate([losses, together[None]]), -1, 0)
+    bounds = np.apply_along_axis(bound, -1, values)
+    bounds[-1] = np.maximum(NATS, TOTAL_SHARE * np.abs(after - before)[-1])
+    gaps = values.sum(-1) - (after - before)
+    helping, hurting = (_with_sum(rows.stacked(name).sum(-1)) for name in ("helping", "hurting"))
+    columns = {
+        "start": np.append(starts, 0)[:, None],
+        "update": np.append(ends, ends[-1])[:, None],
+        "set": np.array(SETS),
+        "total": np.arange(len(values))[:, None] == len(ends),
         "before": before,
         "after": after,
         "change": after - before,
-        "allocated": float(values.sum()),
-        "gap": gap,
-        "absolute": float(np.abs(values).sum()),
-        "bound": limit,
-        "closed": abs(gap) <= limit,
-        "splits": np.int32(splits),
-        "helping": helping / max(1, helping + hurting),
+        "allocated": values.sum(-1),
+        "gap": gaps,
+        "absolute": np.abs(values).sum(-1),
+        "bound": bounds,
+        "closed": np.abs(gaps) <= bounds,
+        "splits": _with_sum(rows.stacked("splits")),
+        "helping": helping / np.maximum(1, helping + hurting),
+        "estimator": np.array(estimator),
     }
+    table = pd.DataFrame({name: np.broadcast_to(one, before.shape).T.ravel() for name, one in columns.items()})
+    return table.astype({"set": "category", "estimator": "category"})
+
+
+def _with_sum(every: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the rows of all intervals, and their sum as a last row."""
+    return np.concatenate([every, every.sum(0, keepdims=True)])
 
 
 def blocks_of(groups: Sequence[Group]) -> tuple[list[tuple[str, int | None, str]], Indices]:

@@ -1,7 +1,6 @@
 """What observers of loss change allocation share: intervals of updates, and the straight line along each of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -10,22 +9,10 @@ from isoscope.base.errors import InputError
 from isoscope.models.components import members
 from isoscope.objectives import Place
 from isoscope.training.allocation import NATS, Integral, integrate, interval_ends
+from isoscope.training.allocation_tables import IntervalRows
 from isoscope.training.observers import Context, Observer
 from isoscope.training.packed import Packed
 from isoscope.training.set_path import SetPath
-
-
-class IntervalRows(Protocol):
-    """Rows of the intervals so far, part of the run's checkpoints."""
-
-    def __len__(self) -> int:
-        """Return the number of intervals."""
-
-    def state(self) -> dict[str, Tensor]:
-        """Return all rows as tensors."""
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Replace the rows by those of a state."""
 
 
 class IntervalObserver(Observer):
