@@ -16,18 +16,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 from timing import bound, conclude, table
 
-from isoscope.base.atomic_files import write_text
-from isoscope.data.parquet import write_parquet
 from isoscope.data.word_table import KEY, WordTable, word_table
 from isoscope.geometry.moments import Floats
 from isoscope.states.compared_items import compared_items
 from isoscope.states.contextuality_tables import Words, contextuality
 from isoscope.states.similarity_tables import Sampling, similarity_table
-from isoscope.states.word_space import ARRAY, FACTS, KEYS, STATES, Space
+from isoscope.states.word_space import Space, store
 
 LAYERS = 13
 
@@ -62,11 +59,7 @@ def points(size: Size, known: WordTable, seed: int) -> Floats:
 
 def space(folder: Path, states: Floats, known: WordTable) -> Space:
     """Write a space of one layer."""
-    folder.mkdir()
-    write_parquet(known.rows[KEY].assign(found=True), folder / KEYS)
-    save_file({ARRAY: states.astype(np.float32)[None]}, folder / STATES)
-    write_text(folder / FACTS, '{"layers": [0]}', "states")
-    return Space(folder)
+    return store(folder, known.rows[KEY].assign(found=True), states.astype(np.float32)[None])
 
 
 def peak() -> float:

@@ -164,7 +164,7 @@ def common(table: WordTable, keys: Sequence[pd.DataFrame]) -> npt.NDArray[np.boo
     """Return which words of a table all models have, `[W]`, given each model's rows: the columns `KEY` and `found`.
 
     Raises `InputError`, naming the row, if a model's rows are not exactly the table's: one is missing, added or
-    elsewhere.
+    elsewhere, and if no word is left.
     """
     kept = np.ones(len(table.rows), bool)
     for number, own in enumerate(keys, 1):
@@ -174,6 +174,8 @@ def common(table: WordTable, keys: Sequence[pd.DataFrame]) -> npt.NDArray[np.boo
         if len(own) != len(table.rows):
             raise InputError(f"states of model {number}: {len(own)} rows, where the word table has {len(table.rows)}")
         kept &= own["found"].to_numpy(bool)
+    if not kept.any():
+        raise InputError("no word is in all spaces; give a larger max_length or shorter sentences")
     return kept
 
 

@@ -103,8 +103,6 @@ def compared_items(table: WordTable, kept: npt.NDArray[np.bool_], *, probe: Prob
     All are without sentences of a rare length. Words whose form occurs again are left out if their sentences are too
     few. Raises `InputError` if fewer than 20 sentences are left of all words.
     """
-    if not kept.any():
-        raise InputError("text: no word is in all models; give a larger max_length or shorter sentences")
     forms = np.unique(table.rows["form"].to_numpy(), return_inverse=True)[1]
     recurs = kept & (np.bincount(forms[kept], minlength=forms.max() + 1)[forms] > 1)
     asked = {SENTENCES: kept} if probe == "sentences" else {WHOLE: kept, BY_FORM: recurs}

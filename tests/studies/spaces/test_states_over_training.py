@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import save_file
 
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.word_table import KEY, WordTable, word_table
 from isoscope.states.compared_items import compared_items
 from isoscope.states.similarity_tables import Sampling, equal_layers, similarity_table
-from isoscope.states.word_space import FACTS, KEYS, STATES, Space
+from isoscope.states.word_space import Space, store
 from isoscope.studies.spaces.lines_over_training import VIEWS
 from isoscope.studies.spaces.states_over_training import MEASURES, over_training
 from isoscope.studies.view import pictures
@@ -95,12 +94,8 @@ def test_a_coarse_choice_keeps_first_and_chosen_with_the_same_values(
 
 def made_up(folder: Path, table: WordTable, seed: int) -> Space:
     """A space of noise that knows no word: unlike a model of random weights, in which equal words are alike."""
-    folder.mkdir()
     states = np.random.default_rng(seed).standard_normal((2, len(table.rows), 6)).astype(np.float32)
-    save_file({"words": states}, folder / STATES)
-    table.rows[KEY].assign(found=True).to_parquet(folder / KEYS)
-    (folder / FACTS).write_text(json.dumps({"layers": [0, 1], "width": 6}))
-    return Space(folder)
+    return store(folder, table.rows[KEY].assign(found=True), states)
 
 
 def test_unrelated_states_have_the_value_of_their_null(tmp_path: Path) -> None:
