@@ -33,8 +33,9 @@ from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import read_tagged_texts
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.models.encoder import load_encoder
+from isoscope.states.choices import SPACES, SpaceSettings
 from isoscope.states.compared_items import ComparedItems, compared_items
-from isoscope.states.similarity_tables import Sampling, equal_layers
+from isoscope.states.similarity_tables import equal_layers
 from isoscope.states.word_space import Space, joined
 from isoscope.studies.spaces import self_sim_by_class
 from isoscope.studies.spaces.states_over_training import Cell, over_training, written
@@ -65,6 +66,7 @@ OPTIONS: dict[str, Any] = {
     "power": 0.8,
     "margin": 0.01,
 }
+SETTINGS = SPACES._replace(**{name: value for name, value in OPTIONS.items() if name in SPACES._fields})
 
 
 def checkpoints(store: Path, seeds: Sequence[int]) -> dict[str, dict[int, Path]]:
@@ -114,31 +116,29 @@ def quoted_measures(similarity: pd.DataFrame) -> pd.DataFrame:
 
 def alone(runs: Mapping[str, Mapping[int, Path]], table: WordTable, over: Over) -> pd.DataFrame:
     """Return the table `over_training`, without the others."""
-    sampling = Sampling(*(OPTIONS[name] for name in Sampling._fields))
-    given = {name: OPTIONS[name] for name in ("probe", "pooling")}
-    return over_training(runs, table, every=EVERY, sampling=sampling, over=over, **given)
+    return over_training(runs, table, SETTINGS, every=EVERY, over=over)
 
 
 def quoted(runs: Mapping[str, Mapping[int, Path]], table: WordTable, over: Over) -> pd.DataFrame:
     """Return the measures that the page quotes, of the last layers, with more permutations."""
-    sampling = Sampling(*(OPTIONS[name] for name in Sampling._fields))._replace(permutations=MORE)
+    settings = SETTINGS._replace(permutations=MORE)
     cells = [(name, seed) for name, own in runs.items() for seed in own]
     pairs = couples({name: [*own] for name, own in runs.items()})
     with TemporaryDirectory() as place:
         spaces = {}
         for number, (name, seed) in enumerate(cells):
             checkpoint = runs[name][seed]
-            given = checkpoint, table, OPTIONS["pooling"]
+            given = checkpoint, table, settings.pooling
             spaces[name, seed] = written(Path(place) / str(number), load_encoder(checkpoint), *given)
-        on = compared_items(table, joined(table, [*spaces.values()]), probe=OPTIONS["probe"], seed=sampling.seed)
-        return pd.concat(over(partial(_quoted, spaces, on, sampling), pairs, "quoted"), ignore_index=True)
+        on = compared_items(table, joined(table, [*spaces.values()]), probe=settings.probe, seed=settings.seed)
+        return pd.concat(over(partial(_quoted, spaces, on, settings), pairs, "quoted"), ignore_index=True)
 
 
 def _quoted(
-    spaces: Mapping[Cell, Space], on: Sequence[ComparedItems], sampling: Sampling, pair: tuple[Cell, Cell]
+    spaces: Mapping[Cell, Space], on: Sequence[ComparedItems], settings: SpaceSettings, pair: tuple[Cell, Cell]
 ) -> pd.DataFrame:
     one, other = pair
-    found = pd.concat([equal_layers(spaces[one], spaces[other], items, sampling, QUOTED, last=True) for items in on])
+    found = pd.concat([equal_layers(spaces[one], spaces[other], items, settings, QUOTED, last=True) for items in on])
     return found.assign(model=one[0], seed=one[1], other_model=other[0], other_seed=other[1])
 
 

@@ -55,7 +55,7 @@ DEFAULTS = Settings()
 
 
 class SpaceSettings(NamedTuple):
-    """Options of `isoscope spaces`; see the command's help."""
+    """Options of `isoscope spaces` and of a comparison of this kind; see the command's help."""
 
     probe: Probe = "words"
     occurrences: int = 50_000

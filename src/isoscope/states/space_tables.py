@@ -10,11 +10,11 @@ import pandas as pd
 
 from isoscope.base.workers import Over
 from isoscope.data.word_table import UNTAGGED, WordTable
-from isoscope.states.choices import Probe
+from isoscope.states.choices import SpaceSettings
 from isoscope.states.compared_items import ComparedItems, compared_items, sentence_means
 from isoscope.states.contextuality_tables import Layer, Words, contextuality, of_sentences
 from isoscope.states.mapped_tables import maps_table
-from isoscope.states.similarity_tables import Sampling, check_complete, similarity_table
+from isoscope.states.similarity_tables import check_complete, similarity_table
 from isoscope.states.word_space import Space, joined
 
 
@@ -39,11 +39,7 @@ def tables(
     spaces: Mapping[str, Named],
     pairs: Sequence[tuple[str, str]],
     table: WordTable,
-    *,
-    probe: Probe,
-    draws: int,
-    histogram: int,
-    sampling: Sampling,
+    settings: SpaceSettings,
     over: Over,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of spaces of one word table, by name.
@@ -53,35 +49,31 @@ def tables(
       None of them has a linked space: it has states of other words than the table's.
     - those of `of_pairs`.
 
-    `probe`: words, or sentences, of which only AvgSim is known. `draws` of the bootstrap over sentences; `histogram`:
-    pairs of words in a distribution; `over`: maps over layers and pairs, in this process or others. Raises `InputError`
-    as `of_pairs`.
+    Of sentences only AvgSim is known. `over`: maps over layers and pairs, in this process or others. Raises
+    `InputError` as `of_pairs`.
     """
     kept = joined(table, [one.space for one in spaces.values()])
     forms, tags = (np.unique(table.rows[name].to_numpy()[kept]) for name in ("form", "tag"))
-    options: dict[str, Any] = {"draws": draws, "pairs": histogram, "confidence": sampling.confidence}
-    of_layer = partial(_layer, table, kept, probe, options | {"seed": sampling.seed})
     layers = [(name, number) for name, one in spaces.items() if not one.linked for number in one.space.layers]
     work = [(spaces[name].space, number) for name, number in layers]
+    made = over(partial(_layer, table, kept, settings), work, "layers")
     found: dict[str, list[pd.DataFrame]] = {"contextuality": [], "words": [], "tagged_words": [], "pairs": []}
-    for (name, number), layer in zip(layers, over(of_layer, work, "layers"), strict=True):
-        about = {"space": name, **spaces[name].columns(), "layer": number, "of": probe}
-        found["contextuality"].append(layer.measures.assign(**about, confidence=sampling.confidence))
+    for (name, number), layer in zip(layers, made, strict=True):
+        about = {"space": name, **spaces[name].columns(), "layer": number, "of": settings.probe}
+        found["contextuality"].append(layer.measures.assign(**about, confidence=settings.confidence))
         found["words"].append(layer.words.assign(form=forms[layer.words["form"]], **about))
         named = {"form": forms[layer.tagged["form"]], "tag": tags[layer.tagged["tag"]]}
         found["tagged_words"].append(layer.tagged.assign(**named, **about))
         found["pairs"].append(layer.pairs.assign(**about))
     whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
-    return whole | of_pairs(spaces, pairs, table, probe=probe, sampling=sampling, over=over)
+    return whole | of_pairs(spaces, pairs, table, settings, over)
 
 
 def of_pairs(
     spaces: Mapping[str, Named],
     pairs: Sequence[tuple[str, str]],
     table: WordTable,
-    *,
-    probe: Probe,
-    sampling: Sampling,
+    settings: SpaceSettings,
     over: Over,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of pairs of spaces of one word table, by name; arguments as those of `tables`.
@@ -93,9 +85,9 @@ def of_pairs(
     Raises `InputError` if a space does not belong to the table, and if too many cells have no null or interval.
     """
     kept = joined(table, [one.space for one in spaces.values()])
-    on = compared_items(table, kept, probe=probe, seed=sampling.seed)
+    on = compared_items(table, kept, probe=settings.probe, seed=settings.seed)
     couples = [(spaces[one].space, spaces[other].space) for one, other in pairs]
-    made = over(partial(_pair, on, sampling), couples, "pairs")
+    made = over(partial(_pair, on, settings), couples, "pairs")
     about = [
         {"one": one, "other": other, **spaces[one].columns(), **spaces[other].columns("other_")} for one, other in pairs
     ]
@@ -117,17 +109,13 @@ def of_pairs(
     return {"similarity": similarity, "maps": maps, "counts": pd.DataFrame(counts)}
 
 
-def _layer(
-    table: WordTable,
-    kept: npt.NDArray[np.bool_],
-    probe: Probe,
-    options: Mapping[str, Any],
-    which: tuple[Space, int],
-) -> Layer:
+def _layer(table: WordTable, kept: npt.NDArray[np.bool_], settings: SpaceSettings, which: tuple[Space, int]) -> Layer:
     """Return what is known of a layer of a space: `contextuality`, or `of_sentences`."""
     space, number = which
     points, sentence = space.layer(number, kept), np.unique(table.sentences[kept], return_inverse=True)[1]
-    if probe == "sentences":
+    options: dict[str, Any] = {name: getattr(settings, name) for name in ("draws", "confidence", "seed")}
+    options["pairs"] = settings.histogram
+    if settings.probe == "sentences":
         return of_sentences(sentence_means(points, np.bincount(sentence)), **options)
     rows = table.rows[kept]
     form, tag = (np.unique(rows[name].to_numpy(), return_inverse=True)[1] for name in ("form", "tag"))
@@ -136,9 +124,9 @@ def _layer(
 
 
 def _pair(
-    on: Sequence[ComparedItems], sampling: Sampling, which: tuple[Space, Space]
+    on: Sequence[ComparedItems], settings: SpaceSettings, which: tuple[Space, Space]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the similarities of a pair of spaces, and how near maps bring their last layers."""
-    given: dict[str, Any] = {"seed": sampling.seed, "confidence": sampling.confidence}
+    given: dict[str, Any] = {"seed": settings.seed, "confidence": settings.confidence}
     maps = pd.concat([maps_table(*which, one, **given) for one in on], ignore_index=True)
-    return similarity_table(*which, on, sampling), maps
+    return similarity_table(*which, on, settings), maps

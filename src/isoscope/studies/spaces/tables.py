@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.word_table import WordTable, word_table
-from isoscope.states.similarity_tables import Sampling
+from isoscope.states.choices import SpaceSettings
 from isoscope.states.space_tables import Named
 from isoscope.states.space_tables import tables as tables_of
 from isoscope.studies.arms import StudyRuns
@@ -59,42 +59,29 @@ def of_runs(
     runs: Mapping[str, Mapping[int, Path]],
     table: WordTable,
     *,
-    probe: Any,
-    pooling: Any,
-    permutations: int,
-    items: int,
-    neighbours: int,
-    components: int | None,
-    draws: int,
-    histogram: int,
     over_training: int | None,
-    seed: int,
-    confidence: float,
     power: float,
     margin: float,
     over: Over,
-    **_: Any,
+    **options: Any,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `states.space_tables`, and `told_apart`, of models (name → seed → checkpoint).
 
     With `over_training`, every n-th snapshot is compared too: a table `over_training`, see `states_over_training`.
     Spaces: each seed of each model, and one twin of each model with random weights. Pairs: `told_apart.couples`, and
-    the twins.
+    the twins. `options`: fields of `SpaceSettings`.
     """
+    settings = SpaceSettings(**{name: value for name, value in options.items() if name in SpaceSettings._fields})
     seeds = {name: [*own] for name, own in runs.items()}
     pairs = [(_called(*one), _called(*other)) for one, other in couples(seeds)]
     pairs += [(_twin(one), _twin(other)) for one, other in combinations(runs, 2)]
-    sampling = Sampling(permutations, items, neighbours, components, confidence, seed)
     with TemporaryDirectory() as place:
-        spaces = dict(_spaces(runs, table, pooling, Path(place)))
-        found = tables_of(
-            spaces, pairs, table, probe=probe, draws=draws, histogram=histogram, sampling=sampling, over=over
-        )
-    apart = told_apart(found["similarity"], seeds, confidence=confidence, power=power, margin=margin)
+        spaces = dict(_spaces(runs, table, settings.pooling, Path(place)))
+        found = tables_of(spaces, pairs, table, settings, over)
+    apart = told_apart(found["similarity"], seeds, confidence=settings.confidence, power=power, margin=margin)
     found |= {"told_apart": apart}
     if over_training is not None:
-        given: dict[str, Any] = {"probe": probe, "pooling": pooling, "sampling": sampling, "over": over}
-        found["over_training"] = similarity_over_training(runs, table, every=over_training, **given)
+        found["over_training"] = similarity_over_training(runs, table, settings, every=over_training, over=over)
     return found
 
 
