@@ -226,7 +226,7 @@ def decoding_table(run: Trajectory, *, seed: int) -> Iterator[Rows]:
     layer above (part `layer 1`, …). Sentences are held out.
     """
     inner, sentence, *_ = inner_tokens(run)
-    for snapshot in dict.fromkeys((run.trained[0], run.best, *(one for one in run.snapshots if one.step is None))):
+    for snapshot in dict.fromkeys(filter(None, (run.trained[0], run.best, run.twin))):
         arrays = run.arrays(snapshot)
         if {"block_word", "block_position"} <= arrays.names:
             targets = {name: arrays.whole(f"block_{name}")[inner] for name in ("word", "position")}

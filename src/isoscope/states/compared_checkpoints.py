@@ -12,7 +12,7 @@ from isoscope.base.atomic_files import kept
 from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
 from isoscope.base.workers import with_bar, workers
-from isoscope.data.parquet import write_parquet
+from isoscope.data.parquet import write_tables
 from isoscope.data.plain import Texts
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.states.checkpoint_states import TWIN, word_space
@@ -124,9 +124,7 @@ def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cach
     }
 
     def fill(folder: Path) -> None:
-        tables = _made(of_pairs, prepared(checkpoints, texts, settings, cache), settings)
-        for name, rows in tables.items():
-            write_parquet(rows, folder / f"{name}.parquet")
+        write_tables(folder, _made(of_pairs, prepared(checkpoints, texts, settings, cache), settings))
 
     folder = kept(cache / "grids", about, fill, "table")
     return {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}

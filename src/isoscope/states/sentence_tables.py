@@ -65,13 +65,6 @@ def aligned(
     return pd.concat(points, ignore_index=True), pd.DataFrame(frames).astype({"step": "Int64", "epoch": "Int64"})
 
 
-def moments(run: Trajectory) -> dict[str, Snapshot]:
-    """Return the first, the chosen and the last snapshot of training, and the twin with random weights."""
-    twin = next((one for one in run.snapshots if one.step is None), None)
-    found = {"first": run.trained[0], "chosen": run.best, "last": run.trained[-1]}
-    return found | ({"random": twin} if twin is not None else {})
-
-
 def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first") -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return bars, and distances between diagrams, of the same sentences at each moment, at most `points` sentences.
 
@@ -82,7 +75,7 @@ def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first")
     sentences = run.arrays(run.best).shape(vectors)[1]
     rows = np.sort(np.random.default_rng(seed).permutation(sentences)[:points])
     bars, diagrams = [], {}
-    for moment, snapshot in moments(run).items():
+    for moment, snapshot in run.moments.items():
         arrays = run.arrays(snapshot)
         drawn = arrays.layer(vectors, arrays.shape(vectors)[0] - 1).astype(np.float64)[rows]
         cloud = drawn - drawn.mean(0)

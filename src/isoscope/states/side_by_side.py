@@ -17,6 +17,8 @@ from isoscope.states.trajectory import Snapshot, Trajectory
 
 Key = tuple[str, int]
 """Arm and seed of a run."""
+MOMENTS = ("first", "chosen")
+"""Snapshots at which arms are compared, see `Trajectory.moments`."""
 COLUMNS, ROWS = 6, 5
 """Number of snapshots and of layers in a figure of feature dynamics."""
 TOGETHER = 1200
@@ -33,11 +35,6 @@ def first_seeds(runs: Mapping[Key, Trajectory]) -> dict[str, Trajectory]:
     for (arm, _), run in runs.items():
         found.setdefault(arm, run)
     return found
-
-
-def moments(run: Trajectory) -> dict[str, Snapshot]:
-    """Return the snapshots at which arms are compared."""
-    return {"first": run.trained[0], "chosen": run.best}
 
 
 def shown_planes(
@@ -69,8 +66,8 @@ def maps(runs: Mapping[Key, Trajectory], *, perplexity: float, seed: int, most: 
     one = first_seeds(runs)
     most = min(most, max(3, TOGETHER // len(one)))
     parts = []
-    for moment in ("first", "chosen"):
-        snapshots = {arm: moments(run)[moment] for arm, run in one.items()}
+    for moment in MOMENTS:
+        snapshots = {arm: run.moments[moment] for arm, run in one.items()}
         points = joint_map(one, snapshots, perplexity=perplexity, seed=seed, most=most)
         parts.append(points.assign(moment=moment))
     return pd.concat(parts, ignore_index=True)
@@ -116,8 +113,8 @@ def cosine_maps(runs: Mapping[Key, Trajectory], square: int) -> pd.DataFrame:
     rows = [
         {"arm": arm, "moment": moment, "cosines": cosines}
         for arm, run in first_seeds(runs).items()
-        for moment, snapshot in moments(run).items()
-        for cosines in token_cosines(run, snapshot, most=square)
+        for moment in MOMENTS
+        for cosines in token_cosines(run, run.moments[moment], most=square)
     ]
     return pd.DataFrame(rows).sort_values("moment", ascending=False, kind="stable", ignore_index=True)
 
@@ -129,7 +126,7 @@ def kernel_responses(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
     """
     rows: list[tuple[str, str, str, Any]] = []
     for arm, run in first_seeds(runs).items():
-        called = {snapshot: moment for moment, snapshot in moments(run).items()}  # one snapshot can be both moments
+        called = {run.moments[moment]: moment for moment in MOMENTS}  # one snapshot can be both moments
         for snapshot, moment in called.items() if "kernel" in run.arrays(run.best).names else ():
             weights = run.arrays(snapshot).whole("kernel")
             for source, response in zip(sources(weights), frequency_response(weights), strict=True):

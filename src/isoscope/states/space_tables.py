@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from isoscope.base.workers import Over
+from isoscope.data.parquet import stacked
 from isoscope.data.word_table import UNTAGGED, WordTable
 from isoscope.states.choices import SpaceSettings
 from isoscope.states.compared_items import ComparedItems, compared_items, sentence_means
@@ -57,16 +58,19 @@ def tables(
     layers = [(name, number) for name, one in spaces.items() if not one.linked for number in one.space.layers]
     work = [(spaces[name].space, number) for name, number in layers]
     made = over(partial(_layer, table, kept, settings), work, "layers")
-    found: dict[str, list[pd.DataFrame]] = {"contextuality": [], "words": [], "tagged_words": [], "pairs": []}
+    found = []
     for (name, number), layer in zip(layers, made, strict=True):
         about = {"space": name, **spaces[name].columns(), "layer": number, "of": settings.probe}
-        found["contextuality"].append(layer.measures.assign(**about, confidence=settings.confidence))
-        found["words"].append(layer.words.assign(form=forms[layer.words["form"]], **about))
         named = {"form": forms[layer.tagged["form"]], "tag": tags[layer.tagged["tag"]]}
-        found["tagged_words"].append(layer.tagged.assign(**named, **about))
-        found["pairs"].append(layer.pairs.assign(**about))
-    whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
-    return whole | of_pairs(spaces, pairs, table, settings, over)
+        found.append(
+            {
+                "contextuality": layer.measures.assign(**about, confidence=settings.confidence),
+                "words": layer.words.assign(form=forms[layer.words["form"]], **about),
+                "tagged_words": layer.tagged.assign(**named, **about),
+                "pairs": layer.pairs.assign(**about),
+            }
+        )
+    return stacked(found) | of_pairs(spaces, pairs, table, settings, over)
 
 
 def of_pairs(
@@ -91,11 +95,10 @@ def of_pairs(
     about = [
         {"one": one, "other": other, **spaces[one].columns(), **spaces[other].columns("other_")} for one, other in pairs
     ]
-    similarity, maps = (
-        pd.concat([rows.assign(**own) for own, rows in zip(about, of_pairs, strict=True)], ignore_index=True)
-        for of_pairs in zip(*made, strict=True)
+    found = stacked(
+        {name: rows.assign(**own) for name, rows in of_pair.items()} for own, of_pair in zip(about, made, strict=True)
     )
-    check_complete(similarity)
+    check_complete(found["similarity"])
     sentences = len(np.unique(table.sentences[kept]))
     counts = [
         {"words": "in the table", "occurrences": len(kept), "sentences": len(table.texts)},
@@ -106,7 +109,7 @@ def of_pairs(
         ),
         {"words": "left out: of sentences of a rare length", "occurrences": None, "sentences": on[0].left_out},
     ]
-    return {"similarity": similarity, "maps": maps, "counts": pd.DataFrame(counts)}
+    return found | {"counts": pd.DataFrame(counts)}
 
 
 def _layer(table: WordTable, kept: npt.NDArray[np.bool_], settings: SpaceSettings, which: tuple[Space, int]) -> Layer:
@@ -123,10 +126,8 @@ def _layer(table: WordTable, kept: npt.NDArray[np.bool_], settings: SpaceSetting
     return contextuality(points, Words(sentence, form, rows["frequency"].to_numpy(np.int64), tagged), **options)
 
 
-def _pair(
-    on: Sequence[ComparedItems], settings: SpaceSettings, which: tuple[Space, Space]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _pair(on: Sequence[ComparedItems], settings: SpaceSettings, which: tuple[Space, Space]) -> dict[str, pd.DataFrame]:
     """Return the similarities of a pair of spaces, and how near maps bring their last layers."""
     given: dict[str, Any] = {"seed": settings.seed, "confidence": settings.confidence}
     maps = pd.concat([maps_table(*which, one, **given) for one in on], ignore_index=True)
-    return similarity_table(*which, on, settings), maps
+    return {"similarity": similarity_table(*which, on, settings), "maps": maps}

@@ -99,6 +99,17 @@ class Trajectory:
         """The snapshot chosen on validation, else the last."""
         return next((one for one in self.trained if one.best), self.trained[-1])
 
+    @property
+    def twin(self) -> Snapshot | None:
+        """The twin with random weights, if there is one."""
+        return next((one for one in self.snapshots if one.step is None), None)
+
+    @property
+    def moments(self) -> dict[str, Snapshot]:
+        """The first, the chosen and the last snapshot of training, and the twin, by name."""
+        found = {"first": self.trained[0], "chosen": self.best, "last": self.trained[-1]}
+        return found | ({"random": self.twin} if self.twin else {})
+
     def arrays(self, snapshot: Snapshot) -> "Arrays":
         return Arrays(self.folder / "states" / f"{snapshot.name}.safetensors")
 

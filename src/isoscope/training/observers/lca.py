@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isoscope.base.entry import refuse
 from isoscope.base.registry import OBSERVERS
-from isoscope.data.parquet import write_parquet
+from isoscope.data.parquet import write_tables
 from isoscope.objectives import Place, Scored
 from isoscope.plugins import observer
 from isoscope.training.adam_parts import PARTS, AdamParts
@@ -119,8 +119,7 @@ class Allocation(IntervalObserver):
         ends = self.ends[: len(self.rows)]
         found = tables(self.rows, self.packed.groups, self.packed.counts, ends, self.estimator)
         (folder / "minibatch.parquet").unlink(missing_ok=True)  # of an earlier training into this folder
-        for name, table in found.items():
-            write_parquet(table, folder / f"{name}.parquet")
+        write_tables(folder, found)
 
     def _single(self, step: int) -> bool:
         """Return whether `step` is an interval of its own."""

@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from isoscope.base.errors import InputError
-from isoscope.data.parquet import write_parquet
+from isoscope.data.parquet import write_tables
 from isoscope.data.token_classes import token_classes
 from isoscope.plugins import observer
 from isoscope.training.allocation_sets import undisturbed
@@ -70,6 +70,4 @@ class Slices(IntervalObserver):
 
     def finish(self, folder: Path) -> None:
         tokens = np.stack([path.set.weights for path in self.paths])
-        found = slice_tables(self.rows, tokens, self.ends[: len(self.rows)], self.estimator)
-        for name, table in found.items():
-            write_parquet(table, folder / f"{name}.parquet")
+        write_tables(folder, slice_tables(self.rows, tokens, self.ends[: len(self.rows)], self.estimator))
