@@ -29,7 +29,7 @@ from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.load import Configuration
 from isoscope.states.checkpoint_states import extract_model
 from isoscope.states.checkpoint_tables import asked_vectors
-from isoscope.states.choices import DEFAULTS, Settings
+from isoscope.states.choices import DEFAULTS
 from isoscope.states.measures import BUILT_IN, measured
 from isoscope.states.trajectory import Trajectory
 from isoscope.studies import registry, scored
@@ -178,8 +178,16 @@ def geometry(
     columns: dict[str, Any] = {"sentence": list(texts)}
     if labels is not None:
         columns["label"] = np.asarray(labels, np.int64)
-    settings = Settings(
-        vectors=tuple(vectors or ()), words=words, attended=1, max_length=max_length, seed=seed, batch_size=batch_size
+    settings = DEFAULTS._replace(
+        vectors=tuple(vectors or ()),
+        words=words,
+        attended=1,
+        max_length=max_length,
+        subsample=subsample,
+        draws=draws,
+        confidence=confidence,
+        seed=seed,
+        batch_size=batch_size,
     )
     random = partial(encoder.twin, model, seed=encoder.TWIN_SEED + seed) if twin else None
     training = {part: part.training for part in model.modules()}
@@ -190,6 +198,6 @@ def geometry(
         finally:
             for part, mode in training.items():
                 part.training = mode
-        run, sampled = Trajectory(Path(place)), {"subsample": subsample, "draws": draws, "confidence": confidence}
+        run = Trajectory(Path(place))
         kinds = vectors or asked_vectors(run, settings)
-        return measured(run, [*(measures or BUILT_IN)], kinds, title="measures", seed=seed, **sampled)
+        return measured(run, [*(measures or BUILT_IN)], kinds, settings, title="measures")

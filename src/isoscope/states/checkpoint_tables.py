@@ -25,7 +25,7 @@ from isoscope.states.catalogue import MAPPED, Asked, Tables, analysed, usual_vec
 from isoscope.states.checkpoint_states import hidden_states
 from isoscope.states.choices import SPACES_COMPARED, Settings
 from isoscope.states.given_checkpoints import Checkpoint
-from isoscope.states.measures import measure, measured
+from isoscope.states.measures import SAMPLED, measure, measured
 from isoscope.states.sentence_tables import aligned
 from isoscope.states.trajectory import Snapshot, Trajectory
 
@@ -113,11 +113,11 @@ def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dic
 def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
     """Make the table `geometry` as in `states.measures`; the rows of each measure are cached separately."""
     vectors = asked_vectors(run, settings)
-    sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
+    sampled = {name: getattr(settings, name) for name in SAMPLED}
     parts: list[Tables] = []
 
     def make(name: str) -> Tables:
-        return {"geometry": measured(run, [name], vectors, title=f"{title}: {name}", **sampled)}
+        return {"geometry": measured(run, [name], vectors, settings, title=f"{title}: {name}")}
 
     for name in settings.measures:
         about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **sampled}

@@ -31,10 +31,7 @@ class MeasureInputs(NamedTuple):
 @lru_cache(maxsize=1)
 def _cells(given: MeasureInputs) -> Cells:
     """Return the cells of a run; cached, because they share reference values."""
-    one = given.measures
-    return Cells(
-        Trajectory(given.states), subsample=one.subsample, draws=one.draws, confidence=one.confidence, seed=one.seed
-    )
+    return Cells(Trajectory(given.states), given.measures)
 
 
 def cell(given: MeasureInputs, place: tuple[Snapshot, str, int]) -> list[dict[str, Any]]:

@@ -75,6 +75,8 @@ METRICS = (
 """What the built-in measures return. Corrected for chance or for n, or an R² held out, it can be slightly below 0."""
 DIMENSION = ("two_nn", "two_nn_at_n", "mle", "mle_at_n", "repeated_share", "close_share")
 
+SAMPLED = ("subsample", "draws", "confidence", "seed")
+"""Settings of the subsamples of a `Cell`."""
 COLUMNS = (
     *("snapshot", "step", "epoch", "best", "layer", "vectors"),
     *("measure", "figure", "value", "low", "high", "baseline", "n", "d", "degenerate", "note"),
@@ -237,11 +239,11 @@ def _of_plugin(plugin: Entry, cell: Cell) -> Figures:
 
 
 class Cells:
-    """The cells of a run and their measurement; `settings` are arguments of `Cell`."""
+    """The cells of a run and their measurement; `settings` has the attributes `SAMPLED`."""
 
-    def __init__(self, run: Trajectory, *, subsample: int, draws: int, confidence: float, seed: int) -> None:
+    def __init__(self, run: Trajectory, settings: Any) -> None:
         self.run = run
-        self.settings: dict[str, Any] = {"subsample": subsample, "draws": draws, "confidence": confidence, "seed": seed}
+        self.settings: dict[str, Any] = {name: getattr(settings, name) for name in SAMPLED}
         self._baselines: dict[tuple[str, str, int], dict[str, float]] = {}
 
     def cell(self, points: npt.ArrayLike, vectors: str) -> Cell:
@@ -285,10 +287,10 @@ class Cells:
 
 
 def measured(
-    run: Trajectory, names: Sequence[str], vectors: Sequence[str], *, title: str, **settings: Any
+    run: Trajectory, names: Sequence[str], vectors: Sequence[str], settings: Any, *, title: str
 ) -> pd.DataFrame:
     """Build the table of the measures `names` on the kinds `vectors` that the run has; `settings` as for `Cells`."""
-    cells = Cells(run, **settings)
+    cells = Cells(run, settings)
     shown = tqdm(list(places(run, vectors)), desc=title, unit="cell", disable=None)
     return frame([row for snapshot, kind, layer in shown for row in cells.measured(snapshot, kind, layer, names)])
 
