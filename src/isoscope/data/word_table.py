@@ -143,7 +143,7 @@ def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Loca
         special = np.array(encoding.special_tokens_mask, bool)
         text = ~special & (offsets[:, 1] > offsets[:, 0])
         blank = ~special & np.array([not table.texts[number][slice(*place)].strip() for place in offsets])
-        for row in _rows_of(sentences, number):
+        for row in range(*np.searchsorted(sentences, [number, number + 1]).tolist()):  # rows are in their order
             first, last = places[row]
             own = np.flatnonzero(text & (offsets[:, 0] < last) & (offsets[:, 1] > first))
             # A tokenizer that removes accents has no token for marks at the end.
@@ -155,11 +155,6 @@ def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Loca
     return Located(tokens.encoded(encodings, tokens.classes(column)), sentences, begin, end, found)
 
 
-def _rows_of(sentences: Indices, number: int) -> range:
-    """Return the rows of a sentence; rows are in the sentences' order."""
-    return range(*np.searchsorted(sentences, [number, number + 1]).tolist())
-
-
 def common(table: WordTable, keys: Sequence[pd.DataFrame]) -> npt.NDArray[np.bool_]:
     """Return which words of a table all models have, `[W]`, given each model's rows: the columns `KEY` and `found`.
 
@@ -168,7 +163,8 @@ def common(table: WordTable, keys: Sequence[pd.DataFrame]) -> npt.NDArray[np.boo
     """
     kept = np.ones(len(table.rows), bool)
     for number, own in enumerate(keys, 1):
-        for row, (expected, there) in enumerate(zip(_keys(table.rows), _keys(own), strict=False)):
+        keyed = (rows[KEY].itertuples(index=False, name=None) for rows in (table.rows, own))
+        for row, (expected, there) in enumerate(zip(*keyed, strict=False)):
             if expected != there:
                 raise InputError(f"states of model {number}, row {row}: {there}, where the word table has {expected}")
         if len(own) != len(table.rows):
@@ -177,7 +173,3 @@ def common(table: WordTable, keys: Sequence[pd.DataFrame]) -> npt.NDArray[np.boo
     if not kept.any():
         raise InputError("no word is in all spaces; give a larger max_length or shorter sentences")
     return kept
-
-
-def _keys(rows: pd.DataFrame) -> Iterable[tuple[int, int, str]]:
-    return zip(*(rows[name] for name in KEY), strict=True)

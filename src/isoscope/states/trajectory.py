@@ -162,6 +162,8 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
         f"text{place + 1}" if len(probe.texts[0]) > 1 else "text": list(part)
         for place, part in enumerate(zip(*probe.texts, strict=True))
     }
+    sizes = encoded.lengths[probe.block]
+    place = np.concatenate([np.arange(size) for size in sizes])
     tables = {
         PROBE: {
             "row": probe.rows,
@@ -179,15 +181,11 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
         },
         WORDS: {"sentence": probe.words.sentence, "position": probe.words.begin, "text": probe.words.text},
         TOKENS: {
-            "sentence": np.concatenate([np.full(len(encoded.ids[one]), one) for one in probe.block]),
-            "position": np.concatenate([np.arange(len(encoded.ids[one])) for one in probe.block]),
+            "sentence": np.repeat(probe.block, sizes),
+            "position": place,
             "token": np.concatenate([encoded.ids[one] for one in probe.block]),
-            "end": np.concatenate(
-                [
-                    np.isin(np.arange(len(encoded.ids[one])), (0, len(encoded.ids[one]) - 1)) & probe.special[one]
-                    for one in probe.block
-                ]
-            ),
+            "end": ((place == 0) | (place == np.repeat(sizes, sizes) - 1))
+            & np.concatenate([probe.special[one] for one in probe.block]),
         },
     }
     for name, table in tables.items():

@@ -1,5 +1,6 @@
 """The length of a run in updates: whole epochs, or until a budget is spent."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from isoscope.base.errors import InputError
@@ -17,22 +18,17 @@ def updates_within(kind: Kind, number: int, objective: Objective, *, epochs: int
     spent, step = 0.0, 0
     if not number:
         return 0
+    cost: dict[Kind, Callable[[Indices, int], float]] = {
+        "updates": lambda rows, epoch: 1.0,
+        "tokens": lambda rows, epoch: objective.tokens("train", rows),
+        "predictions": lambda rows, epoch: objective.weight("train", rows, epoch),
+    }
     for epoch in range(1, epochs + 1):
         for rows in objective.plan("train", epoch):
             step += 1
-            spent += _cost(kind, objective, rows, epoch)
+            spent += cost[kind](rows, epoch)
             if spent >= number:
                 return step
     raise InputError(
         f"training.budget.number: {number:,} {kind}, but the {epochs} epochs end after {spent:,.0f}; set more epochs"
     )
-
-
-def _cost(kind: Kind, objective: Objective, rows: Indices, epoch: int) -> float:
-    match kind:
-        case "updates":
-            return 1.0
-        case "tokens":
-            return float(objective.tokens("train", rows))
-        case "predictions":
-            return objective.weight("train", rows, epoch)

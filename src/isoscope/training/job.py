@@ -14,7 +14,8 @@ from isoscope.base.metric import checked
 from isoscope.base.registry import OBJECTIVES, OBSERVERS, STARTS
 from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.objectives import Objective, Task
-from isoscope.training.display import Display, Log, Mute, Progressbar
+from isoscope.training.display import Display, Log, Mute
+from isoscope.training.display import Progressbar as Progressbar
 from isoscope.training.given import Job
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
@@ -108,11 +109,6 @@ def rehearse(job: Job, updates: int) -> Trace:
     with tempfile.TemporaryDirectory() as folder, in_one_line():
         loop = loop_of(job, Mute(), Mute(), lambda: False, folder=Path(folder))
         return loop.rehearse(updates)
-
-
-def progressbar(title: str) -> Progressbar:
-    """Return the display of a run that a person started alone."""
-    return Progressbar(title)
 
 
 def loop_of(
