@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from isoscope.base.errors import InputError
+from isoscope.data.arrays import Floats, Indices
 from isoscope.data.encoding import check_utf8
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Words = Sequence[Sequence[str]]
 """The words of each sentence."""
 Links = list[list[tuple[int, int]]]
@@ -33,10 +31,10 @@ class Cells(NamedTuple):
     the explaining form, 0 for none; `place`: its place in its sentence, −1 for none; `prior`: see `learned_links`.
     """
 
-    target: Ints
-    pair: Ints
-    source: Ints
-    place: Ints
+    target: Indices
+    pair: Indices
+    source: Indices
+    place: Indices
     prior: Floats
 
 
@@ -106,7 +104,7 @@ def _cells(one: Words, other: Words) -> Cells:
     forms, targets = (
         {form: n for n, form in enumerate(dict.fromkeys(w for s in text for w in s), 1)} for text in (one, other)
     )
-    parts: list[tuple[Ints, ...]] = []
+    parts: list[tuple[Indices, ...]] = []
     priors: list[Floats] = []
     begun = 0
     for first, second in zip(one, other, strict=True):

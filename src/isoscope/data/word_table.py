@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.data.batches import Indices, shuffled
+from isoscope.data.arrays import Flags, Indices
+from isoscope.data.batches import shuffled
 from isoscope.data.scripts import check_spaced, without_marks, word_pattern
 from isoscope.data.tokens import Encoded, WordPieces
 
@@ -123,7 +123,7 @@ class Located(NamedTuple):
     sentence: Indices
     begin: Indices
     end: Indices
-    found: npt.NDArray[np.bool_]
+    found: Flags
 
 
 def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Located:
@@ -155,7 +155,7 @@ def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Loca
     return Located(tokens.encoded(encodings, tokens.classes(column)), sentences, begin, end, found)
 
 
-def common(table: WordTable, keys: Sequence[pd.DataFrame]) -> npt.NDArray[np.bool_]:
+def common(table: WordTable, keys: Sequence[pd.DataFrame]) -> Flags:
     """Return which words of a table all models have, `[W]`, given each model's rows: the columns `KEY` and `found`.
 
     Raises `InputError`, naming the row, if a model's rows are not exactly the table's: one is missing, added or

@@ -15,7 +15,7 @@ from isoscope.base.atomic_files import kept
 from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
 from isoscope.data import probe, tokens
-from isoscope.data.batches import Indices
+from isoscope.data.arrays import Indices
 from isoscope.data.plain import Texts
 from isoscope.data.word_table import WordTable
 from isoscope.states.choices import Settings, SpaceSettings

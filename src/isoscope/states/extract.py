@@ -12,7 +12,7 @@ import torch
 from isoscope.base.atomic_files import sha256
 from isoscope.base.errors import InputError
 from isoscope.data import probe, tokens, treebank
-from isoscope.data.batches import Indices
+from isoscope.data.arrays import Indices
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.corpus import SPLITS, TREEBANK
 from isoscope.models.build import check_device, warn_of_emulation

@@ -1,11 +1,11 @@
 """Measure the gradient noise of the embedding block: how much its gradient varies between batches, by part."""
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from isoscope.data.arrays import Vectors
 from isoscope.data.batches import collate
 from isoscope.data.probe import ProbeSet
 from isoscope.states.trajectory import GRADIENTS as PARTS
@@ -21,7 +21,7 @@ _CALLED = {
 
 def block_gradients(
     model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int, batches: int, seed: int
-) -> npt.NDArray[np.float32]:
+) -> Vectors:
     """Return squared gradient norm, trace of its covariance over batches, and number of batches, by part `[5, 3]`.
 
     NaN for a missing part. Uses at most `batches` of `batch_size` sentences of the probe set, drawn by `seed` without

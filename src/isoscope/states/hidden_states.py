@@ -12,12 +12,12 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from isoscope.base.errors import InputError
-from isoscope.data.batches import Indices, collate, evaluation_batches
+from isoscope.data.arrays import Indices, Vectors
+from isoscope.data.batches import collate, evaluation_batches
 from isoscope.data.probe import ProbeSet, Words
 from isoscope.data.tokens import Encoded
 from isoscope.data.treebank import Treebank
@@ -25,7 +25,7 @@ from isoscope.data.word_table import Located
 from isoscope.geometry.attention import AttentionSummary, summarise
 from isoscope.states.choices import Pooling
 
-Arrays = dict[str, npt.NDArray[np.float32]]
+Arrays = dict[str, Vectors]
 
 TABLES = {
     "word": ("word_embeddings", "wte", "embed_tokens", "tok_embeddings"),

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from isoscope.base.errors import InputError
+from isoscope.data.arrays import Indices
 from isoscope.geometry.alignment import LinearMap, best_ridge, error, identity, procrustes, r2_by_dimension, retrieval
 from isoscope.geometry.moments import Floats
 from isoscope.platform.statistics.delete_a_group import delete_a_group
@@ -49,7 +49,7 @@ def maps_table(one: Space, other: Space, on: ComparedItems, *, seed: int, confid
     return pd.DataFrame(rows).astype(dict.fromkeys((*NOTHING, "strength"), float))
 
 
-def _maps(x: Floats, y: Floats, groups: npt.NDArray[np.int64]) -> dict[str, tuple[LinearMap, float | None]]:
+def _maps(x: Floats, y: Floats, groups: Indices) -> dict[str, tuple[LinearMap, float | None]]:
     """Return the maps with ridge's strength; `groups` of the items say which fit them and which choose the strength."""
     fitted, chosen = groups < FITTED, (groups >= FITTED) & (groups < CHOSEN)
     strength, best = best_ridge((x[fitted], y[fitted]), (x[chosen], y[chosen]), STRENGTHS)

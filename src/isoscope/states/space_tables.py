@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from isoscope.base.workers import Over
+from isoscope.data.arrays import Flags
 from isoscope.data.parquet import stacked
 from isoscope.data.word_table import UNTAGGED, WordTable
 from isoscope.states.choices import SpaceSettings
@@ -112,7 +112,7 @@ def of_pairs(
     return found | {"counts": pd.DataFrame(counts)}
 
 
-def _layer(table: WordTable, kept: npt.NDArray[np.bool_], settings: SpaceSettings, which: tuple[Space, int]) -> Layer:
+def _layer(table: WordTable, kept: Flags, settings: SpaceSettings, which: tuple[Space, int]) -> Layer:
     """Return what is known of a layer of a space: `contextuality`, or `of_sentences`."""
     space, number = which
     points, sentence = space.layer(number, kept), np.unique(table.sentences[kept], return_inverse=True)[1]

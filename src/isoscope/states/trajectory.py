@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from isoscope.base.atomic_files import announce, sync, write_text
 from isoscope.base.errors import InputError
+from isoscope.data.arrays import Vectors
 from isoscope.data.parquet import write_parquet
 from isoscope.data.probe import ProbeSet
 from isoscope.data.treebank import Treebank
@@ -141,11 +142,11 @@ class Arrays:
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._file.get_slice(name).get_shape())
 
-    def layer(self, name: str, layer: int) -> npt.NDArray[np.float32]:
+    def layer(self, name: str, layer: int) -> Vectors:
         """Return one layer of `first`, `last`, `mean` or `words`."""
         return self._file.get_slice(name)[layer]
 
-    def whole(self, name: str) -> npt.NDArray[np.float32]:
+    def whole(self, name: str) -> Vectors:
         return self._file.get_tensor(name)
 
     @property
@@ -198,7 +199,7 @@ def write_treebank(folder: Path, bank: Treebank) -> None:
     write_parquet(pd.DataFrame(columns), folder / TREEBANK)
 
 
-def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.float32]], key: str) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, Vectors], key: str) -> None:
     """Write a snapshot's arrays, completely or not at all, marked with `key`, which identifies their inputs."""
     announce("states", path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -247,7 +248,7 @@ def extract_snapshots(
     folder: Path,
     chosen: ProbeSet,
     snapshots: Sequence[Snapshot],
-    arrays: Callable[[Snapshot], Mapping[str, npt.NDArray[np.float32]]],
+    arrays: Callable[[Snapshot], Mapping[str, Vectors]],
     *,
     key: str,
     facts: Mapping[str, Any],

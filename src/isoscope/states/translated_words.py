@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from isoscope.base.errors import InputError
+from isoscope.data.arrays import Indices
 from isoscope.data.scripts import check_spaced
 from isoscope.data.word_links import learned_links, read_links
 from isoscope.data.word_table import WordTable, every_word, words
@@ -19,7 +19,7 @@ class Linked(NamedTuple):
     """All words of the translations of a table's sentences, and the row among them of each word's link, −1 for none."""
 
     table: WordTable
-    rows: npt.NDArray[np.int64]
+    rows: Indices
 
     @property
     def digest(self) -> str:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from isoscope.base.errors import InputError
+from isoscope.data.arrays import Flags, Indices, Vectors
 from isoscope.data.parquet import write_parquet
 from isoscope.data.tokens import WordPieces
 from isoscope.data.word_table import KEY, Located, WordTable, common, located
@@ -37,14 +37,14 @@ class Space:
         arrays = Arrays(self.folder / STATES)
         return [*([WORD_TABLE] if TABLE in arrays.names else []), *range(arrays.shape(WORDS)[0])]
 
-    def layer(self, number: int, kept: npt.NDArray[np.bool_]) -> Floats:
+    def layer(self, number: int, kept: Flags) -> Floats:
         """Return the states `[W, D]` of the words `kept` of the table, all of which the model must have."""
         arrays = Arrays(self.folder / STATES)
         states = arrays.whole(TABLE) if number == WORD_TABLE else arrays.layer(WORDS, number)
         rows: Floats = np.asarray(states, np.float64)
         return rows[self.stored[kept[self.keys["found"].to_numpy(bool)]]]
 
-    def linked(self, table: WordTable, rows: npt.NDArray[np.int64]) -> "Space":
+    def linked(self, table: WordTable, rows: Indices) -> "Space":
         """Return the states of linked words of another text as those of a table's words.
 
         `rows`: the row of this space that is linked to each word of `table`, −1 for none. Raises `InputError` if the
@@ -87,7 +87,7 @@ def write_space(
     store(folder, table.rows[KEY].assign(found=found), states.values, first=states.layers[0])
 
 
-def store(folder: Path, keys: pd.DataFrame, values: npt.NDArray[np.float32], *, first: int = 0) -> Space:
+def store(folder: Path, keys: pd.DataFrame, values: Vectors, *, first: int = 0) -> Space:
     """Write the states `[layers, W, D]` of the words of `keys` that are found; `first`: number of the first layer."""
     write_parquet(keys, folder / KEYS)
     table = {TABLE: values[0]} if first == WORD_TABLE else {}
@@ -95,6 +95,6 @@ def store(folder: Path, keys: pd.DataFrame, values: npt.NDArray[np.float32], *, 
     return Space(folder)
 
 
-def joined(table: WordTable, spaces: list[Space]) -> npt.NDArray[np.bool_]:
+def joined(table: WordTable, spaces: list[Space]) -> Flags:
     """Return which words of the table all spaces have. Raises `InputError` as `common`."""
     return common(table, [space.keys for space in spaces])

@@ -5,10 +5,10 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from isoscope.data.arrays import Vectors
 from isoscope.data.batches import evaluation_batches
 from isoscope.data.treebank import Treebank
 from isoscope.data.word_table import Located
@@ -25,7 +25,7 @@ class WordStates(NamedTuple):
     the last layer's output and L + 1 is the output of that LayerNorm, which is L otherwise.
     """
 
-    values: npt.NDArray[np.float32]
+    values: Vectors
     layers: list[int]
 
 

@@ -13,7 +13,7 @@ from accelerate.utils import DistributedType, broadcast
 from isoscope.base import processes
 from isoscope.base.environment import settle
 from isoscope.base.errors import InputError, RunError
-from isoscope.data.batches import Indices
+from isoscope.data.arrays import Indices
 from isoscope.objectives import Numbers
 from isoscope.training.determinism import choose_kernels
 
