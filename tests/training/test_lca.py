@@ -12,8 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from accelerate import Accelerator
-from accelerate.utils import DistributedType
 from torch.nn import functional as F
 from transformers import RobertaConfig, RobertaForSequenceClassification
 
@@ -27,10 +25,9 @@ from isoscope.training.adam_parts import PARTS, AdamParts
 from isoscope.training.allocation import integrate
 from isoscope.training.allocation_sets import undisturbed
 from isoscope.training.loop import Loop
-from isoscope.training.observers import Context, Observer
+from isoscope.training.observers import Observer
 from isoscope.training.observers.lca import Allocation
 from isoscope.training.packed import Packed
-from isoscope.training.ranks import Ranks
 from training_runs import equal, files, make_loop, weights
 
 ASKED: dict[str, Any] = {
@@ -353,20 +350,8 @@ def test_another_optimiser_has_no_parts() -> None:
         AdamParts(torch.optim.SGD(model.parameters(), lr=0.1), members(model))
 
 
-def test_sharded_weights_are_refused(tmp_path: Path) -> None:
-    """DeepSpeed marks a sharded parameter by `ds_id`; Accelerate names the method."""
-    loop = make_loop(tmp_path)
-    accelerator = Accelerator(cpu=True)
-    assert Ranks(accelerator).sharding is None
-    accelerator.state.distributed_type = DistributedType.FSDP
-    try:
-        context = Context(loop.raw_model, loop.optimizer, loop.objective, 0, 12, 1, Ranks(accelerator))
-        with pytest.raises(
-            InputError, match=r"training\.allocation: FSDP splits weights .* training\.allocation to null"
-        ):
-            Allocation(**ASKED).begin(context)
-    finally:
-        accelerator.state.distributed_type = DistributedType.NO
+def test_sharded_weights_are_refused() -> None:
+    """DeepSpeed marks a sharded parameter by `ds_id`."""
     model = small()
     next(model.parameters()).ds_id = 0  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="is sharded; allocation needs whole weights"):

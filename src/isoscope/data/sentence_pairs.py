@@ -21,8 +21,6 @@ def read_pairs(path: Path, *, column: str, references: str | None, sentences: in
 
     Raises `InputError` for a column that the file lacks, and for an empty cell.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
     wanted = [column, *([] if references is None else [references])]
     table = read_file(path, texts=wanted, label=None).table
     if lacking := [name for name in wanted if name not in table.column_names]:

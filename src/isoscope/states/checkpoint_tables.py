@@ -25,7 +25,7 @@ from isoscope.states.catalogue import MAPPED, Asked, Tables, analysed, usual_vec
 from isoscope.states.checkpoint_states import hidden_states
 from isoscope.states.choices import SPACES_COMPARED, Settings
 from isoscope.states.given_checkpoints import Checkpoint
-from isoscope.states.measures import SAMPLED, measure, measured
+from isoscope.states.measures import SAMPLED, measured
 from isoscope.states.sentence_tables import aligned
 from isoscope.states.trajectory import Snapshot, Trajectory
 
@@ -52,8 +52,6 @@ def geometry(
     `geometry` is the table of measures, with columns as in `states.measures`. Raises `InputError` for a model that is
     no text transformer, for NaN weights, too few sentences, and measures that apply to none of the representations.
     """
-    for name in settings.measures:
-        measure(name)
     runs = {one.name: hidden_states(one, texts, settings, cache, attended=False) for one in checkpoints}
     found: list[Tables] = []
     each = [name for name in settings.analyses if name not in ("planes", SPACES_COMPARED)]

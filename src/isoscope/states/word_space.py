@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isoscope.base.errors import InputError
 from isoscope.data.arrays import Flags, Indices, Vectors
 from isoscope.data.parquet import write_parquet
 from isoscope.data.tokens import WordPieces
@@ -47,13 +46,10 @@ class Space:
     def linked(self, table: WordTable, rows: Indices) -> "Space":
         """Return the states of linked words of another text as those of a table's words.
 
-        `rows`: the row of this space that is linked to each word of `table`, −1 for none. Raises `InputError` if the
-        model has none of them.
+        `rows`: the row of this space that is linked to each word of `table`, −1 for none.
         """
         there = self.keys["found"].to_numpy(bool)
         found = (rows >= 0) & there[rows]
-        if not found.any():
-            raise InputError("text: no word of it is linked to a word of its translation")
         other = copy(self)
         other.keys = table.rows[KEY].assign(found=found)
         other.stored = self.stored[(np.cumsum(there) - 1)[rows[found]]]
@@ -71,16 +67,11 @@ def write_space(
     batch_size: int,
     bf16: bool = False,
 ) -> None:
-    """Write the states of a bare encoder or decoder into an empty folder.
-
-    Raises `InputError` if the model has none of the words, and for NaN or infinity.
-    """
+    """Write the states of a bare encoder or decoder into an empty folder. Raises `InputError` for NaN or infinity."""
     from isoscope.states.word_states import word_states  # torch takes seconds; reading a space needs none
 
     there = located(table, tokenizer, max_length=max_length)
     found = there.found
-    if not found.any():
-        raise InputError(f"text: no word fits into {max_length} tokens")
     kept = Located(there.encoded, there.sentence[found], there.begin[found], there.end[found], found[found])
     given: dict[str, Any] = {"pooling": pooling, "pad_id": tokenizer.pad_id, "batch_size": batch_size, "bf16": bf16}
     states = word_states(model, kept, whole=True, **given)

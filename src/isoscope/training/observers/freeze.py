@@ -17,8 +17,7 @@ class Freeze(Observer):
     Observers that are called earlier still see these gradients.
 
     `groups`: names of `models.blocks`, or their beginnings (`enc.0`: all of a layer; `enc`: the encoder). `until` None:
-    to the end. Raises `InputError` for a group that the model does not have, for an `after` beyond the run, and for
-    sharded weights, whose gradients the optimiser does not read from the parameters.
+    to the end. Raises `InputError` for a group that the model does not have, and for an `after` beyond the run.
     """
 
     name = "freeze"
@@ -27,8 +26,6 @@ class Freeze(Observer):
         self.after, self.until, self.groups = after, until, groups
 
     def begin(self, context: Context) -> None:
-        if context.ranks.sharding:
-            raise InputError(f"training.freeze: {context.ranks.sharding} shards the weights; use DDP or one process")
         if self.after >= context.updates:
             raise InputError(
                 f"training.freeze.after: {self.after}, but the run has {context.updates} updates, so nothing is frozen"

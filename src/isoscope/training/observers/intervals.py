@@ -45,11 +45,6 @@ class IntervalObserver(Observer):
     def begin(self, context: Context) -> None:
         if context.objective is None:
             raise InputError(f"{self.name} needs evaluation data; give the Trainer an eval_dataset")
-        if context.ranks.sharding:
-            raise InputError(
-                f"training.{self.name}: {context.ranks.sharding} splits weights or optimiser states over processes; "
-                f"train with DDP or in one process, or set training.{self.name} to null"
-            )
         self.model, self.ranks = context.model, context.ranks
         self.packed = Packed(members(context.model, heads=self.heads))
         self.parameters = [one.parameter for one in self.packed.members]
