@@ -32,11 +32,9 @@ def block_gradients(
     """
     device = next(model.parameters()).device
     parts, wanted = [], []
-    before = {one: one.requires_grad for one in model.parameters()}
     for name, parameter in model.named_parameters():
         found = name.partition("embeddings.")[2].partition(".")[0]
-        parameter.requires_grad_(name.split(".")[1:2] == ["embeddings"] and found in _CALLED)
-        if parameter.requires_grad:
+        if name.split(".")[1:2] == ["embeddings"] and found in _CALLED:
             parts.append(_CALLED[found])
             wanted.append(parameter)
     order = np.random.default_rng(seed).permutation(len(probe.encoded.ids))
@@ -56,8 +54,6 @@ def block_gradients(
             if gradient is not None:
                 total[number] += gradient
                 squares[number] += float(gradient.double().square().sum())
-    for one, needed in before.items():
-        one.requires_grad_(needed)
     noise = np.full((len(PARTS), 3), np.nan, np.float32)
     for row, name in enumerate(PARTS):
         numbers = [number for number, part in enumerate(parts) if part == name]
