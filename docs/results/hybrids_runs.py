@@ -25,7 +25,7 @@ from collect import commit_of, told
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.data.corpus import PAIR
-from isoscope.data.sentence_pairs import read_pairs
+from isoscope.data.plain import read_pairs
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.outputs import CONFIG, TRANSLATIONS, Output, read_output

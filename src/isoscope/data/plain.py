@@ -1,4 +1,4 @@
-"""Read a user's sentences, with or without classes, as a table."""
+"""Read a user's sentences, with or without classes, as a table; or with their translations."""
 
 import hashlib
 import io
@@ -161,3 +161,31 @@ def strings(raw: Raw, column: str) -> list[str | None]:
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{raw.place}: column {column!r} ({values.type}) cannot be read as text: {reason}") from None
+
+
+class Pairs(NamedTuple):
+    """Sentences, and their references or None."""
+
+    sources: list[str]
+    references: list[str] | None
+
+
+def read_pairs(path: Path, *, column: str, references: str | None, sentences: int | None) -> Pairs:
+    """Read the first `sentences` rows (None: all) of a parquet, csv, tsv or jsonl file.
+
+    Raises `InputError` for a column that the file lacks, and for an empty cell.
+    """
+    wanted = [column, *([] if references is None else [references])]
+    raw = read_file(path, texts=wanted, label=None)
+    found = [_texts(raw, name)[:sentences] for name in wanted]
+    if not found[0]:
+        raise InputError(f"{path}: no rows")
+    return Pairs(found[0], found[1] if references is not None else None)
+
+
+def _texts(raw: Raw, name: str) -> list[str]:
+    """Return a column's texts. Raises `InputError` for an empty cell."""
+    texts = strings(raw, name)
+    if empty := [row for row, text in enumerate(texts, 1) if not (text or "").strip()]:
+        raise InputError(f"{raw.place}, row {empty[0]}: column {name!r} is empty")
+    return [str(text) for text in texts]

@@ -1,6 +1,7 @@
 """Tables of `isoscope spaces`: the spaces of any checkpoints, compared on the same words."""
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from isoscope.base.errors import InputError
 from isoscope.base.workers import with_bar, workers
 from isoscope.data.parquet import write_tables
 from isoscope.data.plain import Texts
+from isoscope.data.word_links import Linked, Translation
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.states.checkpoint_states import TWIN, word_space
 from isoscope.states.choices import SPACES, Settings, SpaceSettings
@@ -21,7 +23,6 @@ from isoscope.states.compared_items import compared_items
 from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.space_tables import Named, of_pairs
 from isoscope.states.space_tables import tables as tables_of
-from isoscope.states.translated_words import Linked, Translation
 
 Tables = dict[str, pd.DataFrame]
 SHARED = ("max_length", "confidence", "seed", "batch_size", "device", "precision", "threads")
@@ -94,17 +95,14 @@ def prepared(
     there = translated.linked(texts.table["sentence"].to_pylist(), table) if translated else None
     found: dict[str, Named] = {}
     for number, one in enumerate(checkpoints):
+        reads = there if number else None
         # Twins of one architecture and seed would be the same model.
         for seed in (None, settings.seed + number):
-            if there is None or number == 0:
-                space = word_space(one, seed, texts.digest, table, settings, cache)
-            else:
-                of_translation = word_space(one, seed, there.digest, there.table, settings, cache)
-                space = of_translation.linked(table, there.rows)
-            name, linked = one.name + TWIN * (seed is not None), there is not None and number == 1
-            found[name] = Named(space, one.name, None, twin=seed is not None, linked=linked)
-    names = [one.name for one in checkpoints]
-    couples = [(one, other) for number, one in enumerate(names) for other in names[number + 1 :]]
+            space = word_space(one, seed, (reads or texts).digest, reads.table if reads else table, settings, cache)
+            space = space.linked(table, reads.rows) if reads else space
+            twin, linked = seed is not None, reads is not None
+            found[one.name + TWIN * twin] = Named(space, one.name, None, twin=twin, linked=linked)
+    couples = [*combinations((one.name for one in checkpoints), 2)]
     return Prepared(table, found, couples + [(one + TWIN, other + TWIN) for one, other in couples], there)
 
 

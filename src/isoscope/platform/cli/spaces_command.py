@@ -110,5 +110,5 @@ def _translation(text: Path, column: str | None, other: str | None, links: Path 
         return None
     if column is None:
         raise InputError(f"--other-column {other}: name the column of the text, too: --column")
-    pairs = load("data.sentence_pairs").read_pairs(text, column=column, references=other, sentences=None)
-    return load("states.translated_words").Translation(pairs.references, links, f"{text.name}, column {other!r}")
+    pairs = load("data.plain").read_pairs(text, column=column, references=other, sentences=None)
+    return load("data.word_links").Translation(pairs.references, links, f"{text.name}, column {other!r}")

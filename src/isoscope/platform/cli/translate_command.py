@@ -43,7 +43,7 @@ def translate(
     check_free(out, such_as="translated")
     stage = load("platform.stages.translate")
     load("platform.stages.page_folder").check_out(out, stage.PAGE)
-    pairs = load("data.sentence_pairs").read_pairs(text, column=column, references=references, sentences=sentences)
+    pairs = load("data.plain").read_pairs(text, column=column, references=references, sentences=sentences)
     scripts = load("data.scripts")
     words = tokenize or scripts.words_of_bleu(scripts.language(pairs.references or ()))
     load("metrics.translation_scores").bleu(words, "--tokenize")  # before all is translated: its packages are installed

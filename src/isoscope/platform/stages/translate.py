@@ -14,7 +14,7 @@ from isoscope.base.atomic_files import write_text
 from isoscope.data import tokens
 from isoscope.data.checkpoints import loadable_config
 from isoscope.data.parquet import write_parquet
-from isoscope.data.sentence_pairs import Pairs
+from isoscope.data.plain import Pairs
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
 from isoscope.models.build import check_device
 from isoscope.models.encoder import positions

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from isoscope.base.errors import InputError
-from isoscope.models.blocks import blocks
+from isoscope.models.components import blocks
 from isoscope.plugins import observer
 from isoscope.training.observers import Context, Observer
 
@@ -16,8 +16,8 @@ class Freeze(Observer):
     no part in the gradient norm, nor in its clipping. Until `after` the run is bitwise the run without `freeze`.
     Observers that are called earlier still see these gradients.
 
-    `groups`: names of `models.blocks`, or their beginnings (`enc.0`: all of a layer; `enc`: the encoder). `until` None:
-    to the end. Raises `InputError` for a group that the model does not have, and for an `after` beyond the run.
+    `groups`: names of `models.components.blocks`, or their beginnings (`enc.0`: all of a layer; `enc`: the encoder).
+    `until` None: to the end. Raises `InputError` for a group that the model does not have, and for an `after` beyond the run.
     """
 
     name = "freeze"
