@@ -12,11 +12,9 @@ from example_objectives import example
 from isoscope.base.errors import InputError
 from isoscope.data.token_classes import token_classes
 from isoscope.objectives import Task
-from isoscope.training.allocation_sets import undisturbed
+from isoscope.training.allocation_sets import SetPath, undisturbed
 from isoscope.training.loop import Loop
-from isoscope.training.observers.slices import Slices
-from isoscope.training.set_path import SetPath
-from isoscope.training.slice_sets import SliceSet
+from isoscope.training.observers.slices import Slices, SliceSet
 from language_material import ALLOCATED, OBJECTIVES, causal_lm, masked_lm, pairs, translates
 from training_runs import equal, files, make_loop, weights
 

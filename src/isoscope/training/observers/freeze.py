@@ -17,7 +17,8 @@ class Freeze(Observer):
     Observers that are called earlier still see these gradients.
 
     `groups`: names of `models.components.blocks`, or their beginnings (`enc.0`: all of a layer; `enc`: the encoder).
-    `until` None: to the end. Raises `InputError` for a group that the model does not have, and for an `after` beyond the run.
+    `until` None: to the end. Raises `InputError` for a group that the model does not have, and for an `after` beyond
+    the run.
     """
 
     name = "freeze"

@@ -9,10 +9,10 @@ from isoscope.base.errors import InputError
 from isoscope.models.components import members
 from isoscope.objectives import Place
 from isoscope.training.allocation import NATS, Integral, integrate, interval_ends
+from isoscope.training.allocation_sets import SetPath
 from isoscope.training.allocation_tables import IntervalRows
 from isoscope.training.observers import Context, Observer
 from isoscope.training.packed import Packed
-from isoscope.training.set_path import SetPath
 
 
 class IntervalObserver(Observer):

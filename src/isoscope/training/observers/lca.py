@@ -16,11 +16,10 @@ from isoscope.objectives import Place, Scored
 from isoscope.plugins import observer
 from isoscope.training.adam_parts import PARTS, AdamParts
 from isoscope.training.allocation import over_folds
-from isoscope.training.allocation_sets import AllocationSet, undisturbed
+from isoscope.training.allocation_sets import AllocationSet, SetPath, undisturbed
 from isoscope.training.allocation_tables import SETS, Interval, Rows, tables
 from isoscope.training.observers import Context
 from isoscope.training.observers.intervals import IntervalObserver
-from isoscope.training.set_path import SetPath
 
 
 def check(o: Any) -> None:
