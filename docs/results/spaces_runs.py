@@ -33,13 +33,13 @@ from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import read_tagged_texts
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.models.encoder import load_encoder
-from isoscope.states.choices import SPACES, SpaceSettings
+from isoscope.states.choices import SpaceSettings
 from isoscope.states.compared_items import ComparedItems, compared_items
 from isoscope.states.similarity_tables import equal_layers
-from isoscope.states.word_space import Space, joined
+from isoscope.states.word_space import Space, joined, write_space
 from isoscope.studies.spaces import self_sim_by_class
-from isoscope.studies.spaces.states_over_training import Cell, over_training, written
-from isoscope.studies.spaces.tables import of_runs
+from isoscope.studies.spaces.states_over_training import Cell, over_training
+from isoscope.studies.spaces.tables import WHOLE, of_runs
 from isoscope.studies.spaces.told_apart import couples
 
 HERE = Path(__file__).parent
@@ -66,7 +66,7 @@ OPTIONS: dict[str, Any] = {
     "power": 0.8,
     "margin": 0.01,
 }
-SETTINGS = SPACES._replace(**{name: value for name, value in OPTIONS.items() if name in SPACES._fields})
+SETTINGS = WHOLE._replace(**{name: value for name, value in OPTIONS.items() if name in WHOLE._fields})
 
 
 def checkpoints(store: Path, seeds: Sequence[int]) -> dict[str, dict[int, Path]]:
@@ -128,8 +128,8 @@ def quoted(runs: Mapping[str, Mapping[int, Path]], table: WordTable, over: Over)
         spaces = {}
         for number, (name, seed) in enumerate(cells):
             checkpoint = runs[name][seed]
-            given = checkpoint, table, settings.pooling
-            spaces[name, seed] = written(Path(place) / str(number), load_encoder(checkpoint), *given)
+            folder = Path(place) / str(number)
+            spaces[name, seed] = write_space(folder, load_encoder(checkpoint), checkpoint, table, settings)
         on = compared_items(table, joined(table, [*spaces.values()]), probe=settings.probe, seed=settings.seed)
         return pd.concat(over(partial(_quoted, spaces, on, settings), pairs, "quoted"), ignore_index=True)
 

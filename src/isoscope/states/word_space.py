@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.data import tokens
 from isoscope.data.arrays import Flags, Indices, Vectors
 from isoscope.data.parquet import write_parquet
-from isoscope.data.tokens import WordPieces
 from isoscope.data.word_table import KEY, Located, WordTable, common, located
 from isoscope.geometry.moments import Floats
-from isoscope.states.choices import WORD_TABLE, Pooling
+from isoscope.states.choices import WORD_TABLE, SpaceSettings
 from isoscope.states.trajectory import Arrays, write_arrays
 
 KEYS, STATES = "keys.parquet", "states.safetensors"
@@ -56,26 +56,21 @@ class Space:
         return other
 
 
-def write_space(
-    folder: Path,
-    model: Any,
-    tokenizer: WordPieces,
-    table: WordTable,
-    *,
-    pooling: Pooling,
-    max_length: int,
-    batch_size: int,
-    bf16: bool = False,
-) -> None:
-    """Write the states of a bare encoder or decoder into an empty folder. Raises `InputError` for NaN or infinity."""
-    from isoscope.states.word_states import word_states  # torch takes seconds; reading a space needs none
+def write_space(folder: Path, model: Any, checkpoint: Path, table: WordTable, settings: SpaceSettings) -> Space:
+    """Write the states of a bare encoder or decoder into a new or empty folder, and return them.
 
-    there = located(table, tokenizer, max_length=max_length)
+    `checkpoint`: folder of its tokenizer. Raises `InputError` for NaN or infinity.
+    """
+    from isoscope.models.encoder import positions  # torch takes seconds; reading a space needs none
+    from isoscope.states.word_states import word_states
+
+    tokenizer = tokens.load(checkpoint, padded=False)
+    there = located(table, tokenizer, max_length=min(settings.max_length, positions(model)))
     found = there.found
     kept = Located(there.encoded, there.sentence[found], there.begin[found], there.end[found], found[found])
-    given: dict[str, Any] = {"pooling": pooling, "pad_id": tokenizer.pad_id, "batch_size": batch_size, "bf16": bf16}
-    states = word_states(model, kept, whole=True, **given)
-    store(folder, table.rows[KEY].assign(found=found), states.values, first=states.layers[0])
+    given: dict[str, Any] = {"pooling": settings.pooling, "pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
+    states = word_states(model, kept, whole=True, bf16=settings.precision == "bf16", **given)
+    return store(folder, table.rows[KEY].assign(found=found), states.values, first=states.layers[0])
 
 
 def store(folder: Path, keys: pd.DataFrame, values: Vectors, *, first: int = 0) -> Space:

@@ -1,4 +1,4 @@
-"""A fixed set of sentences in parts: losses, gradients, and allocations along a line, without a trace in the training."""
+"""Fixed sentences in parts: losses, gradients, and allocations along a line, without a trace in the training."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

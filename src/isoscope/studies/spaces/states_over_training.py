@@ -10,7 +10,6 @@ import pandas as pd
 
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
-from isoscope.data import tokens
 from isoscope.data.word_table import WordTable
 from isoscope.platform.outputs import epochs_by_update, weights_by_update
 from isoscope.states.choices import SpaceSettings
@@ -19,7 +18,6 @@ from isoscope.states.similarity_tables import check_complete, equal_layers
 from isoscope.states.word_space import Space, joined, write_space
 from isoscope.studies.spaces.told_apart import references
 
-BATCH = 64
 MEASURES = ("cka", "cca_held_out")
 Cell = tuple[str, int]
 """A model and the seed of its run."""
@@ -62,22 +60,12 @@ def over_training(
         ends = {}
         for number, one in enumerate(state for state in states if state.chosen):
             model = load_encoder(one.checkpoint)
-            ends[one.cell] = written(Path(place) / str(number), model, one.checkpoint, table, settings.pooling)
+            ends[one.cell] = write_space(Path(place) / str(number), model, one.checkpoint, table, settings)
         on = compared_items(table, joined(table, [*ends.values()]), probe=settings.probe, seed=settings.seed)[0]
         given: dict[str, Any] = {"table": table, "on": on, "settings": settings}
         found = pd.concat(over(partial(_compared, ends=ends, place=place, **given), states, "over training"))
     check_complete(found)
     return found.assign(confidence=settings.confidence).reset_index(drop=True)
-
-
-def written(folder: Path, model: Any, checkpoint: Path, table: WordTable, pooling: Any) -> Space:
-    """Write the states of a model with the checkpoint's tokenizer into a new folder; return their space."""
-    from isoscope.models.encoder import positions
-
-    folder.mkdir()
-    given: dict[str, Any] = {"pooling": pooling, "max_length": positions(model), "batch_size": BATCH}
-    write_space(folder, model, tokens.load(checkpoint), table, **given)
-    return Space(folder)
 
 
 def _states(runs: Mapping[str, Mapping[int, Path]], every: int) -> Iterator[State]:
@@ -116,7 +104,7 @@ def _compared(
     about = {"model": state.cell[0], "seed": state.cell[1], "update": state.update, "chosen": state.chosen}
     parts = []
     with TemporaryDirectory(dir=place) as own:
-        space = written(Path(own) / "space", load_encoder(state.weights), state.checkpoint, table, settings.pooling)
+        space = write_space(Path(own) / "space", load_encoder(state.weights), state.checkpoint, table, settings)
         for other in state.others:
             rows = equal_layers(space, ends[other], on, settings, MEASURES)
             parts.append(rows.assign(**about, other_model=other[0], other_seed=other[1]))

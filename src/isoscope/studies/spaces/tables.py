@@ -12,15 +12,17 @@ import pyarrow.parquet as pq
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.word_table import WordTable, word_table
-from isoscope.states.choices import SpaceSettings
+from isoscope.states.choices import SPACES, SpaceSettings
 from isoscope.states.space_tables import Named
 from isoscope.states.space_tables import tables as tables_of
+from isoscope.states.word_space import write_space
 from isoscope.studies.arms import StudyRuns
 from isoscope.studies.results import Result
 from isoscope.studies.spaces.states_over_training import over_training as similarity_over_training
-from isoscope.studies.spaces.states_over_training import written
 from isoscope.studies.spaces.told_apart import couples, told_apart
 
+WHOLE = SPACES._replace(max_length=10**6, batch_size=64)
+"""Settings of a comparison of studies: sentences as long as the model takes."""
 FILES = (
     *(f"{kept}/*/{name}" for kept in ("checkpoints", "snapshots") for name in ("model.safetensors", "config.json")),
     "checkpoints/*/tokenizer.json",
@@ -71,12 +73,12 @@ def of_runs(
     Spaces: each seed of each model, and one twin of each model with random weights. Pairs: `told_apart.couples`, and
     the twins. `options`: fields of `SpaceSettings`.
     """
-    settings = SpaceSettings(**{name: value for name, value in options.items() if name in SpaceSettings._fields})
+    settings = WHOLE._replace(**{name: value for name, value in options.items() if name in WHOLE._fields})
     seeds = {name: [*own] for name, own in runs.items()}
     pairs = [(_called(*one), _called(*other)) for one, other in couples(seeds)]
     pairs += [(_twin(one), _twin(other)) for one, other in combinations(runs, 2)]
     with TemporaryDirectory() as place:
-        spaces = dict(_spaces(runs, table, settings.pooling, Path(place)))
+        spaces = dict(_spaces(runs, table, settings, Path(place)))
         found = tables_of(spaces, pairs, table, settings, over)
     apart = told_apart(found["similarity"], seeds, confidence=settings.confidence, power=power, margin=margin)
     found |= {"told_apart": apart}
@@ -110,7 +112,7 @@ def _twin(name: str) -> str:
 
 
 def _spaces(
-    runs: Mapping[str, Mapping[int, Path]], table: WordTable, pooling: Any, place: Path
+    runs: Mapping[str, Mapping[int, Path]], table: WordTable, settings: SpaceSettings, place: Path
 ) -> Iterator[tuple[str, Named]]:
     """Write and yield the spaces of all seeds, and of a twin of each model, all with weights of their own."""
     from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
@@ -123,5 +125,5 @@ def _spaces(
         )
         for called, seed, folder in every:
             model = random_encoder(folder, seed=TWIN_SEED + number) if seed is None else load_encoder(folder)
-            space = written(place / called.replace(" ", "-"), model, folder, table, pooling)
+            space = write_space(place / called.replace(" ", "-"), model, folder, table, settings)
             yield called, Named(space, name, seed, twin=seed is None)
