@@ -30,7 +30,8 @@ from isoscope.platform.config.load import Configuration
 from isoscope.states.checkpoint_states import extract_model
 from isoscope.states.checkpoint_tables import asked_vectors
 from isoscope.states.choices import DEFAULTS
-from isoscope.states.measures import BUILT_IN, measured
+from isoscope.states.measure import measured
+from isoscope.states.measures import BUILT_IN
 from isoscope.states.trajectory import Trajectory
 from isoscope.studies import registry, scored
 from isoscope.studies.tables import as_table, read_tables
@@ -155,7 +156,7 @@ def geometry(
     `model`: a Hugging Face encoder or decoder without a head, on any device, or a checkpoint's folder. `tokenizer`: a
     fast tokenizer, required unless `model` is a folder. Neither is changed. `vectors`: kinds of representations
     [default: `usual_vectors`]. `twin`: add the same architecture with random weights, as snapshot `random`. Texts are
-    truncated to `max_length` tokens, or to the model's maximum. Columns: see `states.measures`; `baseline` is
+    truncated to `max_length` tokens, or to the model's maximum. Columns: see `states.measure`; `baseline` is
     isotropic noise at the same n and d. Raises `InputError` for an invalid model or text.
     """
     from isoscope.models import encoder  # imports torch, which `load` does without

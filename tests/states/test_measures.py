@@ -14,7 +14,8 @@ from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats
 from isoscope.states.choices import DEFAULTS
 from isoscope.states.cloud import Cell, OfAll
-from isoscope.states.measures import BUILT_IN, Cells, measure
+from isoscope.states.measure import Cells
+from isoscope.states.measures import BUILT_IN, measure
 from isoscope.states.shown_metrics import SHOWN
 from probe_material import write_run
 

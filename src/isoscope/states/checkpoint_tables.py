@@ -25,7 +25,7 @@ from isoscope.states.catalogue import MAPPED, Asked, Tables, analysed, usual_vec
 from isoscope.states.checkpoint_states import hidden_states
 from isoscope.states.choices import SPACES_COMPARED, Settings
 from isoscope.states.given_checkpoints import Checkpoint
-from isoscope.states.measures import SAMPLED, measured
+from isoscope.states.measure import SAMPLED, measured
 from isoscope.states.sentence_tables import aligned
 from isoscope.states.trajectory import Snapshot, Trajectory
 
@@ -49,7 +49,7 @@ def geometry(
     """Run every analysis on every checkpoint and its random twin. Return the tables by name, and the page's facts.
 
     Every table has a column `checkpoint`, except `grids`, those of `compared_checkpoints.grids` for the same page.
-    `geometry` is the table of measures, with columns as in `states.measures`. Raises `InputError` for a model that is
+    `geometry` is the table of measures, with columns as in `states.measure`. Raises `InputError` for a model that is
     no text transformer, for NaN weights, too few sentences, and measures that apply to none of the representations.
     """
     runs = {one.name: hidden_states(one, texts, settings, cache, attended=False) for one in checkpoints}
@@ -109,7 +109,7 @@ def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dic
 
 
 def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
-    """Make the table `geometry` as in `states.measures`; the rows of each measure are cached separately."""
+    """Make the table `geometry` as in `states.measure`; the rows of each measure are cached separately."""
     vectors = asked_vectors(run, settings)
     sampled = {name: getattr(settings, name) for name in SAMPLED}
     parts: list[Tables] = []
