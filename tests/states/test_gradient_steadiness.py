@@ -13,7 +13,7 @@ from fusions import FUSIONS, make
 from isoscope.data.batches import collate
 from isoscope.data.probe import ProbeSet
 from isoscope.models import FusionBertForSequenceClassification
-from isoscope.states.gradient_steadiness import block_gradients
+from isoscope.states.extract import block_gradients
 from isoscope.states.trajectory import GRADIENTS as PARTS
 from probe_material import chosen, pieces
 
