@@ -161,12 +161,12 @@ def gradient_table(run: Trajectory) -> Iterator[Rows]:
                 yield {**who, "part": part, "mean": norm, "variance": spread, "noise": noise, "n": int(n)}
 
 
-def dimension_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def dimension_table(run: Trajectory) -> Iterator[Rows]:
     """Return mean, sd, skewness and kurtosis of each hidden dimension of the block's output tokens, for `_ends`.
 
     `outlier`: the dimension's mean or sd is more than 6 median absolute deviations (scaled to an sd) from the median.
     """
-    rows = []
     for snapshot in _ends(run):
         arrays = run.arrays(snapshot)
         if (part := leaving(arrays)) is None:
@@ -174,21 +174,18 @@ def dimension_table(run: Trajectory) -> pd.DataFrame:
         points = arrays.whole(part).astype(np.float64)
         mean, sd = points.mean(0), points.std(0, ddof=1)
         scaled = (points - mean) / np.where(sd > 0, sd, 1.0)
-        rows.append(
-            pd.DataFrame(
-                {
-                    **snapshot.who,
-                    "dimension": np.arange(points.shape[1]),
-                    "mean": mean,
-                    "sd": sd,
-                    "skewness": (scaled**3).mean(0),
-                    "kurtosis": (scaled**4).mean(0),
-                    "outlier": _far(mean) | _far(sd),
-                    "n": len(points),
-                }
-            )
+        yield pd.DataFrame(
+            {
+                **snapshot.who,
+                "dimension": np.arange(points.shape[1]),
+                "mean": mean,
+                "sd": sd,
+                "skewness": (scaled**3).mean(0),
+                "kurtosis": (scaled**4).mean(0),
+                "outlier": _far(mean) | _far(sd),
+                "n": len(points),
+            }
         )
-    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
 
 
 def _far(values: Floats) -> Flags:

@@ -127,7 +127,8 @@ def singular_values(run: Trajectory, *, vectors: Sequence[str]) -> Iterator[Rows
             yield pd.DataFrame({**snapshot.who, "vectors": kind, "layer": layer, **found})
 
 
-def rank_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def rank_table(run: Trajectory) -> Iterator[Rows]:
     """Score the trained head on each snapshot's rebuilt sentences.
 
     Columns snapshot, step, best, components, k, accuracy, macro_f1 (both against the labels), explained (share of
@@ -136,34 +137,30 @@ def rank_table(run: Trajectory) -> pd.DataFrame:
     if the sentences have no classes.
     """
     labels = run.probe["label"].to_numpy()
-    rows = [
-        {
+    for who, explained, said, classes in _decisions(run):
+        yield {
             **who,
             "accuracy": float((said == labels).mean()),
             "macro_f1": float(f1_score(labels, said, average="macro", labels=range(classes), zero_division=0.0)),
             "explained": explained,
             "n": len(labels),
         }
-        for who, explained, said, classes in _decisions(run)
-    ]
-    return pd.DataFrame(rows)
 
 
-def predicted_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def predicted_table(run: Trajectory) -> Iterator[Rows]:
     """Return the class shares that the trained head predicts on each snapshot's rebuilt sentences.
 
     Columns snapshot, step, best, components, k (as in `rank_table`), class, predicted and actual (shares of the
     sentences of the class), n. Empty whenever `rank_table` is.
     """
     labels = run.probe["label"].to_numpy()
-    parts = []
     for who, _, said, classes in _decisions(run):
         shares = {
             name: np.bincount(of, minlength=classes) / len(labels)
             for name, of in (("predicted", said), ("actual", labels))
         }
-        parts.append(pd.DataFrame({**who, "class": np.arange(classes), **shares, "n": len(labels)}))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        yield pd.DataFrame({**who, "class": np.arange(classes), **shares, "n": len(labels)})
 
 
 def _decisions(run: Trajectory) -> Iterator[tuple[dict[str, Any], float, Ints, int]]:

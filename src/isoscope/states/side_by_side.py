@@ -65,11 +65,11 @@ def maps(runs: Mapping[Key, Trajectory], *, perplexity: float, seed: int, most: 
     """Compute the joint map of the arms' first seeds, at the first snapshot and at the chosen epoch."""
     one = first_seeds(runs)
     most = min(most, max(3, TOGETHER // len(one)))
-    parts = []
-    for moment in MOMENTS:
-        snapshots = {arm: run.moments[moment] for arm, run in one.items()}
-        points = joint_map(one, snapshots, perplexity=perplexity, seed=seed, most=most)
-        parts.append(points.assign(moment=moment))
+    snapshots = {moment: {arm: run.moments[moment] for arm, run in one.items()} for moment in MOMENTS}
+    parts = (
+        joint_map(one, of, perplexity=perplexity, seed=seed, most=most).assign(moment=moment)
+        for moment, of in snapshots.items()
+    )
     return pd.concat(parts, ignore_index=True)
 
 
