@@ -167,30 +167,24 @@ def explorer(
     sentences = [" / ".join(map(str, text))[:LETTERS] for text in texts]
     found: dict[str, Any] = {"sentences": sentences, "labels": shown["label"].tolist(), "runs": []}
     for (arm, seed), table in planes.items():
-        of = frames[arm, seed].set_index(["layer", "snapshot"])
-        snapshots, layers = list(dict.fromkeys(table["snapshot"])), sorted(set(table["layer"].tolist()))
-        points, explained = [], []
-        for layer in layers:
-            rows = table[table["layer"] == layer]
-            xy = np.stack([rows.loc[rows["snapshot"] == one, ["pc1", "pc2"]].to_numpy()[kept] for one in snapshots])
-            frame = of.loc[[(layer, one) for one in snapshots]]
-            single = frame["degenerate"].to_numpy(bool)
-            scaled = 1000 * xy / np.where(single, np.inf, np.abs(xy).max((1, 2)))[:, None, None]
-            points.append([one.ravel().tolist() for one in scaled.round().astype(int)])
-            shares = frame[["explained_1", "explained_2"]].to_numpy(float).tolist()
-            explained.append(
-                [None if one else [round(part, 3) for part in both] for one, both in zip(single, shares, strict=True)]
-            )
-        steps = [int(of.loc[(layers[0], one), "step"]) for one in snapshots]
+        of, layers, snapshots = frames[arm, seed], table["layer"].unique(), list(dict.fromkeys(table["snapshot"]))
+        shape = len(layers), len(snapshots)  # both tables are in the order of layers, snapshots and sentences
+        xy = table[["pc1", "pc2"]].to_numpy().reshape(*shape, -1, 2)[:, :, kept]
+        single = of["degenerate"].to_numpy(bool).reshape(shape)
+        scaled = 1000 * xy / np.where(single, np.inf, np.abs(xy).max((2, 3)))[..., None, None]
+        shares = of[["explained_1", "explained_2"]].to_numpy(float).tolist()
+        explained = [
+            None if one else [round(part, 3) for part in both] for one, both in zip(single.ravel(), shares, strict=True)
+        ]
         found["runs"].append(
             {
                 "arm": arm,
                 "seed": seed,
-                "layers": layers,
-                "steps": steps,
+                "layers": layers.tolist(),
+                "steps": of["step"].iloc[: len(snapshots)].astype(int).tolist(),
                 "best": snapshots.index(runs[arm, seed].best.name),
-                "points": points,
-                "explained": explained,
+                "points": scaled.round().astype(int).reshape(*shape, -1).tolist(),
+                "explained": [explained[start : start + shape[1]] for start in range(0, len(explained), shape[1])],
             }
         )
     return found
