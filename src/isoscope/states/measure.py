@@ -14,7 +14,7 @@ from tqdm import tqdm
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Spread, with_bar
 from isoscope.data.corpus import texts
-from isoscope.data.parquet import write_parquet
+from isoscope.data.parquet import stacked, write_parquet
 from isoscope.geometry.dimension import Estimate
 from isoscope.states.catalogue import Asked, Tables, analysed, check_enough
 from isoscope.states.cloud import Cell, OfAll
@@ -196,11 +196,8 @@ def measure(
             metric(**point)
     parts = parts_of(run, given.measures)
     by_part = dict(zip(parts, over(partial(part, given), parts, "analyses"), strict=True))
-    probed = [by_part.get(("probing", one.name)) for one in run.snapshots]
-    probing = pd.concat([found["probing"] for found in probed if found], ignore_index=True)
-    tables = {"geometry": frame(rows), "probing": probing}
-    for name in PARTS:
-        tables |= by_part[name, None]
+    ordered = [*(("probing", one.name) for one in run.snapshots), *((name, None) for name in PARTS)]
+    tables = {"geometry": frame(rows), **stacked(by_part[made] for made in ordered if made in by_part)}
     for name, table in tables.items():
         write_parquet(table, folder / f"{name}.parquet")
         watch()
