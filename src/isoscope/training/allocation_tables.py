@@ -39,7 +39,6 @@ from isoscope.training.packed import Counted
 SETS = ("train", "validation")
 TOTAL_SHARE = 0.005
 """All intervals together: |ΣA − ΔL| is at most this share of |ΔL|, or `NATS` if that is more."""
-_GROUP = ("stack", "layer", "component", "head", "part")
 _WORDS = ("set", "estimator", "stack", "component", "part", "frequency", "context")
 
 
@@ -83,7 +82,7 @@ class Rows(IntervalRows):
     def __init__(self, groups: Sequence[Group]) -> None:
         super().__init__((*_STORED, "batch", "updates"))
         self._open = np.zeros(len(groups))
-        self._blocks, self._where = blocks_of(groups)
+        self.blocks, self._where = blocks_of(groups)
 
     def add(self, sets: Sequence[Interval]) -> None:
         """Add an interval of all sets."""
@@ -95,7 +94,7 @@ class Rows(IntervalRows):
     def update(self, values: Numbers) -> None:
         """Add the minibatch allocation of an update to groups."""
         self._open = self._open + values
-        self._of["updates"].append(np.bincount(self._where, values, len(self._blocks)).astype(np.float32))
+        self._of["updates"].append(np.bincount(self._where, values, len(self.blocks)).astype(np.float32))
 
     @property
     def by_update(self) -> list[Any]:
@@ -139,20 +138,17 @@ def tables(
     """
     if not len(rows):
         return {}
-    starts = np.concatenate([[0], ends[:-1]])
-    allocation = _allocation(rows, groups, counts, starts, ends, estimator)
-    found = {"closure": _closure(rows, starts, ends, estimator)}
+    allocation = _allocation(rows, groups, counts, ends, estimator)
+    found = {"closure": _closure(rows, ends, estimator)}
     if rows.by_update:
-        allocation = pd.concat([allocation, _batch_rows(rows, groups, counts, starts, ends)], ignore_index=True)
-        found["minibatch"] = _by_update(rows, groups)
+        allocation = pd.concat([allocation, _batch_rows(rows, groups, counts, ends)], ignore_index=True)
+        found["minibatch"] = _by_update(rows)
     return found | {"allocation": typed(allocation)}
 
 
-def _allocation(
-    rows: Rows, groups: Sequence[Group], counts: Indices, starts: Indices, ends: Indices, estimator: str
-) -> pd.DataFrame:
+def _allocation(rows: Rows, groups: Sequence[Group], counts: Indices, ends: Indices, estimator: str) -> pd.DataFrame:
     folds, values = rows.stacked("folds"), rows.stacked("value")
-    keys = _keys(groups, starts, ends, SETS, estimator)
+    keys = _keys(groups, ends, SETS, estimator)
     deviations = folds.astype(np.float64).std(2, ddof=1) / np.sqrt(folds.shape[2])
     columns: dict[str, Any] = {"value": values.ravel(), "se": deviations.astype(np.float32).ravel()}
     columns |= {f"fold_{fold + 1}": folds[:, :, fold].ravel() for fold in range(folds.shape[2])}
@@ -163,25 +159,27 @@ def _allocation(
     return pd.DataFrame(keys | columns)
 
 
-def _batch_rows(rows: Rows, groups: Sequence[Group], counts: Indices, starts: Indices, ends: Indices) -> pd.DataFrame:
-    keys = _keys(groups, starts, ends, ("batch",), "minibatch")
+def _batch_rows(rows: Rows, groups: Sequence[Group], counts: Indices, ends: Indices) -> pd.DataFrame:
+    keys = _keys(groups, ends, ("batch",), "minibatch")
     columns = {"value": rows.stacked("batch").ravel(), "parameters": np.tile(counts.astype(np.int32), len(ends))}
     return pd.DataFrame(keys | columns)
 
 
-def _keys(
-    groups: Sequence[Group], starts: Indices, ends: Indices, sets: Sequence[str], estimator: str
-) -> dict[str, Any]:
+def _keys(groups: Sequence[Group], ends: Indices, sets: Sequence[str], estimator: str) -> dict[str, Any]:
     """Return the key columns of a row per interval, set and group, in this order."""
     each = len(sets) * len(groups)
     keys: dict[str, Any] = {
-        "start": np.repeat(starts.astype(np.int32), each),
+        "start": np.repeat(np.append(0, ends[:-1]).astype(np.int32), each),
         "update": np.repeat(ends.astype(np.int32), each),
         "set": np.tile(np.repeat(np.array(sets), len(groups)), len(ends)),
         "estimator": estimator,
     }
-    repeats = len(ends) * len(sets)
-    return keys | {name: [getattr(one, name) for one in groups] * repeats for name in _GROUP}
+    return keys | group_columns(groups, len(ends) * len(sets))
+
+
+def group_columns(groups: Sequence[tuple[Any, ...]], times: int) -> dict[str, list[Any]]:
+    """Return the columns of groups, or of blocks, which are their first fields: all of them, `times` over."""
+    return {name: list(values) * times for name, values in zip(Group._fields, zip(*groups, strict=True), strict=False)}
 
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
@@ -191,7 +189,7 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({name: kind for name, kind in kinds.items() if name in table})
 
 
-def _closure(rows: Rows, starts: Indices, ends: Indices, estimator: str) -> pd.DataFrame:
+def _closure(rows: Rows, ends: Indices, estimator: str) -> pd.DataFrame:
     """Return the closure of each set: its intervals, then all intervals together."""
     values, losses = _with_sum(rows.stacked("value")), rows.stacked("losses")
     together = np.stack([losses[0, :, 0], losses[-1, :, 1]], axis=-1)
@@ -201,7 +199,7 @@ def _closure(rows: Rows, starts: Indices, ends: Indices, estimator: str) -> pd.D
     gaps = values.sum(-1) - (after - before)
     helping, hurting = (_with_sum(rows.stacked(name).sum(-1)) for name in ("helping", "hurting"))
     columns = {
-        "start": np.append(starts, 0)[:, None],
+        "start": np.concatenate([[0], ends[:-1], [0]])[:, None],
         "update": np.append(ends, ends[-1])[:, None],
         "set": np.array(SETS),
         "total": np.arange(len(values))[:, None] == len(ends),
@@ -228,15 +226,13 @@ def _with_sum(every: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def blocks_of(groups: Sequence[Group]) -> tuple[list[tuple[str, int | None, str]], Indices]:
     """Return stack × layer × component, and the place of each group's among these."""
-    blocks = [(one.stack, one.layer, one.component) for one in groups]
+    blocks = [one[:3] for one in groups]
     known = {block: number for number, block in enumerate(dict.fromkeys(blocks))}
     return list(known), np.array([known[block] for block in blocks], np.int64)
 
 
-def _by_update(rows: Rows, groups: Sequence[Group]) -> pd.DataFrame:
-    blocks, _ = blocks_of(groups)
+def _by_update(rows: Rows) -> pd.DataFrame:
     values = np.stack(rows.by_update)
-    columns: dict[str, Any] = {"update": np.repeat(np.arange(1, len(values) + 1, dtype=np.int32), len(blocks))}
-    for name, words in zip(("stack", "layer", "component"), zip(*blocks, strict=True), strict=True):
-        columns[name] = list(words) * len(values)
-    return typed(pd.DataFrame(columns | {"value": values.ravel()}))
+    update = np.repeat(np.arange(1, len(values) + 1, dtype=np.int32), len(rows.blocks))
+    columns = {"update": update, **group_columns(rows.blocks, len(values)), "value": values.ravel()}
+    return typed(pd.DataFrame(columns))

@@ -27,7 +27,7 @@ from isoscope.data.token_classes import CLASSES
 from isoscope.models.components import Group
 from isoscope.objectives import Indices, Numbers
 from isoscope.training.allocation import bound
-from isoscope.training.allocation_tables import SETS, IntervalRows, blocks_of, typed
+from isoscope.training.allocation_tables import SETS, IntervalRows, blocks_of, group_columns, typed
 
 
 class SliceRows(IntervalRows):
@@ -62,14 +62,10 @@ def slice_tables(rows: SliceRows, tokens: Numbers, ends: Indices, estimator: str
     closure |= {"before": before, "after": after, "change": after - before, "allocated": allocated, "gap": gaps}
     closure |= {"bound": bounds, "closed": np.abs(gaps) <= bounds, "estimator": estimator}
     table = pd.DataFrame({name: np.repeat(one, len(rows.blocks)) for name, one in keys.items()})
-    blocks = {name: list(one) * len(own) for name, one in zip(_BLOCK, zip(*rows.blocks, strict=True), strict=True)}
     return {
-        "slices": typed(table.assign(**blocks, value=own.ravel())),
+        "slices": typed(table.assign(**group_columns(rows.blocks, len(own)), value=own.ravel())),
         "slices_closure": typed(pd.DataFrame(keys | closure)),
     }
-
-
-_BLOCK = ("stack", "layer", "component")
 
 
 def _keys(where: Sequence[Indices], ends: Indices) -> dict[str, Any]:
