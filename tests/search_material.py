@@ -15,7 +15,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from isoscope.base.atomic_files import seal
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 from isoscope.platform.search.outcomes import PROVENANCE, front, importances, knee, saved_by_pruning
 from isoscope.platform.search.search_figures import pictures
 from isoscope.platform.search.trials_table import reported, trials_table

@@ -27,9 +27,9 @@ from collect import told
 from threadpoolctl import threadpool_limits
 
 from isoscope.base.errors import InputError
+from isoscope.base.parquet import write_parquet
 from isoscope.base.workers import Over, with_bar, workers
 from isoscope.data.checkpoints import checkpoint_digest
-from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import read_tagged_texts
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.models.encoder import load_encoder

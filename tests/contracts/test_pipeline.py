@@ -77,7 +77,7 @@ def test_no_figure_or_caption_is_part_of_a_measurements_digest(stage: str) -> No
 
 
 def test_the_inert_sources_are_the_named_ones_and_exist() -> None:
-    base = "atomic_files built_in code_closure entry environment errors metric paths processes registry symlinks"
+    base = "atomic_files built_in code_closure entry environment errors metric parquet paths processes registry symlinks"
     platform = "cli config executor mirror runs"
     named = {*(f"base/{name}.py" for name in base.split()), *(f"platform/{name}" for name in platform.split())}
     assert {*code_closure.INERT} == {"__init__.py", "plugins.py", *named}

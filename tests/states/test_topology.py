@@ -10,7 +10,7 @@ from ripser import ripser
 from scipy.stats import ortho_group
 
 from isoscope.base.errors import InputError
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 from isoscope.geometry.moments import Floats
 from isoscope.states.sentence_tables import topology
 from isoscope.states.trajectory import Trajectory

@@ -25,6 +25,7 @@ INERT = (
     "base/environment.py",
     "base/errors.py",
     "base/metric.py",
+    "base/parquet.py",
     "base/paths.py",
     "base/processes.py",
     "base/built_in.py",

@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isoscope.base.errors import InputError
+from isoscope.base.parquet import write_parquet
 from isoscope.data import tokens
 from isoscope.data.batches import draw_fraction
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS
-from isoscope.data.parquet import write_parquet
 from isoscope.data.tokens import Encoded, WordPieces
 from isoscope.metrics.token_counts import METRICS, TokenCounts
 from isoscope.models import language

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from isoscope import plugins
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
+from isoscope.base.parquet import write_parquet
 from isoscope.data.corpus import PAIR
-from isoscope.data.parquet import write_parquet
 from isoscope.metrics.translation_scores import GENERATED, bleu, bleu_shares, translation_scores
 from isoscope.models.translation import written
 from isoscope.objectives import Indices, Scored, Task

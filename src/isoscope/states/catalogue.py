@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from isoscope.base.errors import InputError
-from isoscope.data.parquet import stacked
 from isoscope.geometry.planes import Alignment
 from isoscope.geometry.probes import FRACTIONS
 from isoscope.states import block
 from isoscope.states.attention_tables import attention_table
 from isoscope.states.probing_tables import baselines_table, learning_table, probing_table
 from isoscope.states.sentence_tables import feature_dynamics, predicted_table, rank_table, singular_values, topology
-from isoscope.states.trajectory import Trajectory
+from isoscope.states.trajectory import Trajectory, stacked
 
 Tables = dict[str, pd.DataFrame]
 MAPPED = 24

@@ -19,7 +19,7 @@ from isoscope import plugins
 from isoscope.base.atomic_files import kept, write_text
 from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
-from isoscope.data.parquet import stacked, write_tables
+from isoscope.base.parquet import write_tables
 from isoscope.data.plain import Texts
 from isoscope.states.catalogue import MAPPED, Asked, Tables, analysed, usual_vectors
 from isoscope.states.checkpoint_states import hidden_states
@@ -27,7 +27,7 @@ from isoscope.states.choices import SPACES_COMPARED, Settings
 from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.measure import SAMPLED, measured
 from isoscope.states.sentence_tables import aligned
-from isoscope.states.trajectory import Snapshot, Trajectory
+from isoscope.states.trajectory import Snapshot, Trajectory, stacked
 
 NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120

@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 from isoscope.base.atomic_files import kept
 from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
+from isoscope.base.parquet import write_tables
 from isoscope.base.workers import with_bar, workers
-from isoscope.data.parquet import write_tables
 from isoscope.data.plain import Texts
 from isoscope.data.word_links import Linked, Translation
 from isoscope.data.word_table import WordTable, word_table

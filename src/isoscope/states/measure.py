@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from isoscope.base.errors import InputError
+from isoscope.base.parquet import write_parquet
 from isoscope.base.workers import Spread, with_bar
 from isoscope.data.corpus import texts
-from isoscope.data.parquet import stacked, write_parquet
 from isoscope.geometry.dimension import Estimate
 from isoscope.states.catalogue import Asked, Tables, analysed, check_enough
 from isoscope.states.cloud import Cell, OfAll
 from isoscope.states.measures import measure as measure_of
-from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory
+from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, stacked
 
 PARTS = ("baselines", "embedding", "planes", "topology", "learning", "attention", "spectrum", "fusion")
 """Analyses of `states.catalogue` other than the probes, slowest first."""

@@ -10,7 +10,6 @@ import pandas as pd
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.arrays import Flags, Indices
-from isoscope.data.parquet import stacked
 from isoscope.data.word_table import UNTAGGED, WordTable
 from isoscope.geometry.alignment import LinearMap, best_ridge, error, identity, procrustes, r2_by_dimension, retrieval
 from isoscope.geometry.moments import Floats
@@ -19,6 +18,7 @@ from isoscope.states.choices import SpaceSettings
 from isoscope.states.compared_items import ComparedItems, compared_items, sentence_means
 from isoscope.states.contextuality_tables import Layer, Words, contextuality, of_sentences
 from isoscope.states.similarity_tables import check_complete, similarity_table
+from isoscope.states.trajectory import stacked
 from isoscope.states.word_space import Space, joined
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeAlias
@@ -18,8 +18,8 @@ from tqdm import tqdm
 
 from isoscope.base.atomic_files import announce, sync, write_text
 from isoscope.base.errors import InputError
+from isoscope.base.parquet import write_parquet
 from isoscope.data.arrays import Vectors
-from isoscope.data.parquet import write_parquet
 from isoscope.data.probe import ProbeSet
 from isoscope.data.treebank import Treebank
 
@@ -126,6 +126,15 @@ def tabled(rows: Callable[P, Iterator[Rows]]) -> Callable[P, pd.DataFrame]:
 
     made.__annotations__ = rows.__annotations__ | {"return": pd.DataFrame}  # for help()
     return made
+
+
+def stacked(parts: Iterable[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+    """Return the tables of all parts by name, those of one name below each other."""
+    found: dict[str, list[pd.DataFrame]] = {}
+    for part in parts:
+        for name, table in part.items():
+            found.setdefault(name, []).append(table)
+    return {name: pd.concat(tables, ignore_index=True) for name, tables in found.items()}
 
 
 class Arrays:

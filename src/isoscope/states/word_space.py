@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isoscope.base.parquet import write_parquet
 from isoscope.data import tokens
 from isoscope.data.arrays import Flags, Indices, Vectors
-from isoscope.data.parquet import write_parquet
 from isoscope.data.word_table import KEY, Located, WordTable, common, located
 from isoscope.geometry.moments import Floats
 from isoscope.states.choices import WORD_TABLE, SpaceSettings

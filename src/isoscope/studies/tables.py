@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from isoscope.base.atomic_files import replacing, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric
+from isoscope.base.parquet import write_parquet
 from isoscope.base.paths import TABLES
-from isoscope.data.parquet import write_parquet
 from isoscope.platform.figures.csv_text import as_it_was, csv_text
 from isoscope.platform.outputs import Trained, metrics_in, table_of_metrics
 from isoscope.studies.arms import ArmRow, Arms, Baselines, compare_arms

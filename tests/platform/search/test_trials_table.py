@@ -16,7 +16,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 from isoscope.platform.search.outcomes import PROVENANCE, front
 from isoscope.platform.search.trials_table import rebuilt, trials_table
 from search_material import NAMES, new, points, searched

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 from isoscope.data.token_classes import CONTEXTS, FREQUENCIES
 from isoscope.studies.arms import StudyRuns
 from isoscope.studies.dynamics.slice_curves import BANDS, CALLED, VIEW

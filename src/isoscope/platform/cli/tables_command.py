@@ -38,5 +38,5 @@ def tables(
     items = stage.correct_items(outputs)
     if len(items):
         written.append(to / "items.parquet")
-        load("data.parquet").write_parquet(items, written[-1])
+        load("base.parquet").write_parquet(items, written[-1])
     say({"files": [*map(str, written)]}, as_json, f"tables {name}: {len(written)} files in {to}")

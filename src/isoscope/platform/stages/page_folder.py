@@ -11,7 +11,7 @@ import pandas as pd
 
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 from isoscope.platform.figures.csv_text import csv_text
 from isoscope.platform.runs.folder_lock import writing
 

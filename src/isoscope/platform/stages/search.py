@@ -14,8 +14,8 @@ from optuna.trial import FrozenTrial
 from isoscope.base import built_in, paths
 from isoscope.base.atomic_files import replacing, seal, write_text
 from isoscope.base.errors import InputError
+from isoscope.base.parquet import write_parquet
 from isoscope.base.processes import StoppedError
-from isoscope.data.parquet import write_parquet
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.tree import difference, dump_yaml

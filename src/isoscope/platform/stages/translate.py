@@ -11,9 +11,9 @@ import torch
 from tqdm import tqdm
 
 from isoscope.base.atomic_files import write_text
+from isoscope.base.parquet import write_parquet
 from isoscope.data import tokens
 from isoscope.data.checkpoints import loadable_config
-from isoscope.data.parquet import write_parquet
 from isoscope.data.plain import Pairs
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
 from isoscope.models.build import check_device

@@ -10,8 +10,8 @@ from annotated_types import Ge, Le
 from torch import Tensor
 
 from isoscope.base.entry import refuse
+from isoscope.base.parquet import write_tables
 from isoscope.base.registry import OBSERVERS
-from isoscope.data.parquet import write_tables
 from isoscope.objectives import Place, Scored
 from isoscope.plugins import observer
 from isoscope.training.adam_parts import PARTS, AdamParts

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from isoscope.base.errors import InputError
-from isoscope.data.parquet import write_tables
+from isoscope.base.parquet import write_tables
 from isoscope.data.token_classes import CLASSES, TokenClasses, token_classes
 from isoscope.data.tokens import Encoded
 from isoscope.objectives import Batch, Indices

@@ -1,6 +1,6 @@
 """Write parquet files atomically; equal tables give equal bytes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -26,12 +26,3 @@ def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
     """Write each table to the parquet file of its name."""
     for name, table in tables.items():
         write_parquet(table, folder / f"{name}.parquet")
-
-
-def stacked(parts: Iterable[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
-    """Return the tables of all parts by name, those of one name below each other."""
-    found: dict[str, list[pd.DataFrame]] = {}
-    for part in parts:
-        for name, table in part.items():
-            found.setdefault(name, []).append(table)
-    return {name: pd.concat(tables, ignore_index=True) for name, tables in found.items()}

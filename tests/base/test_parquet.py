@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from isoscope.data.parquet import write_parquet
+from isoscope.base.parquet import write_parquet
 
 
 def table() -> pd.DataFrame:
