@@ -127,9 +127,6 @@ def _forget_folder(model: Any) -> None:
     for module in model.modules():
         if (config := getattr(module, "config", None)) is not None and hasattr(config, "_name_or_path"):
             config._name_or_path = ""
-    for part in ("encoder", "decoder"):
-        if hasattr(getattr(model.config, part, None), "_name_or_path"):
-            getattr(model.config, part)._name_or_path = ""
 
 
 @contextmanager
