@@ -1,5 +1,6 @@
 """Loss change allocation in real training: brute force, closure, exact resume, no effect, planted harm."""
 
+import copy
 import json
 import os
 import subprocess
@@ -90,7 +91,7 @@ def test_each_parameter_by_brute_force(tmp_path: Path, every: int) -> None:
     start = packed.read()
     loop.rehearse(3)
     end = packed.read()
-    rows = np.sort(np.concatenate(path.set.parts))
+    rows = np.sort(np.concatenate(path.parts))
     inputs = {name: torch.from_numpy(value) for name, value in loop.objective.batch("train", rows, None).items()}
 
     @torch.no_grad()
@@ -131,8 +132,9 @@ def test_each_parameter_by_brute_force(tmp_path: Path, every: int) -> None:
 
 def _fresh(observer: Allocation) -> Any:
     """A path without the gradients that an earlier line left."""
-    path = observer.paths[0]
-    return type(path)(path.set, path.packed, path.model, path.ranks)
+    path = copy.copy(observer.paths[0])
+    path.losses, path._kept, path.gap = {}, {}, 0.0
+    return path
 
 
 def test_adaptive_splits_close_in_float64(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from isoscope.base.errors import InputError
 from isoscope.models.components import members
 from isoscope.objectives import Place
 from isoscope.training.allocation import NATS, Integral, integrate, interval_ends
-from isoscope.training.allocation_sets import SetPath
+from isoscope.training.allocation_sets import PartedSet
 from isoscope.training.allocation_tables import IntervalRows
 from isoscope.training.observers import Context, Observer
 from isoscope.training.packed import Packed
@@ -25,7 +25,7 @@ class IntervalObserver(Observer):
     """
 
     rows: IntervalRows
-    paths: Sequence[SetPath]
+    paths: Sequence[PartedSet]
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class IntervalObserver(Observer):
             raise InputError(f"{self.name} needs evaluation data; give the Trainer an eval_dataset")
         self.model, self.ranks = context.model, context.ranks
         self.packed = Packed(members(context.model, heads=self.heads))
+        self.line = self.packed, self.model, self.ranks
         self.parameters = [one.parameter for one in self.packed.members]
         self.ends = interval_ends(context.updates, dense=self.dense, chords=self.chords)
         self.snapshot: Tensor | None = None
@@ -76,7 +77,7 @@ class IntervalObserver(Observer):
         """Add the interval that ends with update `step`, from the weights `start` to `end`, to the rows."""
         raise NotImplementedError
 
-    def integrated(self, path: SetPath, start: Tensor, end: Tensor) -> Integral:
+    def integrated(self, path: PartedSet, start: Tensor, end: Tensor) -> Integral:
         """Return the path integrals of `path.at` over the line from `start` to `end`."""
         path.begin(start, end)
         found = integrate(

@@ -16,7 +16,7 @@ from isoscope.objectives import Place, Scored
 from isoscope.plugins import observer
 from isoscope.training.adam_parts import PARTS, AdamParts
 from isoscope.training.allocation import over_folds
-from isoscope.training.allocation_sets import AllocationSet, SetPath, undisturbed
+from isoscope.training.allocation_sets import AllocationSet, PartedSet, undisturbed
 from isoscope.training.allocation_tables import SETS, Interval, Rows, tables
 from isoscope.training.observers import Context
 from isoscope.training.observers.intervals import IntervalObserver
@@ -82,10 +82,8 @@ class Allocation(IntervalObserver):
 
     def begin(self, context: Context) -> None:
         super().begin(context)
-        device = self.parameters[0].device
         sizes = {"sentences": self.sentences, "folds": self.folds}
-        sets = [AllocationSet(context.objective, name, **sizes, ranks=self.ranks, device=device) for name in SETS]
-        self.paths = [SetPath(one, self.packed, self.model, self.ranks) for one in sets]
+        self.paths = [AllocationSet(context.objective, name, *self.line, **sizes) for name in SETS]
         self.adam = AdamParts(context.optimizer, self.packed.members) if self.parts else None
         self.rows: Rows = Rows(self.packed.groups)
         self._weights: Tensor | None = None
@@ -134,12 +132,12 @@ class Allocation(IntervalObserver):
         with undisturbed(self.model, self.parameters):
             self.rows.add([self._interval(path, start, end, steps) for path in self.paths])
 
-    def _interval(self, path: SetPath, start: Tensor, end: Tensor, steps: Mapping[str, Tensor]) -> Interval:
+    def _interval(self, path: PartedSet, start: Tensor, end: Tensor, steps: Mapping[str, Tensor]) -> Interval:
         """Return a set's allocation over the line from `start` to `end`; `steps` are the parts of a single update."""
         found = self.integrated(path, start, end)
         sums, gradient = found.values
         gradient = self._whole(gradient)
-        estimate = over_folds(sums * path.set.weights.sum(), path.set.weights)
+        estimate = over_folds(sums * path.weights.sum(), path.weights)
         parts = np.full((len(PARTS), len(self.packed.groups)), np.nan)
         for number, name in enumerate(PARTS):
             if name in steps:
