@@ -119,15 +119,15 @@ def test_each_parameter_by_brute_force(tmp_path: Path, every: int) -> None:
     assert found[moved[::every]].abs().max() > 1e-3
     torch.testing.assert_close(found[moved[::every]], expected[moved[::every]], rtol=0, atol=1e-7)
     by_group = packed.allocated(found / change.where(change != 0, 1.0), start, end)
-    np.testing.assert_allclose(interval.estimate.value, by_group, rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(interval["value"], by_group, rtol=1e-10, atol=1e-15)
     if every == 1:
         by_group = packed.paired(expected, torch.ones_like(start))
-        np.testing.assert_allclose(interval.estimate.value, by_group, atol=1e-6)
-    assert interval.counted.helping.sum() == int((found < 0).sum())
-    assert interval.counted.hurting.sum() == int((found > 0).sum())
-    assert interval.counted.largest.max() == pytest.approx(float(found.max()), rel=1e-12)
-    assert interval.after - interval.before == pytest.approx(fall, abs=1e-12)
-    np.testing.assert_allclose(back.estimate.value, -interval.estimate.value, atol=1e-12)
+        np.testing.assert_allclose(interval["value"], by_group, atol=1e-6)
+    assert interval["helping"].sum() == int((found < 0).sum())
+    assert interval["hurting"].sum() == int((found > 0).sum())
+    assert interval["largest"].max() == pytest.approx(float(found.max()), rel=1e-12)
+    assert np.subtract(*interval["losses"][::-1]) == pytest.approx(fall, abs=1e-12)
+    np.testing.assert_allclose(back["value"], -interval["value"], atol=1e-12)
 
 
 def _fresh(observer: Allocation) -> Any:

@@ -23,7 +23,7 @@ the update's own batch: another quantity, which does not sum to a change of the 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,8 +33,7 @@ from torch import Tensor
 from isoscope.models.components import Group
 from isoscope.objectives import Indices, Numbers
 from isoscope.training.adam_parts import PARTS
-from isoscope.training.allocation import NATS, Estimate, bound
-from isoscope.training.packed import Counted
+from isoscope.training.allocation import NATS, bound
 
 SETS = ("train", "validation")
 TOTAL_SHARE = 0.005
@@ -42,15 +41,18 @@ TOTAL_SHARE = 0.005
 _WORDS = ("set", "estimator", "stack", "component", "part", "frequency", "context")
 
 
-class Interval(NamedTuple):
-    """A set's allocation over an interval: by group, with fold numbers, counts, parts `[3, G]`, and the mean losses."""
-
-    estimate: Estimate
-    counted: Counted
-    parts: Numbers
-    before: float
-    after: float
-    splits: int
+_STORED: dict[str, Any] = {
+    "value": np.float64,
+    "folds": np.float32,
+    "helping": np.int32,
+    "hurting": np.int32,
+    "largest": np.float32,
+    "parts": np.float32,
+    "losses": np.float64,
+    "splits": np.int32,
+}
+"""What is known of a set's allocation over an interval: by group, by fold and group, counts, parts `[3, G]`; the mean
+losses at both ends, and the parts of the line."""
 
 
 class IntervalRows:
@@ -84,10 +86,10 @@ class Rows(IntervalRows):
         self._open = np.zeros(len(groups))
         self.blocks, self._where = blocks_of(groups)
 
-    def add(self, sets: Sequence[Interval]) -> None:
-        """Add an interval of all sets."""
-        for name, (kind, of) in _STORED.items():
-            self._of[name].append(np.array([of(one) for one in sets], kind))
+    def add(self, sets: Sequence[Mapping[str, Any]]) -> None:
+        """Add an interval of all sets, each with the values of `_STORED`."""
+        for name, kind in _STORED.items():
+            self._of[name].append(np.array([one[name] for one in sets], kind))
         self._of["batch"].append(self._open)
         self._open = np.zeros_like(self._open)
 
@@ -115,18 +117,6 @@ class Rows(IntervalRows):
     def restore(self, state: Mapping[str, Tensor]) -> None:
         super().restore(state)
         self._open = state["open"].cpu().numpy()
-
-
-_STORED: dict[str, tuple[Any, Any]] = {
-    "value": (np.float64, lambda one: one.estimate.value),
-    "folds": (np.float32, lambda one: one.estimate.folds),
-    "helping": (np.int32, lambda one: one.counted.helping),
-    "hurting": (np.int32, lambda one: one.counted.hurting),
-    "largest": (np.float32, lambda one: one.counted.largest),
-    "parts": (np.float32, lambda one: one.parts),
-    "losses": (np.float64, lambda one: (one.before, one.after)),
-    "splits": (np.int32, lambda one: one.splits),
-}
 
 
 def tables(

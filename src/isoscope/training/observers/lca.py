@@ -17,7 +17,7 @@ from isoscope.plugins import observer
 from isoscope.training.adam_parts import PARTS, AdamParts
 from isoscope.training.allocation import over_folds
 from isoscope.training.allocation_sets import AllocationSet, PartedSet, undisturbed
-from isoscope.training.allocation_tables import SETS, Interval, Rows, tables
+from isoscope.training.allocation_tables import SETS, Rows, tables
 from isoscope.training.observers import Context
 from isoscope.training.observers.intervals import IntervalObserver
 
@@ -132,7 +132,7 @@ class Allocation(IntervalObserver):
         with undisturbed(self.model, self.parameters):
             self.rows.add([self._interval(path, start, end, steps) for path in self.paths])
 
-    def _interval(self, path: PartedSet, start: Tensor, end: Tensor, steps: Mapping[str, Tensor]) -> Interval:
+    def _interval(self, path: PartedSet, start: Tensor, end: Tensor, steps: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return a set's allocation over the line from `start` to `end`; `steps` are the parts of a single update."""
         found = self.integrated(path, start, end)
         sums, gradient = found.values
@@ -142,8 +142,8 @@ class Allocation(IntervalObserver):
         for number, name in enumerate(PARTS):
             if name in steps:
                 parts[number] = self.packed.paired(gradient, steps[name])
-        counted = self.packed.counted(gradient, start, end)
-        return Interval(estimate, counted, parts, path.before, path.after, found.splits)
+        known = {"parts": parts, "losses": (path.before, path.after), "splits": found.splits}
+        return estimate._asdict() | self.packed.counted(gradient, start, end) | known
 
     def _whole(self, gradient: Tensor) -> Tensor:
         """Return the sum over processes of a gradient."""
