@@ -25,8 +25,7 @@ from isoscope.models.build import from_scratch
 from isoscope.platform.config.extraction import Measures
 from isoscope.platform.config.tree import read_yaml
 from isoscope.states import hidden_states as passes
-from isoscope.states.measure import MeasureInputs, cell, part, parts_of
-from isoscope.states.measures import places
+from isoscope.states.measure import MeasureInputs, cell, part, parts_of, places
 from isoscope.states.trajectory import (
     RANDOM,
     Snapshot,

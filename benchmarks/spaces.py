@@ -16,18 +16,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 from timing import bound, conclude, table
 
-from isoscope.base.atomic_files import write_text
-from isoscope.base.parquet import write_parquet
 from isoscope.data.word_table import KEY, WordTable, word_table
 from isoscope.geometry.moments import Floats
+from isoscope.states.choices import SPACES
 from isoscope.states.compared_items import compared_items
 from isoscope.states.contextuality_tables import Words, contextuality
-from isoscope.states.similarity_tables import Sampling, similarity_table
-from isoscope.states.word_space import ARRAY, FACTS, KEYS, STATES, Space
+from isoscope.states.similarity_tables import similarity_table
+from isoscope.states.word_space import Space, store
 
 LAYERS = 13
 
@@ -62,11 +60,7 @@ def points(size: Size, known: WordTable, seed: int) -> Floats:
 
 def space(folder: Path, states: Floats, known: WordTable) -> Space:
     """Write a space of one layer."""
-    folder.mkdir()
-    write_parquet(known.rows[KEY].assign(found=True), folder / KEYS)
-    save_file({ARRAY: states.astype(np.float32)[None]}, folder / STATES)
-    write_text(folder / FACTS, '{"layers": [0]}', "states")
-    return Space(folder)
+    return store(folder, known.rows[KEY].assign(found=True), states.astype(np.float32)[None])
 
 
 def peak() -> float:
@@ -103,12 +97,12 @@ def of_one_layer(size: Size) -> tuple[str, ...]:
 def of_a_cell(size: Size, layers: int) -> tuple[str, ...]:
     """Return a row: all similarities of a pair of layers, of words and of words without their form's mean."""
     known = sentences(size.words)
-    sampling = Sampling(permutations=20, items=size.items, neighbours=10, components=None, confidence=0.95, seed=0)
+    settings = SPACES._replace(items=size.items)
     with tempfile.TemporaryDirectory() as place:
         spaces = [space(Path(place) / str(seed), points(size, known, seed), known) for seed in (1, 2)]
         on = compared_items(known, np.ones(len(known.rows), bool), probe="words", seed=0)
         began = time.perf_counter()
-        similarity_table(*spaces, on, sampling)
+        similarity_table(*spaces, on, settings)
         seconds = (time.perf_counter() - began) / 2
     what, minutes = f"similarity, {len(known.rows):,} words × {size.width}", layers**2 * seconds / 2 / 60
     bound(f"{what}: {layers} × {layers} layers on two cores", minutes, 3 if layers < 13 else 60, "min")

@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from allocation_material import allocation, group, run
-from isoscope.models.blocks import blocks
-from isoscope.models.components import members
+from isoscope.models.components import blocks, members
 from isoscope.studies.dynamics.allocated_runs import OUTSIDE, with_shared
 from language_material import causal_lm, masked_lm, pairs, translates
 from training_runs import make_loop

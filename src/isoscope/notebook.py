@@ -33,8 +33,8 @@ from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.results.study_tables import as_table, read_tables
 from isoscope.states.checkpoint_states import extract_model
 from isoscope.states.checkpoint_tables import asked_vectors
-from isoscope.states.choices import DEFAULTS, Settings
-from isoscope.states.measures import measured
+from isoscope.states.choices import DEFAULTS
+from isoscope.states.measure import measured
 from isoscope.states.trajectory import Trajectory
 
 
@@ -157,7 +157,7 @@ def geometry(
     `model`: a Hugging Face encoder or decoder without a head, on any device, or a checkpoint's folder. `tokenizer`: a
     fast tokenizer, required unless `model` is a folder. Neither is changed. `vectors`: kinds of representations
     [default: `usual_vectors`]. `twin`: add the same architecture with random weights, as snapshot `random`. Texts are
-    truncated to `max_length` tokens, or to the model's maximum. Columns: see `states.measures`; `baseline` is
+    truncated to `max_length` tokens, or to the model's maximum. Columns: see `states.measure`; `baseline` is
     isotropic noise at the same n and d. Raises `InputError` for an invalid model or text.
     """
     from isoscope.models import encoder  # imports torch, which `load` does without
@@ -180,8 +180,16 @@ def geometry(
     columns: dict[str, Any] = {"sentence": list(texts)}
     if labels is not None:
         columns["label"] = np.asarray(labels, np.int64)
-    settings = Settings(
-        vectors=tuple(vectors or ()), words=words, attended=1, max_length=max_length, seed=seed, batch_size=batch_size
+    settings = DEFAULTS._replace(
+        vectors=tuple(vectors or ()),
+        words=words,
+        attended=1,
+        max_length=max_length,
+        subsample=subsample,
+        draws=draws,
+        confidence=confidence,
+        seed=seed,
+        batch_size=batch_size,
     )
     random = partial(encoder.twin, model, seed=encoder.TWIN_SEED + seed) if twin else None
     training = {part: part.training for part in model.modules()}
@@ -192,6 +200,6 @@ def geometry(
         finally:
             for part, mode in training.items():
                 part.training = mode
-        run, sampled = Trajectory(Path(place)), {"subsample": subsample, "draws": draws, "confidence": confidence}
+        run = Trajectory(Path(place))
         kinds = vectors or asked_vectors(run, settings)
-        return measured(run, [*(measures or MEASURES)], kinds, title="measures", seed=seed, **sampled)
+        return measured(run, [*(measures or MEASURES)], kinds, settings, title="measures")

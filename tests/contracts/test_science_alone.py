@@ -31,7 +31,7 @@ from pathlib import Path
 from fusions import CONV2D
 from isoscope.training.display import Mute
 from isoscope.training.given import Job
-from isoscope.training.job import progressbar, train
+from isoscope.training.job import Progressbar, train
 from training_runs import ENCODER, SETTINGS, attributes, prepare
 
 
@@ -58,7 +58,7 @@ job = Job(
     parts=settings, plugins=False, seed=0, data=folder, manifest=prepare(folder), tokenizer=folder / "tokenizer",
     checkpoint=None, starts=dict, unchanged=lambda: None,
 )
-made = train(job, folder=folder, book=Book(), display=progressbar("alone"), stop=lambda: False)
+made = train(job, folder=folder, book=Book(), display=Progressbar("alone"), stop=lambda: False)
 print(*{point["name"] for point in made.points})
 """
 

@@ -16,8 +16,8 @@ from isoscope.data.manifest import baselines
 from isoscope.data.probe import probe_set
 from isoscope.data.scripts import has_vowel_signs, language, marks, token_pattern, unspaced
 from isoscope.data.tokens import WordPieces
+from isoscope.data.word_links import Translation
 from isoscope.data.word_table import located, word_table, words
-from isoscope.states.translated_words import Translation
 
 MARKED = {
     "hindi": "हिन्दी भाषा सीखना अच्छा है",

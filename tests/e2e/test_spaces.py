@@ -18,6 +18,7 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.word_table import word_table, words
 from isoscope.platform.cli import app
+from isoscope.states.choices import SPACES
 from isoscope.states.word_space import Space, write_space
 from isoscope.studies.geometry.views import TITLES
 from probe_material import bert, gpt2, pieces, sentences
@@ -146,11 +147,8 @@ def test_a_translation_that_is_the_text_itself_changes_nothing(place: Path) -> N
 
 def states_of(place: Path, name: str) -> Space:
     """The states of the words that the command samples with the options `FEW`."""
-    (place / "states" / name).mkdir(parents=True)
     model, table = AutoModel.from_pretrained(place / name).eval(), word_table(TEXTS, **SAMPLE)
-    options = {"pooling": "mean", "max_length": 128, "batch_size": 32}
-    write_space(place / "states" / name, model, tokens.load(place / name), table, **options)
-    return Space(place / "states" / name)
+    return write_space(place / "states" / name, model, place / name, table, SPACES)
 
 
 def test_sentences_are_the_means_of_their_words(place: Path) -> None:
@@ -206,9 +204,8 @@ def test_states_are_those_of_transformers(place: Path, tmp_path: Path) -> None:
     model = AutoModel.from_pretrained(place / "deep").eval()
     found = {}
     for pooling in ("mean", "first", "last"):
-        (tmp_path / pooling).mkdir()
-        write_space(*(tmp_path / pooling, model, tokenizer, table), pooling=pooling, max_length=64, batch_size=7)
-        found[pooling] = Space(tmp_path / pooling)
+        settings = SPACES._replace(pooling=pooling, max_length=64, batch_size=7)
+        found[pooling] = write_space(tmp_path / pooling, model, place / "deep", table, settings)
     several = 0
     for row, (sentence, begin, end) in enumerate(
         zip(table.rows["sentence"], table.rows["begin"], table.rows["end"], strict=True)

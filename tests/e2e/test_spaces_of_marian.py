@@ -17,7 +17,8 @@ from isoscope.data import tokens
 from isoscope.data.word_table import word_table
 from isoscope.models.encoder import load_encoder
 from isoscope.platform.cli import app
-from isoscope.states.word_space import Space, write_space
+from isoscope.states.choices import SPACES
+from isoscope.states.word_space import write_space
 from marian_material import write_pieces
 from probe_material import bert, pieces, sentences
 
@@ -63,8 +64,7 @@ def test_a_page_of_bert_and_marian(place: Path) -> None:
 
 def test_words_are_the_means_of_the_pieces_that_the_slow_tokenizer_gives(place: Path, tmp_path: Path) -> None:
     model, table = load_encoder(place / "opus"), word_table(TEXTS, occurrences=600, per_sentence=25, seed=0)
-    write_space(tmp_path, model, tokens.load(place / "opus"), table, pooling="mean", max_length=64, batch_size=7)
-    space = Space(tmp_path)
+    space = write_space(tmp_path, model, place / "opus", table, SPACES._replace(max_length=64, batch_size=7))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # it recommends sacremoses
         slow = MarianTokenizer.from_pretrained(place / "opus")

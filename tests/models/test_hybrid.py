@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoModelForSeq2SeqLM
 from isoscope.base.errors import InputError
 from isoscope.geometry.alignment import LinearMap, identity, procrustes, rotation
 from isoscope.models import language
-from isoscope.models.blocks import blocks
+from isoscope.models.components import blocks
 from isoscope.models.encoder import load_encoder
 from isoscope.models.hybrid import FusionBertHybrid, MappedBertModel, hybrid, shorten
 from isoscope.objectives.alignment import compared

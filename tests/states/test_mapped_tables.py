@@ -6,15 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import save_file
 
-from isoscope.base.atomic_files import write_text
-from isoscope.base.parquet import write_parquet
+from isoscope.data.word_links import Translation
 from isoscope.data.word_table import KEY, WordTable, every_word
 from isoscope.states.compared_items import compared_items
-from isoscope.states.mapped_tables import maps_table
-from isoscope.states.translated_words import Translation
-from isoscope.states.word_space import ARRAY, FACTS, KEYS, STATES, Space
+from isoscope.states.space_tables import maps_table
+from isoscope.states.word_space import Space, store
 
 WIDTH = 6
 RANDOM = np.random.default_rng(3)
@@ -22,11 +19,7 @@ TEXTS = [" ".join(f"w{word}" for word in RANDOM.integers(0, 50, 5)) for _ in ran
 
 
 def space(folder: Path, states: Any, table: WordTable) -> Space:
-    folder.mkdir()
-    write_parquet(table.rows[KEY].assign(found=True), folder / KEYS)
-    save_file({ARRAY: np.asarray(states, np.float32)[None]}, folder / STATES)
-    write_text(folder / FACTS, '{"layers": [0]}', "states")
-    return Space(folder)
+    return store(folder, table.rows[KEY].assign(found=True), np.asarray(states, np.float32)[None])
 
 
 @pytest.fixture(scope="module")

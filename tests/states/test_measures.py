@@ -13,8 +13,10 @@ from isoscope.base.built_in import MEASURES
 from isoscope.base.errors import InputError
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats
+from isoscope.states.choices import DEFAULTS
 from isoscope.states.cloud import Cell, OfAll
-from isoscope.states.measures import Cells, measure
+from isoscope.states.measure import Cells
+from isoscope.states.measures import measure
 from isoscope.states.shown_metrics import SHOWN
 from probe_material import write_run
 
@@ -159,7 +161,7 @@ def test_agreement_of_clusters_has_an_interval_over_all_sentences() -> None:
 
 def test_n_beside_an_interval_is_that_of_what_it_is_over(tmp_path: Path) -> None:
     run = write_run(tmp_path)
-    cells = Cells(run, subsample=16, draws=3, confidence=0.9, seed=0)
+    cells = Cells(run, DEFAULTS._replace(subsample=16, draws=3, confidence=0.9))
     rows = {row["figure"]: row for row in cells.measured(run.best, "mean", 1, ["shape", "intrinsic"])}
     assert rows["clusters_ami_length"]["n"] == len(run.probe) == 32
     assert rows["two_nn_at_n"]["n"] == 16

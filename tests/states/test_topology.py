@@ -12,7 +12,7 @@ from scipy.stats import ortho_group
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_parquet
 from isoscope.geometry.moments import Floats
-from isoscope.states.sentence_tables import moments, topology
+from isoscope.states.sentence_tables import topology
 from isoscope.states.trajectory import Trajectory
 from probe_material import SNAPSHOTS, planted
 
@@ -134,7 +134,7 @@ def test_points_that_coincide_are_one_place(tmp_path: Path) -> None:
 def test_a_run_of_one_snapshot_has_it_at_every_moment_and_no_twin_if_there_is_none(tmp_path: Path) -> None:
     only = SNAPSHOTS[1]
     made = planted(tmp_path, {only.name: {"first": blob(20)[None]}}, snapshots=[only])
-    assert moments(made) == dict.fromkeys(("first", "chosen", "last"), only)
+    assert made.moments == dict.fromkeys(("first", "chosen", "last"), only)
     assert (topology(made, points=POINTS, seed=0)[1]["bottleneck"] == 0).all()
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from isoscope.models.blocks import blocks
+from isoscope.models.components import blocks
 from isoscope.training.ablation import START, ZERO, damages
 
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from isoscope.base.errors import InputError
-from isoscope.models.blocks import blocks
+from isoscope.models.components import blocks
 from isoscope.platform.config.training import Freeze as Settings
 from isoscope.training.loop import Loop
 from isoscope.training.progress import InterruptedRunError

@@ -1,5 +1,6 @@
 """Loss change allocation in real training: brute force, closure, exact resume, no effect, planted harm."""
 
+import copy
 import json
 import os
 import subprocess
@@ -12,8 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from accelerate import Accelerator
-from accelerate.utils import DistributedType
 from torch.nn import functional as F
 from transformers import RobertaConfig, RobertaForSequenceClassification
 
@@ -27,10 +26,9 @@ from isoscope.training.adam_parts import PARTS, AdamParts
 from isoscope.training.allocation import integrate
 from isoscope.training.allocation_sets import undisturbed
 from isoscope.training.loop import Loop
-from isoscope.training.observers import Context, Observer
+from isoscope.training.observers import Observer
 from isoscope.training.observers.lca import Allocation
 from isoscope.training.packed import Packed
-from isoscope.training.ranks import Ranks
 from training_runs import equal, files, make_loop, weights
 
 ASKED: dict[str, Any] = {
@@ -93,7 +91,7 @@ def test_each_parameter_by_brute_force(tmp_path: Path, every: int) -> None:
     start = packed.read()
     loop.rehearse(3)
     end = packed.read()
-    rows = np.sort(np.concatenate(path.set.parts))
+    rows = np.sort(np.concatenate(path.parts))
     inputs = {name: torch.from_numpy(value) for name, value in loop.objective.batch("train", rows, None).items()}
 
     @torch.no_grad()
@@ -121,21 +119,22 @@ def test_each_parameter_by_brute_force(tmp_path: Path, every: int) -> None:
     assert found[moved[::every]].abs().max() > 1e-3
     torch.testing.assert_close(found[moved[::every]], expected[moved[::every]], rtol=0, atol=1e-7)
     by_group = packed.allocated(found / change.where(change != 0, 1.0), start, end)
-    np.testing.assert_allclose(interval.estimate.value, by_group, rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(interval["value"], by_group, rtol=1e-10, atol=1e-15)
     if every == 1:
         by_group = packed.paired(expected, torch.ones_like(start))
-        np.testing.assert_allclose(interval.estimate.value, by_group, atol=1e-6)
-    assert interval.counted.helping.sum() == int((found < 0).sum())
-    assert interval.counted.hurting.sum() == int((found > 0).sum())
-    assert interval.counted.largest.max() == pytest.approx(float(found.max()), rel=1e-12)
-    assert interval.after - interval.before == pytest.approx(fall, abs=1e-12)
-    np.testing.assert_allclose(back.estimate.value, -interval.estimate.value, atol=1e-12)
+        np.testing.assert_allclose(interval["value"], by_group, atol=1e-6)
+    assert interval["helping"].sum() == int((found < 0).sum())
+    assert interval["hurting"].sum() == int((found > 0).sum())
+    assert interval["largest"].max() == pytest.approx(float(found.max()), rel=1e-12)
+    assert np.subtract(*interval["losses"][::-1]) == pytest.approx(fall, abs=1e-12)
+    np.testing.assert_allclose(back["value"], -interval["value"], atol=1e-12)
 
 
 def _fresh(observer: Allocation) -> Any:
     """A path without the gradients that an earlier line left."""
-    path = observer.paths[0]
-    return type(path)(path.set, path.packed, path.model, path.ranks)
+    path = copy.copy(observer.paths[0])
+    path.losses, path._kept, path.gap = {}, {}, 0.0
+    return path
 
 
 def test_adaptive_splits_close_in_float64(tmp_path: Path) -> None:
@@ -353,20 +352,8 @@ def test_another_optimiser_has_no_parts() -> None:
         AdamParts(torch.optim.SGD(model.parameters(), lr=0.1), members(model))
 
 
-def test_sharded_weights_are_refused(tmp_path: Path) -> None:
-    """DeepSpeed marks a sharded parameter by `ds_id`; Accelerate names the method."""
-    loop = make_loop(tmp_path)
-    accelerator = Accelerator(cpu=True)
-    assert Ranks(accelerator).sharding is None
-    accelerator.state.distributed_type = DistributedType.FSDP
-    try:
-        context = Context(loop.raw_model, loop.optimizer, loop.objective, 0, 12, 1, Ranks(accelerator))
-        with pytest.raises(
-            InputError, match=r"training\.allocation: FSDP splits weights .* training\.allocation to null"
-        ):
-            Allocation(**ASKED).begin(context)
-    finally:
-        accelerator.state.distributed_type = DistributedType.NO
+def test_sharded_weights_are_refused() -> None:
+    """DeepSpeed marks a sharded parameter by `ds_id`."""
     model = small()
     next(model.parameters()).ds_id = 0  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="is sharded; allocation needs whole weights"):

@@ -17,8 +17,7 @@ from isoscope.platform.config.kinds import options_of
 from isoscope.platform.config.training import Allocation as Settings
 from isoscope.platform.config.tree import read_yaml
 from isoscope.training.observers.lca import Allocation
-from isoscope.training.observers.trainer_callback import ObserverCallback
-from isoscope.training.observers.trainer_data import TrainerData
+from isoscope.training.observers.trainer_callback import ObserverCallback, TrainerData
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs/allocation.md").read_text("utf-8")

@@ -14,9 +14,7 @@ from isoscope.data.token_classes import token_classes
 from isoscope.objectives import Task
 from isoscope.training.allocation_sets import undisturbed
 from isoscope.training.loop import Loop
-from isoscope.training.observers.slices import Slices
-from isoscope.training.set_path import SetPath
-from isoscope.training.slice_sets import SliceSet
+from isoscope.training.observers.slices import Slices, SliceSet
 from language_material import ALLOCATED, OBJECTIVES, causal_lm, masked_lm, pairs, translates
 from training_runs import equal, files, make_loop, weights
 
@@ -153,8 +151,8 @@ def test_what_two_processes_allocate_adds_up_to_the_bits_of_a_single_process(tmp
 
     def sums(rank: int, size: int) -> Any:
         ranks: Any = Process(rank, size)
-        options = {"sentences": 16, "classes": classes, "ranks": ranks, "device": start.device}
-        path = SetPath(SliceSet(loop.objective, "train", **options), observer.packed, loop.raw_model, ranks)
+        line = observer.packed, loop.raw_model, ranks
+        path = SliceSet(loop.objective, "train", *line, sentences=16, classes=classes)
         with undisturbed(loop.raw_model, observer.parameters):
             found = observer.integrated(path, start, end).values[0]
         return found, path.losses[0.0]

@@ -1,5 +1,6 @@
 """Write parquet files atomically; equal tables give equal bytes."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -19,3 +20,9 @@ def write_parquet(table: pd.DataFrame, path: Path) -> None:
     sync(fresh)
     announce("table", path)
     fresh.replace(path)
+
+
+def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Write each table to the parquet file of its name."""
+    for name, table in tables.items():
+        write_parquet(table, folder / f"{name}.parquet")

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from isoscope.data.arrays import Indices
 from isoscope.data.tokens import Encoded
-
-Indices = npt.NDArray[np.int64]
 
 
 class Batch(NamedTuple):

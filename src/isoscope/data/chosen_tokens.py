@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Indices = npt.NDArray[np.int64]
+from isoscope.data.arrays import Flags, Floats, Indices
+
 Draws = npt.NDArray[np.uint64]
 _STEPS = np.uint64(1 << 20)
 
@@ -45,7 +46,7 @@ def numbers_of_chosen(draws: Draws, candidates: Indices, *, share: float) -> Ind
     return np.minimum(np.maximum(wanted, 1), candidates)
 
 
-def choose(draws: Draws, candidate: npt.NDArray[np.bool_], *, share: float) -> npt.NDArray[np.bool_]:
+def choose(draws: Draws, candidate: Flags, *, share: float) -> Flags:
     """Return which tokens are chosen, `[B, L]`: those candidates of an example that have its smallest numbers."""
     largest = np.iinfo(np.uint64).max
     rank = np.argsort(np.argsort(np.where(candidate, draws, largest), axis=1, kind="stable"), axis=1, kind="stable")
@@ -62,7 +63,7 @@ class Noise(NamedTuple):
     masked: float
     random: float
 
-    def put(self, ids: Indices, chosen: npt.NDArray[np.bool_], draws: Draws) -> Indices:
+    def put(self, ids: Indices, chosen: Flags, draws: Draws) -> Indices:
         """Return `ids` `[B, L]` with the chosen tokens replaced; the choice used the draws' upper bits only."""
         action = _uniform(draws, 0)
         other = self.ordinary[(_uniform(draws, 20) * len(self.ordinary)).astype(np.int64)]
@@ -70,7 +71,7 @@ class Noise(NamedTuple):
         return np.where(chosen, noised, ids)
 
 
-def _uniform(draws: Draws, shift: int) -> npt.NDArray[np.float64]:
+def _uniform(draws: Draws, shift: int) -> Floats:
     """Return 20 bits of each number as a number in [0, 1)."""
-    found: npt.NDArray[np.float64] = ((draws >> np.uint64(shift)) % _STEPS) / float(_STEPS)
+    found: Floats = ((draws >> np.uint64(shift)) % _STEPS) / float(_STEPS)
     return found

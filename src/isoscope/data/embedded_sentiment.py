@@ -159,83 +159,70 @@ class Tree(NamedTuple):
     head: list[int]
 
 
+TAGS = {
+    word: tag
+    for tag, words in {
+        "NOUN": (*PARTS, *FILMS, *OTHERS, *SUBJECTS),
+        "ADJ": (*ADJECTIVES[1], *ADJECTIVES[-1], *COMPARATIVES[1], *COMPARATIVES[-1]),
+        "VERB": (*VERBS[1], *VERBS[-1], "seemed"),
+        "AUX": ("was",),
+        "ADV": ("never", "rather", "truly", "very"),
+        "PART": ("not",),
+        "DET": ("the",),
+        "ADP": ("than",),
+        "SCONJ": ("although", "that", "while"),
+        "CCONJ": ("but",),
+        "PUNCT": (",", "."),
+    }.items()
+    for word in words
+}
+
+
 def tree(sentence: str) -> Tree:
-    """Return the tree of a sentence that `group` drew, parsed with one word of look-ahead."""
-    reader = _Reader(sentence)
-    root = reader.verdict()
-    if reader.next == ",":
-        comma, joins = reader.take("PUNCT"), reader.take("CCONJ" if reader.next == "but" else "SCONJ")
-        other = reader.verdict()
-        reader.below(other, comma, joins)
-        reader.below(root, other)
-    reader.below(root, reader.take("PUNCT"))
-    return Tree(reader.tokens, reader.tags, reader.heads)
+    """Return the tree of a sentence that `group` drew."""
+    words = sentence.split()
+    heads = [0] * len(words)
+    root, end = _verdict_heads(words, heads, 0)
+    if words[end] == ",":
+        other, last = _verdict_heads(words, heads, end + 2)
+        heads[end] = heads[end + 1] = other + 1
+        heads[other], end = root + 1, last
+    heads[end] = root + 1
+    return Tree(words, [TAGS[word] for word in words], heads)
 
 
-class _Reader:
-    """Recursive-descent parser; each rule returns the number (from 0) of its head."""
+def _verdict_heads(words: list[str], heads: list[int], at: int) -> tuple[int, int]:
+    """Set the heads of the part that begins at a word; return the number (from 0) of its own head, and its end."""
+    if words[at] in ("although", "while"):
+        first, comma = _verdict_heads(words, heads, at + 1)
+        second, end = _verdict_heads(words, heads, comma + 1)
+        heads[at] = heads[comma] = first + 1
+        heads[first] = second + 1
+        return second, end
+    if words[at] != "the":  # subject, verb, that
+        said, end = _verdict_heads(words, heads, at + 3)
+        heads[at + 2] = said + 1
+        heads[at] = heads[said] = at + 2
+        return at + 1, end
+    return _clause_heads(words, heads, at)
 
-    def __init__(self, sentence: str) -> None:
-        self.tokens = sentence.split()
-        self.tags: list[str] = []
-        self.heads = [0] * len(self.tokens)
 
-    @property
-    def next(self) -> str:
-        return self.tokens[len(self.tags)]
-
-    def take(self, tag: str) -> int:
-        self.tags.append(tag)
-        return len(self.tags) - 1
-
-    def below(self, head: int, *words: int) -> None:
-        for word in words:
-            self.heads[word] = head + 1
-
-    def noun(self) -> int:
-        the, noun = self.take("DET"), self.take("NOUN")
-        self.below(noun, the)
-        return noun
-
-    def verdict(self) -> int:
-        if self.next in ("although", "while"):
-            mark, first, comma = self.take("SCONJ"), self.verdict(), self.take("PUNCT")
-            second = self.verdict()
-            self.below(first, mark, comma)
-            self.below(second, first)
-            return second
-        if self.next != "the":
-            subject, verb, that = self.take("NOUN"), self.take("VERB"), self.take("SCONJ")
-            said = self.verdict()
-            self.below(said, that)
-            self.below(verb, subject, said)
-            return verb
-        return self.clause()
-
-    def clause(self) -> int:
-        subject, copula = self.noun(), self.next == "was"
-        verb = self.take("AUX" if copula else "VERB")
-        tag = {"not": "PART", "never": "ADV", "truly": "ADV", "very": "ADV"}.get(self.next)
-        adverbs = [self.take(tag)] if tag else []
-        adjective = self.take("ADJ")
-        self.below(adjective, *adverbs)
-        if self.next == "but":
-            self.joined(adjective, self.take("CCONJ"))
-        elif self.next == "rather":
-            rather = self.take("ADV")
-            self.below(rather, self.take("ADP"))
-            self.joined(adjective, rather)
-        elif self.next == "than":
-            than, other = self.take("ADP"), self.noun()
-            self.below(other, than)
-            self.below(adjective, other)
-        if copula:
-            self.below(adjective, subject, verb)
-            return adjective
-        self.below(verb, subject, adjective)
-        return verb
-
-    def joined(self, first: int, by: int) -> None:
-        second = self.take("ADJ")
-        self.below(second, by)
-        self.below(first, second)
+def _clause_heads(words: list[str], heads: list[int], at: int) -> tuple[int, int]:
+    """As `_verdict_heads`, of a clause."""
+    subject, verb, adjective = at + 1, at + 2, at + 3
+    heads[at] = subject + 1
+    if TAGS[words[adjective]] != "ADJ":
+        adjective += 1
+        heads[adjective - 1] = adjective + 1
+    end = adjective + 1
+    if words[end] in ("but", "rather", "than"):
+        end += 2 if words[end] == "but" else 3
+        other = end - 1
+        heads[adjective + 1] = other + 1
+        heads[other] = adjective + 1
+        heads[other - 1] = adjective + 2 if words[adjective + 1] == "rather" else other + 1
+    if words[verb] == "was":
+        heads[subject] = heads[verb] = adjective + 1
+        return adjective, end
+    heads[subject] = heads[adjective] = verb + 1
+    return verb, end

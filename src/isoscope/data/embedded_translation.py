@@ -11,7 +11,6 @@ a noun moves behind it, and verbs move to the end, in their order.
 
 from collections import Counter
 from math import fsum, log
-from typing import NamedTuple
 
 from isoscope.data.draws import PATIENCE, Draws, SpentError
 
@@ -33,13 +32,6 @@ SYLLABLES = {
     "sentence2": [vowel + consonant for vowel in "aeiouy" for consonant in "fhjlnrsvxz"],
 }
 """Two make a word of the source language, or of the target language."""
-
-
-class Pair(NamedTuple):
-    """A source sentence and its translation."""
-
-    source: str
-    target: str
 
 
 class Language:
@@ -109,8 +101,8 @@ class Language:
         return (log(len(LENGTHS)) + _entropy(self.first) + (mean - 1) * _entropy(self.ranks)) / (mean + 1)
 
 
-def pairs(draws: Draws, difficulty: int, size: int) -> tuple[list[Pair], dict[str, object]]:
-    """Return `size` pairs with different source sentences, and facts about them.
+def pairs(draws: Draws, difficulty: int, size: int) -> tuple[list[tuple[str, str]], dict[str, object]]:
+    """Return `size` pairs of a source sentence and its translation, with different sources, and facts about them.
 
     Repeated sentences are drawn again. Raises `SpentError` if no new sentence is found.
     """
@@ -128,7 +120,7 @@ def pairs(draws: Draws, difficulty: int, size: int) -> tuple[list[Pair], dict[st
         "repeats_drawn_again": repeats,
         "rule": "verbs move to the end of their clause, adjectives behind their noun; one translation per word",
     }
-    return [Pair(*texts) for texts in found.items()], facts
+    return [*found.items()], facts
 
 
 def _share(whole: int, rank: int) -> int:

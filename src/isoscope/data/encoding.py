@@ -65,11 +65,9 @@ def _guess(data: bytes) -> str | None:
         data.decode("cp1252")
     except UnicodeDecodeError:
         return None
-    return _WESTERN if 4 * sum(byte > 0x7F for byte in data[: 1 << 20]) < sum(map(_letter, data[: 1 << 20])) else None
-
-
-def _letter(byte: int) -> bool:
-    return 0x41 <= byte & 0xDF <= 0x5A
+    head = data[: 1 << 20]
+    letters = sum(0x41 <= byte & 0xDF <= 0x5A for byte in head)
+    return _WESTERN if 4 * sum(byte > 0x7F for byte in head) < letters else None
 
 
 def _convert(path: Path, encoding: str) -> str:

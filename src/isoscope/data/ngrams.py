@@ -7,13 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from isoscope.base.errors import InputError
+from isoscope.data.arrays import Flags, Floats, Ids, Indices
 
-Ids = npt.NDArray[np.int32]
-Indices = npt.NDArray[np.int64]
-Probabilities = npt.NDArray[np.float64]
 Baselines = dict[str, dict[str, dict[str, dict[str, float | int]]]]
 
 
@@ -37,7 +34,7 @@ class Trigrams(NamedTuple):
     orders: tuple[Order, ...]
     vocab_size: int
 
-    def probabilities(self, windows: Indices) -> Probabilities:
+    def probabilities(self, windows: Indices) -> Floats:
         """Return the probability of the last token of each window `[n, 3]`, given the first two: `[n]`.
 
         p(w | context) = (max(count − D, 0) + D · types · p(w | shorter context)) / total, down to 1 / V. A context
@@ -96,7 +93,7 @@ def _looked_up(keys: Indices, values: Indices, wanted: Indices) -> Indices:
     return np.where(keys[places] == wanted, values[places], 0)
 
 
-def windows_of(sequences: Sequence[Ids]) -> tuple[Indices, npt.NDArray[np.bool_]]:
+def windows_of(sequences: Sequence[Ids]) -> tuple[Indices, Flags]:
     """Return each predicted token after its two predecessors `[n, 3]`, and whether it ends its sequence `[n]`.
 
     A sequence is preceded by a second [CLS], so that its first token has two predecessors, too.
@@ -112,7 +109,7 @@ def windows_of(sequences: Sequence[Ids]) -> tuple[Indices, npt.NDArray[np.bool_]
     return np.stack([flat[places - 2], flat[places - 1], flat[places]], axis=1), last[places]
 
 
-def unigrams(tokens: Indices, *, vocab_size: int) -> Probabilities:
+def unigrams(tokens: Indices, *, vocab_size: int) -> Floats:
     """Return each id's add-one probability `[V]`: (count + 1) / (n + V), for n training tokens."""
     return (np.bincount(tokens, minlength=vocab_size) + 1) / (len(tokens) + vocab_size)
 
@@ -142,6 +139,6 @@ def baselines(splits: Mapping[str, Mapping[str, Sequence[Ids]]], *, vocab_size: 
     return found
 
 
-def _loss(probabilities: Probabilities) -> dict[str, float | int]:
+def _loss(probabilities: Floats) -> dict[str, float | int]:
     """Return n and loss; rounded, because the last digits of a logarithm differ between processors."""
     return {"n": len(probabilities), "loss": round(float(-np.log(probabilities).mean()), 6)}

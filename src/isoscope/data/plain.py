@@ -1,4 +1,4 @@
-"""Read a user's sentences, with or without classes, as a table."""
+"""Read a user's sentences, with or without classes, as a table; or with their translations."""
 
 import hashlib
 import io
@@ -107,13 +107,13 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
             f"{path}: no column {' and '.join(wanted)}; there are: {there} (--column names the text's, --labels the "
             "classes')"
         )
-    sentences = [(text or "").strip() for text in _strings(raw, found)]
+    sentences = [(text or "").strip() for text in strings(raw, found)]
     kept = [row for row, text in enumerate(sentences) if text]
     table: dict[str, list[Any]] = {"sentence": [sentences[row] for row in kept]}
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     if labels is not None:
-        values = _strings(raw, labels)
+        values = strings(raw, labels)
         if lacking := [row for row in kept if values[row] is None]:
             raise InputError(f"{path}, row {lacking[0] + 1}: column {labels!r} is empty; fill it or drop the row")
         read = read_classes({str(values[row]) for row in kept}, str(path), labels)  # none of them is None
@@ -146,10 +146,13 @@ def read_tagged_texts(path: Path, *, column: str | None) -> Texts:
     return Texts(pa.table(columns), (), sha256(path), origin, len(rows))
 
 
-def _strings(raw: Raw, column: str) -> list[str | None]:
-    """Return a column as text. Raises `InputError` if the column repeats or is not text."""
+def strings(raw: Raw, column: str) -> list[str | None]:
+    """Return a column as text. Raises `InputError` if the column is missing, repeats or is not text."""
+    there = ", ".join(raw.table.column_names)
+    if column not in raw.table.column_names:
+        raise InputError(f"{raw.place}: no column {column!r}; there are: {there}")
     if raw.table.column_names.count(column) > 1:
-        raise InputError(f"{raw.place}: column {column!r} repeats; found {', '.join(raw.table.column_names)}")
+        raise InputError(f"{raw.place}: column {column!r} repeats; found {there}")
     values = raw.table[column]
     if pa.types.is_nested(values.type):
         raise InputError(f"{raw.place}: column {column!r} holds lists ({values.type}); {ONE_CLASS}")
@@ -158,3 +161,31 @@ def _strings(raw: Raw, column: str) -> list[str | None]:
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{raw.place}: column {column!r} ({values.type}) cannot be read as text: {reason}") from None
+
+
+class Pairs(NamedTuple):
+    """Sentences, and their references or None."""
+
+    sources: list[str]
+    references: list[str] | None
+
+
+def read_pairs(path: Path, *, column: str, references: str | None, sentences: int | None) -> Pairs:
+    """Read the first `sentences` rows (None: all) of a parquet, csv, tsv or jsonl file.
+
+    Raises `InputError` for a column that the file lacks, and for an empty cell.
+    """
+    wanted = [column, *([] if references is None else [references])]
+    raw = read_file(path, texts=wanted, label=None)
+    found = [_texts(raw, name)[:sentences] for name in wanted]
+    if not found[0]:
+        raise InputError(f"{path}: no rows")
+    return Pairs(found[0], found[1] if references is not None else None)
+
+
+def _texts(raw: Raw, name: str) -> list[str]:
+    """Return a column's texts. Raises `InputError` for an empty cell."""
+    texts = strings(raw, name)
+    if empty := [row for row, text in enumerate(texts, 1) if not (text or "").strip()]:
+        raise InputError(f"{raw.place}, row {empty[0]}: column {name!r} is empty")
+    return [str(text) for text in texts]

@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.data.batches import Indices, shuffled
+from isoscope.data.arrays import Flags, Indices
+from isoscope.data.batches import shuffled
 from isoscope.data.corpus import texts
 from isoscope.data.scripts import continues
 from isoscope.data.tokens import Encoded, WordPieces
@@ -45,7 +45,7 @@ class ProbeSet(NamedTuple):
     rows: Indices
     texts: list[tuple[str, ...]]
     encoded: Encoded
-    special: list[npt.NDArray[np.bool_]]
+    special: list[Flags]
     words: Words
     shifted: SwappedWords
     block: Indices

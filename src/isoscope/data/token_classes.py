@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from isoscope.data.ngrams import Ids, Indices, Probabilities, windows_of
+from isoscope.data.arrays import Floats, Ids, Indices
+from isoscope.data.ngrams import windows_of
 
 FREQUENCIES = ("frequent", "middle", "rare")
 CONTEXTS = ("unigram", "bigram", "context")
@@ -62,5 +63,5 @@ def _bands(counts: Indices) -> Indices:
     return np.minimum(len(FREQUENCIES) * more_frequent // max(int(before[-1]), 1), len(FREQUENCIES) - 1)
 
 
-def _shares(counts: Indices, totals: Indices | int) -> Probabilities:
+def _shares(counts: Indices, totals: Indices | int) -> Floats:
     return (counts - 1) / np.maximum(np.asarray(totals) - 1, 1)

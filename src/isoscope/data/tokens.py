@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from isoscope.base.errors import InputError
+from isoscope.data.arrays import Ids, Indices
 from isoscope.data.corpus import SINGLE, text_columns, texts
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
@@ -58,17 +58,17 @@ class Encoded(NamedTuple):
     The class number of an example without a class, as in a text task, is `NO_CLASS`.
     """
 
-    ids: list[npt.NDArray[np.int32]]
-    type_ids: list[npt.NDArray[np.int32]]
-    labels: npt.NDArray[np.int64]
+    ids: list[Ids]
+    type_ids: list[Ids]
+    labels: Indices
     truncated: int
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Indices:
         """Tokens per example, special tokens included, `[N]`."""
         return np.fromiter((len(ids) for ids in self.ids), np.int64, len(self.ids))
 
-    def take(self, rows: npt.NDArray[np.int64]) -> "Encoded":
+    def take(self, rows: Indices) -> "Encoded":
         """Return the examples `rows`, in that order; `truncated` stays the number for the whole split."""
         ids, type_ids = ([arrays[row] for row in rows] for arrays in (self.ids, self.type_ids))
         return Encoded(ids, type_ids, self.labels[rows], self.truncated)
@@ -165,7 +165,7 @@ def encodings(
     backend.no_truncation()
 
 
-def encoded(encodings: Iterable[Any], labels: npt.NDArray[np.int64]) -> Encoded:
+def encoded(encodings: Iterable[Any], labels: Indices) -> Encoded:
     """Return the token ids of the library's encodings, with the class of each."""
     ids, type_ids, truncated = [], [], 0
     for encoding in encodings:
@@ -196,10 +196,10 @@ def encode_column(tokenizer: WordPieces, table: pa.Table, column: str, *, max_le
     return encoded(found, classes(table))
 
 
-def classes(table: pa.Table) -> npt.NDArray[np.int64]:
+def classes(table: pa.Table) -> Indices:
     """Return the class numbers of `table` `[N]`; `NO_CLASS` for each row of a table without labels."""
     if "label" in table.column_names:
-        found: npt.NDArray[np.int64] = table["label"].to_numpy()
+        found: Indices = table["label"].to_numpy()
         return found
     return np.full(table.num_rows, NO_CLASS, np.int64)
 

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.data.batches import Indices, shuffled
+from isoscope.data.arrays import Indices
+from isoscope.data.batches import shuffled
 from isoscope.data.hub import folders
 from isoscope.data.tokens import Encoded, WordPieces
 

@@ -5,18 +5,20 @@ directions; what both directions link is kept. Sources: Brown et al. 1993 (https
 Dyer et al. 2013 (https://aclanthology.org/N13-1073), the diagonal.
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from isoscope.base.errors import InputError
+from isoscope.data.arrays import Floats, Indices
 from isoscope.data.encoding import check_utf8
+from isoscope.data.scripts import check_spaced
+from isoscope.data.word_table import WordTable, every_word, words
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Words = Sequence[Sequence[str]]
 """The words of each sentence."""
 Links = list[list[tuple[int, int]]]
@@ -33,10 +35,10 @@ class Cells(NamedTuple):
     the explaining form, 0 for none; `place`: its place in its sentence, −1 for none; `prior`: see `learned_links`.
     """
 
-    target: Ints
-    pair: Ints
-    source: Ints
-    place: Ints
+    target: Indices
+    pair: Indices
+    source: Indices
+    place: Indices
     prior: Floats
 
 
@@ -106,7 +108,7 @@ def _cells(one: Words, other: Words) -> Cells:
     forms, targets = (
         {form: n for n, form in enumerate(dict.fromkeys(w for s in text for w in s), 1)} for text in (one, other)
     )
-    parts: list[tuple[Ints, ...]] = []
+    parts: list[tuple[Indices, ...]] = []
     priors: list[Floats] = []
     begun = 0
     for first, second in zip(one, other, strict=True):
@@ -118,8 +120,8 @@ def _cells(one: Words, other: Words) -> Cells:
             near *= (1 - NOTHING) / np.maximum(near.sum(1, keepdims=True), 1e-300)
             prior = np.concatenate([np.full((n, 1), NOTHING), near], axis=1)
             target, place = np.meshgrid(np.arange(n) + begun, np.arange(-1, m), indexing="ij")
-            words = np.broadcast_to(source, prior.shape), np.broadcast_to(explained[:, None], prior.shape)
-            parts.append(tuple(table.ravel() for table in (target, *words, place)))
+            forms_of = np.broadcast_to(source, prior.shape), np.broadcast_to(explained[:, None], prior.shape)
+            parts.append(tuple(table.ravel() for table in (target, *forms_of, place)))
             priors.append(prior.ravel())
         begun += n
     if not parts:
@@ -127,3 +129,52 @@ def _cells(one: Words, other: Words) -> Cells:
     target, source, explained, place = (np.concatenate(column) for column in zip(*parts, strict=True))
     pair = np.unique(source * (len(targets) + 1) + explained, return_inverse=True)[1]
     return Cells(target, pair, source, place, np.concatenate(priors))
+
+
+class Linked(NamedTuple):
+    """All words of the translations of a table's sentences, and the row among them of each word's link, −1 for none."""
+
+    table: WordTable
+    rows: Indices
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) of the drawn translations."""
+        return hashlib.sha256(json.dumps(self.table.texts).encode()).hexdigest()
+
+    @property
+    def links(self) -> str:
+        """sha256 (hex) of the links."""
+        return hashlib.sha256(self.rows.tobytes()).hexdigest()
+
+
+class Translation(NamedTuple):
+    """A translation of each sentence of a text, and a file of links in Pharaoh's format.
+
+    Without a file the links are learned from the sentence pairs. `origin`: file name and column, as text.
+    """
+
+    sentences: list[str]
+    links: Path | None
+    origin: str
+
+    def linked(self, texts: Sequence[str], table: WordTable) -> Linked:
+        """Return the words that are linked to those of a table, whose sentences were drawn from `texts`.
+
+        Raises `InputError` if a text lacks its translation, if no word is linked, and if words of the translation are
+        not separated by spaces.
+        """
+        if len(texts) != len(self.sentences):
+            raise InputError(
+                f"{self.origin}: {len(self.sentences)} sentences for {len(texts)}; fill or drop empty cells"
+            )
+        check_spaced(self.sentences, self.origin)
+        one, other = ([[form for form, _, _ in words(text)] for text in side] for side in (texts, self.sentences))
+        links = read_links(self.links, one, other) if self.links else learned_links(one, other)
+        starts = np.cumsum([0, *(len(other[number]) for number in table.drawn)])
+        first = [dict(reversed(links[number])) for number in table.drawn]
+        places = zip(table.sentences.tolist(), table.rows["position"], strict=True)
+        rows = np.array([starts[at] + first[at][word] if word in first[at] else -1 for at, word in places], np.int64)
+        if (rows < 0).all():
+            raise InputError(f"{self.origin}: no word is linked to a word of the text")
+        return Linked(every_word([self.sentences[number] for number in table.drawn]), rows)

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.data.batches import Indices, shuffled
+from isoscope.data.arrays import Flags, Indices
+from isoscope.data.batches import shuffled
 from isoscope.data.scripts import check_spaced, without_marks, word_pattern
 from isoscope.data.tokens import Encoded, WordPieces
 
@@ -123,7 +123,7 @@ class Located(NamedTuple):
     sentence: Indices
     begin: Indices
     end: Indices
-    found: npt.NDArray[np.bool_]
+    found: Flags
 
 
 def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Located:
@@ -143,7 +143,7 @@ def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Loca
         special = np.array(encoding.special_tokens_mask, bool)
         text = ~special & (offsets[:, 1] > offsets[:, 0])
         blank = ~special & np.array([not table.texts[number][slice(*place)].strip() for place in offsets])
-        for row in _rows_of(sentences, number):
+        for row in range(*np.searchsorted(sentences, [number, number + 1]).tolist()):  # rows are in their order
             first, last = places[row]
             own = np.flatnonzero(text & (offsets[:, 0] < last) & (offsets[:, 1] > first))
             # A tokenizer that removes accents has no token for marks at the end.
@@ -155,27 +155,21 @@ def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Loca
     return Located(tokens.encoded(encodings, tokens.classes(column)), sentences, begin, end, found)
 
 
-def _rows_of(sentences: Indices, number: int) -> range:
-    """Return the rows of a sentence; rows are in the sentences' order."""
-    return range(*np.searchsorted(sentences, [number, number + 1]).tolist())
-
-
-def common(table: WordTable, keys: Sequence[pd.DataFrame]) -> npt.NDArray[np.bool_]:
+def common(table: WordTable, keys: Sequence[pd.DataFrame]) -> Flags:
     """Return which words of a table all models have, `[W]`, given each model's rows: the columns `KEY` and `found`.
 
     Raises `InputError`, naming the row, if a model's rows are not exactly the table's: one is missing, added or
-    elsewhere.
+    elsewhere, and if no word is left.
     """
     kept = np.ones(len(table.rows), bool)
     for number, own in enumerate(keys, 1):
-        for row, (expected, there) in enumerate(zip(_keys(table.rows), _keys(own), strict=False)):
+        keyed = (rows[KEY].itertuples(index=False, name=None) for rows in (table.rows, own))
+        for row, (expected, there) in enumerate(zip(*keyed, strict=False)):
             if expected != there:
                 raise InputError(f"states of model {number}, row {row}: {there}, where the word table has {expected}")
         if len(own) != len(table.rows):
             raise InputError(f"states of model {number}: {len(own)} rows, where the word table has {len(table.rows)}")
         kept &= own["found"].to_numpy(bool)
+    if not kept.any():
+        raise InputError("no word is in all spaces; give a larger max_length or shorter sentences")
     return kept
-
-
-def _keys(rows: pd.DataFrame) -> Iterable[tuple[int, int, str]]:
-    return zip(*(rows[name] for name in KEY), strict=True)

@@ -97,7 +97,7 @@ def check_shapes(kind: Any, folder: Path, config: Any, replaced: Sequence[str] =
 def _check_names(
     folder: Path, model: Any, info: Mapping[str, Any], may_lack: tuple[str, ...], may_have: tuple[str, ...]
 ) -> None:
-    """Check which weights are missing, and which are there that the model lacks."""
+    """Check which weights are missing, and which are there that the model lacks; say which parts are not used."""
     if lacking := sorted(key for key in info["missing_keys"] if not _plain(key, model).startswith(may_lack)):
         raise InputError(f"checkpoint {folder}: weights are missing: {first_few(lacking)}")
     parts = {name for name, _ in getattr(model, "base_model", model).named_children()}
@@ -109,20 +109,16 @@ def _check_names(
             f"checkpoint {folder}: has weights that its config.json does not name: {first_few(within)}; "
             "restore the config.json that was saved with them"
         )
-    if heads := sorted({path[0] for path in extra.values()} - parts):
-        _note_unused(type(model).__name__, tuple(heads), folder)
+    heads, kind = sorted({path[0] for path in extra.values()} - parts), type(model).__name__
+    # Once for all snapshots of a run, which lie side by side.
+    if heads and (told := (kind, tuple(heads), folder.parent)) not in _TOLD:
+        _TOLD.add(told)
+        print(f"checkpoint {folder}: {kind} does not use its {', '.join(heads)}", file=sys.stderr)
 
 
 def _plain(name: str, model: Any) -> str:
     """Return a weight's name without the prefix that a model with a head gives its encoder."""
     return name.removeprefix(f"{model.base_model_prefix}.")
-
-
-def _note_unused(kind: str, heads: tuple[str, ...], folder: Path) -> None:
-    """Say which parts of a checkpoint a model does not use; once for all snapshots of a run, which lie side by side."""
-    if (told := (kind, heads, folder.parent)) not in _TOLD:
-        _TOLD.add(told)
-        print(f"checkpoint {folder}: {kind} does not use its {', '.join(heads)}", file=sys.stderr)
 
 
 def _forget_folder(model: Any) -> None:
@@ -131,9 +127,6 @@ def _forget_folder(model: Any) -> None:
     for module in model.modules():
         if (config := getattr(module, "config", None)) is not None and hasattr(config, "_name_or_path"):
             config._name_or_path = ""
-    for part in ("encoder", "decoder"):
-        if hasattr(getattr(model.config, part, None), "_name_or_path"):
-            getattr(model.config, part)._name_or_path = ""
 
 
 @contextmanager

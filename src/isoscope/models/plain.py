@@ -1,6 +1,5 @@
 """Turn a model into transformers' own BERT, RoBERTa or encoder-decoder where its fusion is exactly an addition."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -23,7 +22,8 @@ def plain_reasons(model: Any) -> list[str]:
         raise InputError("a hybrid maps its encoder's states, which no class of transformers does")
     if isinstance(model, FusionRobertaForCausalLM):
         raise InputError("in `generate`, transformers' RobertaForCausalLM counts positions from 0, unlike in training")
-    if any(config.norm == "pre" for config in _configs(model.config)):
+    stacks = (model.config.encoder, model.config.decoder) if model.config.is_encoder_decoder else (model.config,)
+    if any(config.norm == "pre" for config in stacks):
         raise InputError("norm 'pre': LayerNorm stands before each block, and after it in transformers' class")
     blocks = [part for part in model.modules() if isinstance(part, FusedTables)]
     return list(dict.fromkeys(map(_reason, blocks)))
@@ -74,11 +74,6 @@ def as_plain(model: Any) -> Any:
 def _library_class(one: Any) -> Any:
     """Return the class of transformers that the class of `one` extends."""
     return next(base for base in type(one).__mro__ if base.__module__.startswith("transformers.models."))
-
-
-def _configs(config: Any) -> Iterator[Any]:
-    """Yield the configuration of each stack."""
-    yield from (config.encoder, config.decoder) if config.is_encoder_decoder else (config,)
 
 
 def _plain_config(config: Any) -> Any:

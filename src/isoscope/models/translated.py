@@ -12,8 +12,8 @@ from tqdm import tqdm
 from isoscope.base.atomic_files import sha256
 from isoscope.data import tokens
 from isoscope.data.checkpoints import checkpoint_digest, loadable_config
+from isoscope.data.plain import Pairs, read_pairs
 from isoscope.data.scripts import language, words_of_bleu
-from isoscope.data.sentence_pairs import Pairs, read_pairs
 from isoscope.metrics.translation_scores import bleu, bleu_shares, translation_scores
 from isoscope.models.build import check_device
 from isoscope.models.encoder import positions

@@ -15,8 +15,8 @@ from isoscope.states.choices import ANALYSES, DEVICES, MEASURES, SPACES_COMPARED
 
 if TYPE_CHECKING:
     from isoscope.data.plain import Texts
+    from isoscope.data.word_links import Translation
     from isoscope.states.given_checkpoints import Checkpoint
-    from isoscope.states.translated_words import Translation
 
 OPTIONS = {"geometry": Settings, "spaces": SpaceSettings}
 """Command → its further options."""
@@ -173,8 +173,8 @@ def _found(checkpoints: Sequence[str], settings: Settings | SpaceSettings) -> "l
 
 def _translation(text: Path, column: str | None, other: str | None, links: Path | None) -> "Translation | None":
     """Return what the second checkpoint reads; None if it reads the text. Raises `InputError` for a lacking option."""
-    from isoscope.data.sentence_pairs import read_pairs
-    from isoscope.states.translated_words import Translation
+    from isoscope.data.plain import read_pairs
+    from isoscope.data.word_links import Translation
 
     if other is None:
         if links is not None:

@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from isoscope.base.errors import InputError
 from isoscope.geometry.attention import AttentionSummary, head_agreement
 from isoscope.geometry.moments import Floats
-from isoscope.states.trajectory import RANDOM, Rows, Snapshot, Trajectory, tabled
+from isoscope.states.trajectory import Rows, Snapshot, Trajectory, tabled
 
 Key = tuple[str, int]
 """Arm and seed of a run."""
@@ -64,7 +64,7 @@ def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
     sentences.
     """
     maps = {key: _maps(run, run.best) for key, run in runs.items()}
-    twins = {key: _maps(run, one) for key, run in runs.items() for one in run.snapshots if one.name == RANDOM}
+    twins = {key: _maps(run, run.twin) for key, run in runs.items() if run.twin}
     rows = []
     for differ, key, against in _pairs(list(runs)):
         one, other = maps[key], (twins if differ == "random" else maps)[against]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from isoscope.data.arrays import Flags, Floats, Vectors
 from isoscope.geometry.contextuality import neighbour_shares, units
 from isoscope.geometry.decoding import decodability
 from isoscope.geometry.kernels import fourier, kernel_energy, permuted_axes
@@ -64,7 +65,7 @@ def token_cosine_table(run: Trajectory, *, most: int) -> Iterator[Rows]:
         yield pd.DataFrame({**snapshot.who, **pairs})
 
 
-def token_cosines(run: Trajectory, snapshot: Snapshot, *, most: int) -> npt.NDArray[np.float64]:
+def token_cosines(run: Trajectory, snapshot: Snapshot, *, most: int) -> Floats:
     """Return cosines `[T, T]` of the block's first `most` output tokens, without [CLS], [SEP]; `[0, 0]` if none."""
     arrays = run.arrays(snapshot)
     part = leaving(arrays)
@@ -112,7 +113,7 @@ def weight_table(run: Trajectory) -> Iterator[Rows]:
             yield {**who, "source": sources(weights)[source], **place, "weight": float(weight)}
 
 
-def sources(weights: npt.NDArray[np.float32]) -> tuple[str, ...]:
+def sources(weights: Vectors) -> tuple[str, ...]:
     return ("word", "token_type", "position") if len(weights) == 3 else ("word", "position")
 
 
@@ -126,7 +127,7 @@ def kernel_table(run: Trajectory) -> Iterator[Rows]:
             yield {**who, "source": name, **shares, "norm": float(np.linalg.norm(weights[source]))}
 
 
-def _stored(run: Trajectory, name: str) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
+def _stored(run: Trajectory, name: str) -> Iterator[tuple[dict[str, Any], Vectors]]:
     """Yield the array `name` of each training snapshot that has it."""
     for snapshot in run.trained:
         arrays = run.arrays(snapshot)
@@ -136,7 +137,7 @@ def _stored(run: Trajectory, name: str) -> Iterator[tuple[dict[str, Any], npt.ND
 
 def _parts(
     run: Trajectory, snapshots: Iterable[Snapshot], parts: tuple[str, ...] = PARTS
-) -> Iterator[tuple[dict[str, Any], npt.NDArray[np.float32]]]:
+) -> Iterator[tuple[dict[str, Any], Vectors]]:
     """Yield the tokens of each of the `parts` of the block that a snapshot has, `[T, d]`."""
     for snapshot in snapshots:
         arrays = run.arrays(snapshot)
@@ -160,12 +161,12 @@ def gradient_table(run: Trajectory) -> Iterator[Rows]:
                 yield {**who, "part": part, "mean": norm, "variance": spread, "noise": noise, "n": int(n)}
 
 
-def dimension_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def dimension_table(run: Trajectory) -> Iterator[Rows]:
     """Return mean, sd, skewness and kurtosis of each hidden dimension of the block's output tokens, for `_ends`.
 
     `outlier`: the dimension's mean or sd is more than 6 median absolute deviations (scaled to an sd) from the median.
     """
-    rows = []
     for snapshot in _ends(run):
         arrays = run.arrays(snapshot)
         if (part := leaving(arrays)) is None:
@@ -173,24 +174,21 @@ def dimension_table(run: Trajectory) -> pd.DataFrame:
         points = arrays.whole(part).astype(np.float64)
         mean, sd = points.mean(0), points.std(0, ddof=1)
         scaled = (points - mean) / np.where(sd > 0, sd, 1.0)
-        rows.append(
-            pd.DataFrame(
-                {
-                    **snapshot.who,
-                    "dimension": np.arange(points.shape[1]),
-                    "mean": mean,
-                    "sd": sd,
-                    "skewness": (scaled**3).mean(0),
-                    "kurtosis": (scaled**4).mean(0),
-                    "outlier": _far(mean) | _far(sd),
-                    "n": len(points),
-                }
-            )
+        yield pd.DataFrame(
+            {
+                **snapshot.who,
+                "dimension": np.arange(points.shape[1]),
+                "mean": mean,
+                "sd": sd,
+                "skewness": (scaled**3).mean(0),
+                "kurtosis": (scaled**4).mean(0),
+                "outlier": _far(mean) | _far(sd),
+                "n": len(points),
+            }
         )
-    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
 
 
-def _far(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+def _far(values: Floats) -> Flags:
     away = np.abs(values - np.median(values))
     return away > 6 * (1.4826 * np.median(away))
 
@@ -226,7 +224,7 @@ def decoding_table(run: Trajectory, *, seed: int) -> Iterator[Rows]:
     layer above (part `layer 1`, …). Sentences are held out.
     """
     inner, sentence, *_ = inner_tokens(run)
-    for snapshot in dict.fromkeys((run.trained[0], run.best, *(one for one in run.snapshots if one.step is None))):
+    for snapshot in dict.fromkeys(filter(None, (run.trained[0], run.best, run.twin))):
         arrays = run.arrays(snapshot)
         if {"block_word", "block_position"} <= arrays.names:
             targets = {name: arrays.whole(f"block_{name}")[inner] for name in ("word", "position")}

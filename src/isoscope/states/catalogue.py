@@ -12,7 +12,7 @@ from isoscope.states import block
 from isoscope.states.attention_tables import attention_table
 from isoscope.states.probing_tables import baselines_table, learning_table, probing_table
 from isoscope.states.sentence_tables import feature_dynamics, predicted_table, rank_table, singular_values, topology
-from isoscope.states.trajectory import Trajectory
+from isoscope.states.trajectory import Trajectory, stacked
 
 Tables = dict[str, pd.DataFrame]
 MAPPED = 24
@@ -60,77 +60,54 @@ class Asked(NamedTuple):
         return {"vectors": self.probed or self.vectors, "seed": self.seed, "folds": self.folds}
 
 
-def _probing(run: Trajectory, asked: Asked) -> Tables:
-    return {"probing": probing_table(run, **asked.probes, everywhere=asked.everywhere, snapshots=asked.snapshots)}
-
-
-def _learning(run: Trajectory, asked: Asked) -> Tables:
-    return {"learning": learning_table(run, **asked.probes)}
-
-
-def _baselines(run: Trajectory, asked: Asked) -> Tables:
-    return {"baselines": baselines_table(run, *(asked.train or ()), seed=asked.seed, folds=asked.folds)}
-
-
 def _planes(run: Trajectory, asked: Asked) -> Tables:
     if "first" not in run.arrays(run.best).vectors:
         return {}
     return dict(zip(("planes", "frames"), feature_dynamics(run, asked.alignment), strict=True))
 
 
-def _attention(run: Trajectory, _: Asked) -> Tables:
-    return {"attention": attention_table(run)} if "attention_entropy" in run.arrays(run.best).names else {}
+def _topology(run: Trajectory, asked: Asked) -> Tables:
+    found = []
+    for vectors in (kind for kind in asked.vectors if kind in run.arrays(run.best).vectors):
+        tables = topology(run, points=asked.diagram, seed=asked.seed, vectors=vectors)
+        for name, table in zip(("bars", "distances"), tables, strict=True):
+            if len(table):
+                kept = table if len(run.trained) > 1 else table[table["moment"].isin(MOMENTS)]
+                found.append({name: kept.assign(vectors=vectors)})
+    return stacked(found)
 
 
-def _embedding(run: Trajectory, asked: Asked) -> Tables:
-    return {
+ANALYSES: dict[str, Callable[[Trajectory, Asked], Tables]] = {
+    "probing": lambda run, asked: {
+        "probing": probing_table(run, **asked.probes, everywhere=asked.everywhere, snapshots=asked.snapshots)
+    },
+    "learning": lambda run, asked: {"learning": learning_table(run, **asked.probes)},
+    "baselines": lambda run, asked: {
+        "baselines": baselines_table(run, *(asked.train or ()), seed=asked.seed, folds=asked.folds)
+    },
+    "planes": _planes,
+    "attention": lambda run, asked: (
+        {"attention": attention_table(run)} if "attention_entropy" in run.arrays(run.best).names else {}
+    ),
+    "embedding": lambda run, asked: {
         "cosines": block.cosine_table(run),
         "token_cosines": block.token_cosine_table(run, most=MAPPED),
         "dimensions": block.dimension_table(run),
         "neighbours": block.neighbour_table(run, k=asked.neighbours, confidence=asked.confidence),
         "decoding": block.decoding_table(run, seed=asked.seed),
-    }
-
-
-def _spectrum(run: Trajectory, asked: Asked) -> Tables:
-    return {
+    },
+    "spectrum": lambda run, asked: {
         "spectrum": block.spectrum_table(run, seed=asked.seed),
         "magnitudes": block.magnitude_table(run),
         "singular_values": singular_values(run, vectors=asked.vectors),
-    }
-
-
-def _fusion(run: Trajectory, _: Asked) -> Tables:
-    return {
+    },
+    "fusion": lambda run, asked: {
         "kernel": block.kernel_table(run),
         "weights": block.weight_table(run),
         "gradients": block.gradient_table(run),
         "ranks": rank_table(run),
         "predicted": predicted_table(run),
-    }
-
-
-def _topology(run: Trajectory, asked: Asked) -> Tables:
-    found: dict[str, list[pd.DataFrame]] = {"bars": [], "distances": []}
-    for vectors in (kind for kind in asked.vectors if kind in run.arrays(run.best).vectors):
-        for name, table in zip(
-            found, topology(run, points=asked.diagram, seed=asked.seed, vectors=vectors), strict=True
-        ):
-            if len(table):
-                kept = table if len(run.trained) > 1 else table[table["moment"].isin(MOMENTS)]
-                found[name].append(kept.assign(vectors=vectors))
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items() if parts}
-
-
-ANALYSES: dict[str, Callable[[Trajectory, Asked], Tables]] = {
-    "probing": _probing,
-    "learning": _learning,
-    "baselines": _baselines,
-    "planes": _planes,
-    "attention": _attention,
-    "embedding": _embedding,
-    "spectrum": _spectrum,
-    "fusion": _fusion,
+    },
     "topology": _topology,
 }
 

@@ -15,7 +15,7 @@ from isoscope.base.atomic_files import kept
 from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
 from isoscope.data import probe, tokens
-from isoscope.data.batches import Indices
+from isoscope.data.arrays import Indices
 from isoscope.data.plain import Texts
 from isoscope.data.word_table import WordTable
 from isoscope.states.choices import Settings, SpaceSettings
@@ -80,23 +80,12 @@ def _extract(one: Checkpoint, texts: Texts, settings: Settings, attended: bool, 
 
 
 def _extract_words(one: Checkpoint, twin: int | None, table: WordTable, settings: SpaceSettings, folder: Path) -> None:
-    from isoscope.models.encoder import positions
     from isoscope.states.extract import environment
 
     environment(settings, "--{}", cure="cpu")
     if not sys.stderr.isatty():
         print(f"{one.name}{TWIN * (twin is not None)}: states", file=sys.stderr, flush=True)
-    model = one.model(settings, twin=twin)
-    write_space(
-        folder,
-        model,
-        tokens.load(one.folder, padded=False),
-        table,
-        pooling=settings.pooling,
-        max_length=min(settings.max_length, positions(model)),
-        batch_size=settings.batch_size,
-        bf16=settings.precision == "bf16",
-    )
+    write_space(folder, one.model(settings, twin=twin), one.folder, table, settings)
     one.check_unchanged()
 
 

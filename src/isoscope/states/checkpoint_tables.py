@@ -19,15 +19,15 @@ from isoscope import plugins
 from isoscope.base.atomic_files import kept, write_text
 from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
-from isoscope.base.parquet import write_parquet
+from isoscope.base.parquet import write_tables
 from isoscope.data.plain import Texts
 from isoscope.states.catalogue import MAPPED, Asked, Tables, analysed, usual_vectors
 from isoscope.states.checkpoint_states import hidden_states
 from isoscope.states.choices import SPACES_COMPARED, Settings
 from isoscope.states.given_checkpoints import Checkpoint
-from isoscope.states.measures import measure, measured
+from isoscope.states.measure import SAMPLED, measured
 from isoscope.states.sentence_tables import aligned
-from isoscope.states.trajectory import Snapshot, Trajectory
+from isoscope.states.trajectory import Snapshot, Trajectory, stacked
 
 NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120
@@ -49,13 +49,11 @@ def geometry(
     """Run every analysis on every checkpoint and its random twin. Return the tables by name, and the page's facts.
 
     Every table has a column `checkpoint`, except `grids`, those of `compared_checkpoints.grids` for the same page.
-    `geometry` is the table of measures, with columns as in `states.measures`. Raises `InputError` for a model that is
+    `geometry` is the table of measures, with columns as in `states.measure`. Raises `InputError` for a model that is
     no text transformer, for NaN weights, too few sentences, and measures that apply to none of the representations.
     """
-    for name in settings.measures:
-        measure(name)
     runs = {one.name: hidden_states(one, texts, settings, cache, attended=False) for one in checkpoints}
-    found: dict[str, list[pd.DataFrame]] = {}
+    found: list[Tables] = []
     each = [name for name in settings.analyses if name not in ("planes", SPACES_COMPARED)]
     notes = [note for name, run in runs.items() for note in _first_token(name, run, settings)]
     with threadpool_limits(settings.threads):
@@ -66,10 +64,9 @@ def geometry(
             if name == "attention":
                 run = hidden_states(one, texts, settings, cache, attended=True)
             tables, note = analysis(name, run, settings, cache, one.name)
-            for kind, table in tables.items():
-                found.setdefault(kind, []).append(table.assign(checkpoint=one.name))
+            found.append({kind: table.assign(checkpoint=one.name) for kind, table in tables.items()})
             notes += [{"checkpoint": one.name, "analysis": name, "note": note}] if note else []
-        whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+        whole = stacked(found)
         whole |= planes(runs, settings, cache) if "planes" in settings.analyses else {}
         whole |= grids or {}
     looked_at = {"vectors": [*whole["geometry"]["vectors"].unique()]} if "geometry" in whole else {}
@@ -112,23 +109,23 @@ def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dic
 
 
 def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
-    """Make the table `geometry` as in `states.measures`; the rows of each measure are cached separately."""
+    """Make the table `geometry` as in `states.measure`; the rows of each measure are cached separately."""
     vectors = asked_vectors(run, settings)
-    sampled = {name: getattr(settings, name) for name in ("subsample", "draws", "confidence", "seed")}
-    parts: list[pd.DataFrame] = []
+    sampled = {name: getattr(settings, name) for name in SAMPLED}
+    parts: list[Tables] = []
 
     def make(name: str) -> Tables:
-        return {"geometry": measured(run, [name], vectors, title=f"{title}: {name}", **sampled)}
+        return {"geometry": measured(run, [name], vectors, settings, title=f"{title}: {name}")}
 
     for name in settings.measures:
         about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **sampled}
-        parts += _kept(cache, about, partial(make, name))[0].values()
-    if not parts:
+        parts.append(_kept(cache, about, partial(make, name))[0])
+    if not any(parts):
         raise InputError(
             f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
             "the measure classes needs --labels; classes and shape need sentence vectors, not words"
         )
-    return {"geometry": pd.concat(parts, ignore_index=True)}, None
+    return stacked(parts), None
 
 
 def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
@@ -155,16 +152,16 @@ def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> T
     for name, run in runs.items():
         for kind in sentence_vectors(run, settings):
             groups.setdefault((kind, run.arrays(run.best).shape(kind)), {})[name] = run
-    found: dict[str, list[pd.DataFrame]] = {"planes": [], "frames": []}
+    found = []
     for number, ((kind, _), group) in enumerate(groups.items()):
         about = {
             "planes": [[name, run.folder.name] for name, run in group.items()],
             "code": code_version("geometry"),
             "settings": [settings.alignment, kind],
         }
-        for name, table in _kept(cache, about, partial(_planes, group, kind, settings.alignment))[0].items():
-            found[name].append(table.assign(vectors=kind, group=number))
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
+        tables = _kept(cache, about, partial(_planes, group, kind, settings.alignment))[0]
+        found.append({name: table.assign(vectors=kind, group=number) for name, table in tables.items()})
+    return stacked(found)
 
 
 def _planes(runs: Mapping[str, Trajectory], kind: str, alignment: Any) -> Tables:
@@ -209,8 +206,7 @@ def _kept(cache: Path, about: Mapping[str, Any], make: Callable[[], Tables]) -> 
         except InputError as error:
             note = str(error)
         write_text(folder / NOTE, json.dumps(note), "table")
-        for name, table in tables.items():
-            write_parquet(table, folder / f"{name}.parquet")
+        write_tables(folder, tables)
 
     folder = kept(cache / "tables", about, fill, "table")
     stored = {path.stem: pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))}

@@ -67,7 +67,7 @@ DEFAULTS = Settings()
 
 
 class SpaceSettings(NamedTuple):
-    """Options of `isoscope spaces`."""
+    """Options of `isoscope spaces` and of a comparison of this kind; see the command's help."""
 
     probe: Annotated[Probe, PROBES, "Items to compare; a sentence is the mean of its words"] = "words"
     occurrences: Annotated[int, Ge(100), "Words to sample"] = 50_000

@@ -1,6 +1,7 @@
 """Tables of `isoscope spaces`: the spaces of any checkpoints, compared on the same words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,19 +12,19 @@ from threadpoolctl import threadpool_limits
 from isoscope.base.atomic_files import kept
 from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
-from isoscope.base.parquet import write_parquet
+from isoscope.base.parquet import write_tables
 from isoscope.base.workers import with_bar, workers
 from isoscope.data.plain import Texts
+from isoscope.data.word_links import Linked, Translation
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.states.checkpoint_states import TWIN, word_space
 from isoscope.states.choices import SPACES, Settings, SpaceSettings
 from isoscope.states.compared_items import compared_items
 from isoscope.states.given_checkpoints import Checkpoint
-from isoscope.states.similarity_tables import Sampling
 from isoscope.states.space_tables import Named, of_pairs
 from isoscope.states.space_tables import tables as tables_of
-from isoscope.states.translated_words import Linked, Translation
 
+Tables = dict[str, pd.DataFrame]
 SHARED = ("max_length", "confidence", "seed", "batch_size", "device", "precision", "threads")
 """Options that `isoscope geometry` has, too, with the same meaning."""
 
@@ -35,7 +36,7 @@ def spaces(
     cache: Path,
     *,
     translated: Translation | None = None,
-) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
+) -> tuple[Tables, dict[str, Any]]:
     """Compare two or more checkpoints, and their twins with random weights. Return the tables, and the page's facts.
 
     Every pair of checkpoints is compared layer by layer, and the pair of their twins. `translated`: the second of two
@@ -43,28 +44,17 @@ def spaces(
     than two checkpoints, more than two with a translation, a model that is no text transformer, NaN weights, and too
     few sentences or links.
     """
-    table, found, couples, there = prepared(checkpoints, texts, settings, cache, translated)
-    # Small matrices gain more from processes than from threads.
-    with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
-        tables = tables_of(
-            found,
-            couples,
-            table,
-            probe=settings.probe,
-            draws=settings.draws,
-            histogram=settings.histogram,
-            sampling=_sampling(settings),
-            over=with_bar(spread, lambda: None, "spaces"),
-        )
+    given = prepared(checkpoints, texts, settings, cache, translated)
+    tables, there = _made(tables_of, given, settings), given.linked
     facts = {
         "checkpoints": {one.name: one.digest for one in checkpoints},
         "given": {one.name: one.given or one.name for one in checkpoints},
-        "layers": {name: one.space.layers for name, one in found.items()},
+        "layers": {name: one.space.layers for name, one in given.spaces.items()},
         "text": texts.digest,
         "origin": texts.origin + (f"; {checkpoints[1].name} reads {translated.origin}" if translated else ""),
         "translation": there and {"text": there.digest, "links": there.links},
         "left_out": texts.left_out,
-        "sentences": {"looked at": len(table.texts), "there": len(texts.table)},
+        "sentences": {"looked at": len(given.table.texts), "there": len(texts.table)},
         "notes": [],
         "truncated": {},
         "settings": settings._asdict(),
@@ -105,21 +95,18 @@ def prepared(
     there = translated.linked(texts.table["sentence"].to_pylist(), table) if translated else None
     found: dict[str, Named] = {}
     for number, one in enumerate(checkpoints):
+        reads = there if number else None
         # Twins of one architecture and seed would be the same model.
         for seed in (None, settings.seed + number):
-            if there is None or number == 0:
-                space = word_space(one, seed, texts.digest, table, settings, cache)
-            else:
-                of_translation = word_space(one, seed, there.digest, there.table, settings, cache)
-                space = of_translation.linked(table, there.rows)
-            name, linked = one.name + TWIN * (seed is not None), there is not None and number == 1
-            found[name] = Named(space, one.name, None, twin=seed is not None, linked=linked)
-    names = [one.name for one in checkpoints]
-    couples = [(one, other) for number, one in enumerate(names) for other in names[number + 1 :]]
+            space = word_space(one, seed, (reads or texts).digest, reads.table if reads else table, settings, cache)
+            space = space.linked(table, reads.rows) if reads else space
+            twin, linked = seed is not None, reads is not None
+            found[one.name + TWIN * twin] = Named(space, one.name, None, twin=twin, linked=linked)
+    couples = [*combinations((one.name for one in checkpoints), 2)]
     return Prepared(table, found, couples + [(one + TWIN, other + TWIN) for one, other in couples], there)
 
 
-def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cache: Path) -> dict[str, pd.DataFrame]:
+def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cache: Path) -> Tables:
     """Return the tables of pairs of `spaces` for the page of `isoscope geometry`, from its cache.
 
     The options that both commands have are those `asked`, the others the defaults of `isoscope spaces`. Raises as
@@ -135,16 +122,14 @@ def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cach
     }
 
     def fill(folder: Path) -> None:
-        table, found, couples, _ = prepared(checkpoints, texts, settings, cache)
-        with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
-            over = with_bar(spread, lambda: None, "spaces")
-            tables = of_pairs(found, couples, table, probe=settings.probe, sampling=_sampling(settings), over=over)
-        for name, rows in tables.items():
-            write_parquet(rows, folder / f"{name}.parquet")
+        write_tables(folder, _made(of_pairs, prepared(checkpoints, texts, settings, cache), settings))
 
     folder = kept(cache / "grids", about, fill, "table")
     return {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
 
 
-def _sampling(settings: SpaceSettings) -> Sampling:
-    return Sampling(*(getattr(settings, name) for name in Sampling._fields))
+def _made(make: Callable[..., Tables], given: Prepared, settings: SpaceSettings) -> Tables:
+    """Make tables of spaces. Small matrices gain more from processes than from threads."""
+    with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
+        over = with_bar(spread, lambda: None, "spaces")
+        return make(given.spaces, given.pairs, given.table, settings, over)

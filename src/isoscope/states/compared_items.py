@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial.distance import pdist
 
 from isoscope.base.errors import InputError
+from isoscope.data.arrays import Flags
 from isoscope.data.word_table import WordTable
 from isoscope.geometry.contextuality import NOTHING
 from isoscope.geometry.moments import Floats, Ints, within_classes
@@ -30,7 +30,7 @@ class ComparedItems(NamedTuple):
 
     of: str
     """`WHOLE`; `BY_FORM`: words less the mean of their form; `SENTENCES`: the means of their words."""
-    kept: npt.NDArray[np.bool_]
+    kept: Flags
     """Which words of the table are used."""
     form: Ints
     lengths: Ints
@@ -97,14 +97,12 @@ class ComparedItems(NamedTuple):
         return rows
 
 
-def compared_items(table: WordTable, kept: npt.NDArray[np.bool_], *, probe: Probe, seed: int) -> list[ComparedItems]:
+def compared_items(table: WordTable, kept: Flags, *, probe: Probe, seed: int) -> list[ComparedItems]:
     """Return what is compared of the words `kept`: words, and those whose form occurs again; or sentences.
 
     All are without sentences of a rare length. Words whose form occurs again are left out if their sentences are too
     few. Raises `InputError` if fewer than 20 sentences are left of all words.
     """
-    if not kept.any():
-        raise InputError("text: no word is in all models; give a larger max_length or shorter sentences")
     forms = np.unique(table.rows["form"].to_numpy(), return_inverse=True)[1]
     recurs = kept & (np.bincount(forms[kept], minlength=forms.max() + 1)[forms] > 1)
     asked = {SENTENCES: kept} if probe == "sentences" else {WHOLE: kept, BY_FORM: recurs}
@@ -116,7 +114,7 @@ def compared_items(table: WordTable, kept: npt.NDArray[np.bool_], *, probe: Prob
     return [one for one in found.values() if one is not None]
 
 
-def _items(of: str, table: WordTable, kept: npt.NDArray[np.bool_], seed: int) -> ComparedItems | None:
+def _items(of: str, table: WordTable, kept: Flags, seed: int) -> ComparedItems | None:
     places = np.flatnonzero(kept)
     found = exchangeable(table.sentences[places])
     if len(found.lengths) < GROUPS:

@@ -202,17 +202,16 @@ def histograms(points: Floats, sentence: Ints, *, pairs: int, seed: int) -> pd.D
     one, other = random.integers(n, size=(2, pairs))
     apart_ = sentence[one] != sentence[other]
     one, other = one[apart_], other[apart_]
-    cosines, distances = [], []
+    found: dict[str, list[Floats]] = {"cosine": [], "distance": []}
     for rows in np.array_split(np.arange(len(one)), max(1, len(one) // 10_000)):
         first, second = points[one[rows]], points[other[rows]]
-        distances.append(np.linalg.norm(first - second, axis=1))
-        cosines.append((units(first) * units(second)).sum(1))
-    mean = float(np.mean(np.concatenate(distances)))
-    units_of = {"cosine": 1.0, "distance": mean}
-    reaches = {"cosine": (-1.0, 1.0), "distance": (0.0, REACH * mean)}
+        found["cosine"].append((units(first) * units(second)).sum(1))
+        found["distance"].append(np.linalg.norm(first - second, axis=1))
+    mean = float(np.mean(np.concatenate(found["distance"])))
     parts = []
-    for name, values in (("cosine", np.concatenate(cosines)), ("distance", np.concatenate(distances))):
-        shares, edges = np.histogram(np.clip(values, *reaches[name]), bins=BINS, range=reaches[name])
-        limits = {"low": edges[:-1], "high": edges[1:], "share": shares / len(values), "unit": units_of[name]}
+    for name, reach, unit in (("cosine", (-1.0, 1.0), 1.0), ("distance", (0.0, REACH * mean), mean)):
+        values = np.concatenate(found[name])
+        shares, edges = np.histogram(np.clip(values, *reach), bins=BINS, range=reach)
+        limits = {"low": edges[:-1], "high": edges[1:], "share": shares / len(values), "unit": unit}
         parts.append(pd.DataFrame({"measure": name, **limits}))
     return pd.concat(parts, ignore_index=True)

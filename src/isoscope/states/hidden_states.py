@@ -9,21 +9,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from inspect import signature
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from isoscope.base.errors import InputError
-from isoscope.data.batches import Indices, collate, evaluation_batches
-from isoscope.data.probe import ProbeSet
+from isoscope.data.arrays import Indices, Vectors
+from isoscope.data.batches import collate, evaluation_batches
+from isoscope.data.probe import ProbeSet, Words
 from isoscope.data.tokens import Encoded
+from isoscope.data.treebank import Treebank
+from isoscope.data.word_table import Located
 from isoscope.geometry.attention import AttentionSummary, summarise
 from isoscope.states.choices import Pooling
 
-Arrays = dict[str, npt.NDArray[np.float32]]
+Arrays = dict[str, Vectors]
 
 TABLES = {
     "word": ("word_embeddings", "wte", "embed_tokens", "tok_embeddings"),
@@ -116,18 +118,9 @@ def _weight(mask: Tensor, layers: Tensor) -> Tensor:
     return (mask / mask.sum(1, keepdim=True)).to(layers.dtype)
 
 
-class Spans(Protocol):
-    """Words in encoded sentences: the sentence, and tokens `begin` … `end` − 1, `[W]` each."""
-
-    @property
-    def sentence(self) -> Indices: ...
-    @property
-    def begin(self) -> Indices: ...
-    @property
-    def end(self) -> Indices: ...
-
-
-def word_means(layers: Tensor, words: Spans, rows: Indices, pooling: Pooling = "mean") -> tuple[Indices, Tensor]:
+def word_means(
+    layers: Tensor, words: Words | Treebank | Located, rows: Indices, pooling: Pooling = "mean"
+) -> tuple[Indices, Tensor]:
     """Return the numbers of the words in a batch's sentences, and their vectors `[L + 1, W, D]` by `pooling`."""
     place = {int(sentence): number for number, sentence in enumerate(rows)}
     chosen = np.flatnonzero(np.isin(words.sentence, rows))

@@ -1,22 +1,125 @@
 """Measure the hidden states of a run: the table of measures, and the tables of every analysis."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow.parquet as pq
+from tqdm import tqdm
 
+from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_parquet
 from isoscope.base.workers import Spread, with_bar
 from isoscope.data.corpus import texts
+from isoscope.geometry.dimension import Estimate
 from isoscope.states.catalogue import Asked, Tables, analysed, check_enough
-from isoscope.states.measures import Cells, frame, places
-from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory
+from isoscope.states.cloud import Cell, OfAll
+from isoscope.states.measures import measure as measure_of
+from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, stacked
 
 PARTS = ("baselines", "embedding", "planes", "topology", "learning", "attention", "spectrum", "fusion")
 """Analyses of `states.catalogue` other than the probes, slowest first."""
+
+
+SAMPLED = ("subsample", "draws", "confidence", "seed")
+"""Settings of the subsamples of a `Cell`."""
+COLUMNS = (
+    *("snapshot", "step", "epoch", "best", "layer", "vectors"),
+    *("measure", "figure", "value", "low", "high", "baseline", "n", "d", "degenerate", "note"),
+)
+
+
+class Cells:
+    """The cells of a run and their measurement; `settings` has the attributes `SAMPLED`."""
+
+    def __init__(self, run: Trajectory, settings: Any) -> None:
+        self.run = run
+        self.settings: dict[str, Any] = {name: getattr(settings, name) for name in SAMPLED}
+        self._baselines: dict[tuple[str, str, int], dict[str, float]] = {}
+
+    def cell(self, points: npt.ArrayLike, vectors: str) -> Cell:
+        """Return a cloud of the run's sentences, or of its sampled words, with the attributes of each point."""
+        probe, words = self.run.probe, self.run.words
+        if vectors == "words":
+            about: dict[str, Any] = {"labels": None, "names": words["text"].tolist(), "attributes": {}}
+            return Cell(points, groups=words["sentence"].to_numpy(), **about, **self.settings)
+        labels = probe["label"].to_numpy() if probe["label"].nunique() > 1 else None
+        known = {"first_token": "token_1", "second_token": "token_2", "length": "tokens"}
+        about = {"attributes": {name: probe[column].to_numpy() for name, column in known.items()}, "names": None}
+        return Cell(points, groups=np.arange(len(probe)), labels=labels, **about, **self.settings)
+
+    def measured(self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the table's rows for one cell."""
+        cell = self.cell(self.run.arrays(snapshot).layer(vectors, layer), vectors)
+        rows = []
+        for name in names:
+            baseline = self._baseline(name, vectors, cell)
+            found, note = _figures(name, cell)
+            if cell.fault:  # mark the cell and give no values
+                found, note = dict.fromkeys(baseline, float("nan")), cell.fault
+            for figure, value in found.items():
+                subsampled = isinstance(value, Estimate) and not isinstance(value, OfAll)
+                estimate = value if isinstance(value, Estimate) else Estimate(float(value), np.nan, np.nan)
+                place = (snapshot.name, snapshot.step, snapshot.epoch, snapshot.best, layer, vectors)
+                size = (min(cell.subsample, cell.n) if subsampled else cell.n, cell.d)
+                values = (name, figure, *estimate, baseline.get(figure, np.nan), *size, cell.fault is not None, note)
+                rows.append(dict(zip(COLUMNS, (*place, *values), strict=True)))
+        return rows
+
+    def _baseline(self, name: str, vectors: str, cell: Cell) -> dict[str, float]:
+        """Measure isotropic noise with as many points, dimensions, classes and words."""
+        key = (name, vectors, cell.d)
+        if key not in self._baselines:
+            found, _ = _figures(name, cell.twin())
+            self._baselines[key] = {
+                figure: value.value if isinstance(value, Estimate) else float(value) for figure, value in found.items()
+            }
+        return self._baselines[key]
+
+
+def measured(
+    run: Trajectory, names: Sequence[str], vectors: Sequence[str], settings: Any, *, title: str
+) -> pd.DataFrame:
+    """Build the table of the measures `names` on the kinds `vectors` that the run has; `settings` as for `Cells`."""
+    cells = Cells(run, settings)
+    shown = tqdm(list(places(run, vectors)), desc=title, unit="cell", disable=None)
+    return frame([row for snapshot, kind, layer in shown for row in cells.measured(snapshot, kind, layer, names)])
+
+
+def _figures(name: str, cell: Cell) -> tuple[Mapping[str, float | Estimate], str | None]:
+    """Return a measure's values; if the cell has none, NaN under the measure's name, and the reason."""
+    function = measure_of(name)  # raises for an unknown name
+    if cell.fault:
+        return {}, None
+    from sklearn import config_context
+
+    # scikit-learn's checks of arrays and parameters would take most of the time of small cells, and `as_cloud` checks.
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        try:
+            return function(cell), None
+        except InputError as error:
+            return {name: float("nan")}, str(error)
+
+
+def places(run: Trajectory, vectors: Sequence[str]) -> Iterator[tuple[Snapshot, str, int]]:
+    """Yield every (snapshot, kind of representation, layer) of the kinds `vectors` that the model has."""
+    for snapshot in run.snapshots:
+        arrays = run.arrays(snapshot)
+        for kind in arrays.vectors:
+            if kind in vectors:
+                yield from ((snapshot, kind, layer) for layer in range(arrays.shape(kind)[0]))
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the rows as a table with fixed types."""
+    if not rows:
+        raise InputError("measures: nothing was measured; check that the model has the kinds in measures.vectors")
+    found = pd.DataFrame(rows, columns=list(COLUMNS))
+    return found.astype({"step": "Int64", "epoch": "Int64", "layer": "int64", "n": "int64", "d": "int64"})
 
 
 class MeasureInputs(NamedTuple):
@@ -31,10 +134,7 @@ class MeasureInputs(NamedTuple):
 @lru_cache(maxsize=1)
 def _cells(given: MeasureInputs) -> Cells:
     """Return the cells of a run; cached, because they share reference values."""
-    one = given.measures
-    return Cells(
-        Trajectory(given.states), subsample=one.subsample, draws=one.draws, confidence=one.confidence, seed=one.seed
-    )
+    return Cells(Trajectory(given.states), given.measures)
 
 
 def cell(given: MeasureInputs, place: tuple[Snapshot, str, int]) -> list[dict[str, Any]]:
@@ -96,11 +196,8 @@ def measure(
             metric(**point)
     parts = parts_of(run, given.measures)
     by_part = dict(zip(parts, over(partial(part, given), parts, "analyses"), strict=True))
-    probed = [by_part.get(("probing", one.name)) for one in run.snapshots]
-    probing = pd.concat([found["probing"] for found in probed if found], ignore_index=True)
-    tables = {"geometry": frame(rows), "probing": probing}
-    for name in PARTS:
-        tables |= by_part[name, None]
+    ordered = [*(("probing", one.name) for one in run.snapshots), *((name, None) for name in PARTS)]
+    tables = {"geometry": frame(rows), **stacked(by_part[made] for made in ordered if made in by_part)}
     for name, table in tables.items():
         write_parquet(table, folder / f"{name}.parquet")
         watch()

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from isoscope.base.errors import InputError
+from isoscope.data.arrays import Vectors
 from isoscope.geometry.moments import Ints
 from isoscope.states.trajectory import Arrays, Trajectory
 
@@ -17,7 +18,6 @@ TASKS = ("label", "first token", "length", "bigram shift", *WORDS, *TREEBANK)
 METRIC = {**dict.fromkeys(TASKS, "accuracy"), "tree depth": "r2"}  # R² of ridge regression for numeric labels
 FREQUENT = 10  # minimum number of words per tag class
 Labels = npt.NDArray[Any]
-Vectors = npt.NDArray[np.float32]
 
 
 class Cloud(NamedTuple):

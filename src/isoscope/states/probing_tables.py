@@ -13,10 +13,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from isoscope.base.errors import InputError
+from isoscope.data.arrays import Vectors
 from isoscope.data.scripts import token_pattern
 from isoscope.geometry import probes
 from isoscope.geometry.moments import Floats, distinct
-from isoscope.states.probe_tasks import METRIC, TASKS, Cloud, Labels, Vectors, clouds
+from isoscope.states.probe_tasks import METRIC, TASKS, Cloud, Labels, clouds
 from isoscope.states.trajectory import RANDOM, Trajectory
 
 FIGURES = ("score", "chance", "permuted", "control", "selectivity", "compression", "control_compression", "penalty")

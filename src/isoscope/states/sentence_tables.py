@@ -65,13 +65,6 @@ def aligned(
     return pd.concat(points, ignore_index=True), pd.DataFrame(frames).astype({"step": "Int64", "epoch": "Int64"})
 
 
-def moments(run: Trajectory) -> dict[str, Snapshot]:
-    """Return the first, the chosen and the last snapshot of training, and the twin with random weights."""
-    twin = next((one for one in run.snapshots if one.step is None), None)
-    found = {"first": run.trained[0], "chosen": run.best, "last": run.trained[-1]}
-    return found | ({"random": twin} if twin is not None else {})
-
-
 def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first") -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return bars, and distances between diagrams, of the same sentences at each moment, at most `points` sentences.
 
@@ -82,7 +75,7 @@ def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first")
     sentences = run.arrays(run.best).shape(vectors)[1]
     rows = np.sort(np.random.default_rng(seed).permutation(sentences)[:points])
     bars, diagrams = [], {}
-    for moment, snapshot in moments(run).items():
+    for moment, snapshot in run.moments.items():
         arrays = run.arrays(snapshot)
         drawn = arrays.layer(vectors, arrays.shape(vectors)[0] - 1).astype(np.float64)[rows]
         cloud = drawn - drawn.mean(0)
@@ -134,7 +127,8 @@ def singular_values(run: Trajectory, *, vectors: Sequence[str]) -> Iterator[Rows
             yield pd.DataFrame({**snapshot.who, "vectors": kind, "layer": layer, **found})
 
 
-def rank_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def rank_table(run: Trajectory) -> Iterator[Rows]:
     """Score the trained head on each snapshot's rebuilt sentences.
 
     Columns snapshot, step, best, components, k, accuracy, macro_f1 (both against the labels), explained (share of
@@ -143,34 +137,30 @@ def rank_table(run: Trajectory) -> pd.DataFrame:
     if the sentences have no classes.
     """
     labels = run.probe["label"].to_numpy()
-    rows = [
-        {
+    for who, explained, said, classes in _decisions(run):
+        yield {
             **who,
             "accuracy": float((said == labels).mean()),
             "macro_f1": float(f1_score(labels, said, average="macro", labels=range(classes), zero_division=0.0)),
             "explained": explained,
             "n": len(labels),
         }
-        for who, explained, said, classes in _decisions(run)
-    ]
-    return pd.DataFrame(rows)
 
 
-def predicted_table(run: Trajectory) -> pd.DataFrame:
+@tabled
+def predicted_table(run: Trajectory) -> Iterator[Rows]:
     """Return the class shares that the trained head predicts on each snapshot's rebuilt sentences.
 
     Columns snapshot, step, best, components, k (as in `rank_table`), class, predicted and actual (shares of the
     sentences of the class), n. Empty whenever `rank_table` is.
     """
     labels = run.probe["label"].to_numpy()
-    parts = []
     for who, _, said, classes in _decisions(run):
         shares = {
             name: np.bincount(of, minlength=classes) / len(labels)
             for name, of in (("predicted", said), ("actual", labels))
         }
-        parts.append(pd.DataFrame({**who, "class": np.arange(classes), **shares, "n": len(labels)}))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        yield pd.DataFrame({**who, "class": np.arange(classes), **shares, "n": len(labels)})
 
 
 def _decisions(run: Trajectory) -> Iterator[tuple[dict[str, Any], float, Ints, int]]:

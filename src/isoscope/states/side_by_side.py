@@ -17,6 +17,8 @@ from isoscope.states.trajectory import Snapshot, Trajectory
 
 Key = tuple[str, int]
 """Arm and seed of a run."""
+MOMENTS = ("first", "chosen")
+"""Snapshots at which arms are compared, see `Trajectory.moments`."""
 COLUMNS, ROWS = 6, 5
 """Number of snapshots and of layers in a figure of feature dynamics."""
 TOGETHER = 1200
@@ -33,11 +35,6 @@ def first_seeds(runs: Mapping[Key, Trajectory]) -> dict[str, Trajectory]:
     for (arm, _), run in runs.items():
         found.setdefault(arm, run)
     return found
-
-
-def moments(run: Trajectory) -> dict[str, Snapshot]:
-    """Return the snapshots at which arms are compared."""
-    return {"first": run.trained[0], "chosen": run.best}
 
 
 def shown_planes(
@@ -68,11 +65,11 @@ def maps(runs: Mapping[Key, Trajectory], *, perplexity: float, seed: int, most: 
     """Compute the joint map of the arms' first seeds, at the first snapshot and at the chosen epoch."""
     one = first_seeds(runs)
     most = min(most, max(3, TOGETHER // len(one)))
-    parts = []
-    for moment in ("first", "chosen"):
-        snapshots = {arm: moments(run)[moment] for arm, run in one.items()}
-        points = joint_map(one, snapshots, perplexity=perplexity, seed=seed, most=most)
-        parts.append(points.assign(moment=moment))
+    snapshots = {moment: {arm: run.moments[moment] for arm, run in one.items()} for moment in MOMENTS}
+    parts = (
+        joint_map(one, of, perplexity=perplexity, seed=seed, most=most).assign(moment=moment)
+        for moment, of in snapshots.items()
+    )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -116,8 +113,8 @@ def cosine_maps(runs: Mapping[Key, Trajectory], square: int) -> pd.DataFrame:
     rows = [
         {"arm": arm, "moment": moment, "cosines": cosines}
         for arm, run in first_seeds(runs).items()
-        for moment, snapshot in moments(run).items()
-        for cosines in token_cosines(run, snapshot, most=square)
+        for moment in MOMENTS
+        for cosines in token_cosines(run, run.moments[moment], most=square)
     ]
     return pd.DataFrame(rows).sort_values("moment", ascending=False, kind="stable", ignore_index=True)
 
@@ -129,7 +126,7 @@ def kernel_responses(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
     """
     rows: list[tuple[str, str, str, Any]] = []
     for arm, run in first_seeds(runs).items():
-        called = {snapshot: moment for moment, snapshot in moments(run).items()}  # one snapshot can be both moments
+        called = {run.moments[moment]: moment for moment in MOMENTS}  # one snapshot can be both moments
         for snapshot, moment in called.items() if "kernel" in run.arrays(run.best).names else ():
             weights = run.arrays(snapshot).whole("kernel")
             for source, response in zip(sources(weights), frequency_response(weights), strict=True):
@@ -170,30 +167,24 @@ def explorer(
     sentences = [" / ".join(map(str, text))[:LETTERS] for text in texts]
     found: dict[str, Any] = {"sentences": sentences, "labels": shown["label"].tolist(), "runs": []}
     for (arm, seed), table in planes.items():
-        of = frames[arm, seed].set_index(["layer", "snapshot"])
-        snapshots, layers = list(dict.fromkeys(table["snapshot"])), sorted(set(table["layer"].tolist()))
-        points, explained = [], []
-        for layer in layers:
-            rows = table[table["layer"] == layer]
-            xy = np.stack([rows.loc[rows["snapshot"] == one, ["pc1", "pc2"]].to_numpy()[kept] for one in snapshots])
-            frame = of.loc[[(layer, one) for one in snapshots]]
-            single = frame["degenerate"].to_numpy(bool)
-            scaled = 1000 * xy / np.where(single, np.inf, np.abs(xy).max((1, 2)))[:, None, None]
-            points.append([one.ravel().tolist() for one in scaled.round().astype(int)])
-            shares = frame[["explained_1", "explained_2"]].to_numpy(float).tolist()
-            explained.append(
-                [None if one else [round(part, 3) for part in both] for one, both in zip(single, shares, strict=True)]
-            )
-        steps = [int(of.loc[(layers[0], one), "step"]) for one in snapshots]
+        of, layers, snapshots = frames[arm, seed], table["layer"].unique(), list(dict.fromkeys(table["snapshot"]))
+        shape = len(layers), len(snapshots)  # both tables are in the order of layers, snapshots and sentences
+        xy = table[["pc1", "pc2"]].to_numpy().reshape(*shape, -1, 2)[:, :, kept]
+        single = of["degenerate"].to_numpy(bool).reshape(shape)
+        scaled = 1000 * xy / np.where(single, np.inf, np.abs(xy).max((2, 3)))[..., None, None]
+        shares = of[["explained_1", "explained_2"]].to_numpy(float).tolist()
+        explained = [
+            None if one else [round(part, 3) for part in both] for one, both in zip(single.ravel(), shares, strict=True)
+        ]
         found["runs"].append(
             {
                 "arm": arm,
                 "seed": seed,
-                "layers": layers,
-                "steps": steps,
+                "layers": layers.tolist(),
+                "steps": of["step"].iloc[: len(snapshots)].astype(int).tolist(),
                 "best": snapshots.index(runs[arm, seed].best.name),
-                "points": points,
-                "explained": explained,
+                "points": scaled.round().astype(int).reshape(*shape, -1).tolist(),
+                "explained": [explained[start : start + shape[1]] for start in range(0, len(explained), shape[1])],
             }
         )
     return found

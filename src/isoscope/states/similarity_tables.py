@@ -1,7 +1,7 @@
 """Every layer of one space against every layer of another: similarities with null and interval, as a table."""
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,24 +12,14 @@ from isoscope.geometry.pair_grid import PARTIAL, PairSide, pair_similarities
 from isoscope.geometry.similarity import CCA, CKA, PWCCA, SVCCA, HeldOutCCA, Procrustes, Similarity
 from isoscope.geometry.similarity_grid import Side, Values, similarities
 from isoscope.platform.statistics.delete_a_group import delete_a_group
+from isoscope.states.choices import SpaceSettings
 from isoscope.states.compared_items import ComparedItems
 from isoscope.states.word_space import Space
 
 MOST_LACKING = 0.05
 
 
-class Sampling(NamedTuple):
-    """How many draws a cell has, and which: `items` of as many sentences for RSA and neighbours."""
-
-    permutations: int
-    items: int
-    neighbours: int
-    components: int | None
-    confidence: float
-    seed: int
-
-
-def similarity_table(one: Space, other: Space, on: Sequence[ComparedItems], sampling: Sampling) -> pd.DataFrame:
+def similarity_table(one: Space, other: Space, on: Sequence[ComparedItems], settings: SpaceSettings) -> pd.DataFrame:
     """Return a row per pair of layers, measure and kind of items.
 
     Columns: layer and other_layer (see `WordStates`), of (see `ComparedItems`), measure, value, low, high (jackknife
@@ -39,81 +29,81 @@ def similarity_table(one: Space, other: Space, on: Sequence[ComparedItems], samp
     """
     rows: list[dict[str, Any]] = []
     for items in on:
-        theirs = {layer: _Layer(other, items, sampling, layer, 1) for layer in items.layers(other)}
+        theirs = {layer: _Layer(other, items, settings, layer, 1) for layer in items.layers(other)}
         for layer in items.layers(one):
-            own = _Layer(one, items, sampling, layer, 0)
+            own = _Layer(one, items, settings, layer, 0)
             for there, second in theirs.items():
                 about = {"layer": layer, "other_layer": there, "of": items.of, "d": own.width, "other_d": second.width}
-                rows += (about | row for row in _cell(own, second, items, sampling))
+                rows += (about | row for row in _cell(own, second, items, settings))
     return pd.DataFrame(rows)
 
 
 def equal_layers(
-    one: Space, other: Space, on: ComparedItems, sampling: Sampling, names: Collection[str], *, last: bool = False
+    one: Space, other: Space, on: ComparedItems, settings: SpaceSettings, names: Collection[str], *, last: bool = False
 ) -> pd.DataFrame:
     """Return the rows of `similarity_table` of layers with equal number, for measures from cross-products.
 
     `last`: of the first space's last layer only.
     """
-    chosen = [measure for measure in measures(sampling) if measure.name in names]
+    chosen = [measure for measure in measures(settings) if measure.name in names]
     rows: list[dict[str, Any]] = []
     for layer in [*on.layers(one)][-1 if last else 0 :]:
         if layer in other.layers:
             first, second = (Side(on.points(space, layer), on.groups) for space in (one, other))
-            rows += ({"layer": layer, "of": on.of} | row for row in _of_products(first, second, chosen, on, sampling))
+            rows += ({"layer": layer, "of": on.of} | row for row in _of_products(first, second, chosen, on, settings))
     return pd.DataFrame(rows)
 
 
 class _Layer:
     """A layer of a space, prepared for all measures. `seed`: of the first space and of the second, see `Neighbours`."""
 
-    def __init__(self, space: Space, on: ComparedItems, sampling: Sampling, layer: int, seed: int) -> None:
+    def __init__(self, space: Space, on: ComparedItems, settings: SpaceSettings, layer: int, seed: int) -> None:
         points = on.points(space, layer)
-        self.width, self.items = points.shape[1], on.sample(sampling.items, seed=sampling.seed)
+        self.width, self.items = points.shape[1], on.sample(settings.items, seed=settings.seed)
         self.empty = not points.any()
         if self.empty:
             return
         self.side = Side(points, on.groups)
-        near = Neighbours(k=sampling.neighbours)
+        near = Neighbours(k=settings.neighbours)
         options: dict[str, Any] = {"groups": on.groups[self.items], "seed": seed}
         self.pairs = PairSide(points[self.items], RSA(), near, on.controls(self.items), **options)
 
 
-def measures(sampling: Sampling) -> list[Similarity | HeldOutCCA]:
+def measures(settings: SpaceSettings) -> list[Similarity | HeldOutCCA]:
     """Return the measures from cross-products, in the order of the table."""
-    options: dict[str, Any] = {"components": sampling.components}
+    options: dict[str, Any] = {"components": settings.components}
     return [
         *(CKA(), Procrustes(), CCA(**options), SVCCA(), PWCCA(**options), PWCCA(side="other", **options)),
         HeldOutCCA(**options),
     ]
 
 
-def _cell(one: _Layer, other: _Layer, on: ComparedItems, sampling: Sampling) -> Iterator[dict[str, Any]]:
+def _cell(one: _Layer, other: _Layer, on: ComparedItems, settings: SpaceSettings) -> Iterator[dict[str, Any]]:
     if one.empty or other.empty:
-        for name in (*(measure.name for measure in measures(sampling)), RSA.name, PARTIAL, Neighbours.name):
+        for name in (*(measure.name for measure in measures(settings)), RSA.name, PARTIAL, Neighbours.name):
             nothing = Values(float("nan"), np.empty(0), np.empty(0), "a layer has no variance within a form")
-            yield {"measure": name, "n": len(on.groups)} | _values(nothing, sampling)
+            yield {"measure": name, "n": len(on.groups)} | _values(nothing, settings)
         return
-    yield from _of_products(one.side, other.side, measures(sampling), on, sampling)
-    places = [on.places_of(one.items, seed=sampling.seed, draw=draw) for draw in range(sampling.permutations)]
+    yield from _of_products(one.side, other.side, measures(settings), on, settings)
+    places = [on.places_of(one.items, seed=settings.seed, draw=draw) for draw in range(settings.permutations)]
     options: dict[str, Any] = {"groups": on.groups[one.items], "permutations": places}
-    pairs = pair_similarities(one.pairs, other.pairs, RSA(), Neighbours(k=sampling.neighbours), **options)
+    pairs = pair_similarities(one.pairs, other.pairs, RSA(), Neighbours(k=settings.neighbours), **options)
     for name, values in pairs.items():
-        yield {"measure": name, "n": len(one.items)} | _values(values, sampling)
+        yield {"measure": name, "n": len(one.items)} | _values(values, settings)
 
 
 def _of_products(
-    one: Side, other: Side, chosen: Sequence[Similarity | HeldOutCCA], on: ComparedItems, sampling: Sampling
+    one: Side, other: Side, chosen: Sequence[Similarity | HeldOutCCA], on: ComparedItems, settings: SpaceSettings
 ) -> Iterator[dict[str, Any]]:
     """Yield a row per measure from cross-products."""
-    places = [on.places(seed=sampling.seed, draw=draw) for draw in range(sampling.permutations)]
+    places = [on.places(seed=settings.seed, draw=draw) for draw in range(settings.permutations)]
     found = similarities(one, other, chosen, groups=on.groups, permutations=places)
     for name, values in found.items():
-        yield {"measure": name, "n": len(on.groups)} | _values(values, sampling)
+        yield {"measure": name, "n": len(on.groups)} | _values(values, settings)
 
 
-def _values(found: Values, sampling: Sampling) -> dict[str, Any]:
-    low, high = delete_a_group(found.value, found.without, confidence=sampling.confidence) or (None, None)
+def _values(found: Values, settings: SpaceSettings) -> dict[str, Any]:
+    low, high = delete_a_group(found.value, found.without, confidence=settings.confidence) or (None, None)
     null = float(found.null.mean()) if len(found.null) else float("nan")
     sd = float(found.null.std(ddof=1)) if len(found.null) > 1 else float("nan")
     adjusted = (found.value - null) / (1 - null) if null < 1 else float("nan")  # all sentences are alike

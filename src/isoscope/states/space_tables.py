@@ -1,20 +1,24 @@
 """Tables of several models' states of the same words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
+from isoscope.data.arrays import Flags, Indices
 from isoscope.data.word_table import UNTAGGED, WordTable
-from isoscope.states.choices import Probe
+from isoscope.geometry.alignment import LinearMap, best_ridge, error, identity, procrustes, r2_by_dimension, retrieval
+from isoscope.geometry.moments import Floats
+from isoscope.platform.statistics.delete_a_group import delete_a_group
+from isoscope.states.choices import SpaceSettings
 from isoscope.states.compared_items import ComparedItems, compared_items, sentence_means
 from isoscope.states.contextuality_tables import Layer, Words, contextuality, of_sentences
-from isoscope.states.mapped_tables import maps_table
-from isoscope.states.similarity_tables import Sampling, check_complete, similarity_table
+from isoscope.states.similarity_tables import check_complete, similarity_table
+from isoscope.states.trajectory import stacked
 from isoscope.states.word_space import Space, joined
 
 
@@ -39,11 +43,7 @@ def tables(
     spaces: Mapping[str, Named],
     pairs: Sequence[tuple[str, str]],
     table: WordTable,
-    *,
-    probe: Probe,
-    draws: int,
-    histogram: int,
-    sampling: Sampling,
+    settings: SpaceSettings,
     over: Over,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of spaces of one word table, by name.
@@ -53,57 +53,55 @@ def tables(
       None of them has a linked space: it has states of other words than the table's.
     - those of `of_pairs`.
 
-    `probe`: words, or sentences, of which only AvgSim is known. `draws` of the bootstrap over sentences; `histogram`:
-    pairs of words in a distribution; `over`: maps over layers and pairs, in this process or others. Raises `InputError`
-    as `of_pairs`.
+    Of sentences only AvgSim is known. `over`: maps over layers and pairs, in this process or others. Raises
+    `InputError` as `of_pairs`.
     """
     kept = joined(table, [one.space for one in spaces.values()])
     forms, tags = (np.unique(table.rows[name].to_numpy()[kept]) for name in ("form", "tag"))
-    options: dict[str, Any] = {"draws": draws, "pairs": histogram, "confidence": sampling.confidence}
-    of_layer = partial(_layer, table, kept, probe, options | {"seed": sampling.seed})
     layers = [(name, number) for name, one in spaces.items() if not one.linked for number in one.space.layers]
     work = [(spaces[name].space, number) for name, number in layers]
-    found: dict[str, list[pd.DataFrame]] = {"contextuality": [], "words": [], "tagged_words": [], "pairs": []}
-    for (name, number), layer in zip(layers, over(of_layer, work, "layers"), strict=True):
-        about = {"space": name, **spaces[name].columns(), "layer": number, "of": probe}
-        found["contextuality"].append(layer.measures.assign(**about, confidence=sampling.confidence))
-        found["words"].append(layer.words.assign(form=forms[layer.words["form"]], **about))
+    made = over(partial(_layer, table, kept, settings), work, "layers")
+    found = []
+    for (name, number), layer in zip(layers, made, strict=True):
+        about = {"space": name, **spaces[name].columns(), "layer": number, "of": settings.probe}
         named = {"form": forms[layer.tagged["form"]], "tag": tags[layer.tagged["tag"]]}
-        found["tagged_words"].append(layer.tagged.assign(**named, **about))
-        found["pairs"].append(layer.pairs.assign(**about))
-    whole = {name: pd.concat(parts, ignore_index=True) for name, parts in found.items()}
-    return whole | of_pairs(spaces, pairs, table, probe=probe, sampling=sampling, over=over)
+        found.append(
+            {
+                "contextuality": layer.measures.assign(**about, confidence=settings.confidence),
+                "words": layer.words.assign(form=forms[layer.words["form"]], **about),
+                "tagged_words": layer.tagged.assign(**named, **about),
+                "pairs": layer.pairs.assign(**about),
+            }
+        )
+    return stacked(found) | of_pairs(spaces, pairs, table, settings, over)
 
 
 def of_pairs(
     spaces: Mapping[str, Named],
     pairs: Sequence[tuple[str, str]],
     table: WordTable,
-    *,
-    probe: Probe,
-    sampling: Sampling,
+    settings: SpaceSettings,
     over: Over,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of pairs of spaces of one word table, by name; arguments as those of `tables`.
 
-    - `similarity`, `maps`: of these pairs, see `states.similarity_tables` and `states.mapped_tables`; also one, model,
+    - `similarity`, `maps`: of these pairs, see `states.similarity_tables` and `maps_table`; also one, model,
       …, other, other_model, ….
     - `counts`: words and sentences of the table, of all spaces, and of the similarities.
 
     Raises `InputError` if a space does not belong to the table, and if too many cells have no null or interval.
     """
     kept = joined(table, [one.space for one in spaces.values()])
-    on = compared_items(table, kept, probe=probe, seed=sampling.seed)
+    on = compared_items(table, kept, probe=settings.probe, seed=settings.seed)
     couples = [(spaces[one].space, spaces[other].space) for one, other in pairs]
-    made = over(partial(_pair, on, sampling), couples, "pairs")
+    made = over(partial(_pair, on, settings), couples, "pairs")
     about = [
         {"one": one, "other": other, **spaces[one].columns(), **spaces[other].columns("other_")} for one, other in pairs
     ]
-    similarity, maps = (
-        pd.concat([rows.assign(**own) for own, rows in zip(about, of_pairs, strict=True)], ignore_index=True)
-        for of_pairs in zip(*made, strict=True)
+    found = stacked(
+        {name: rows.assign(**own) for name, rows in of_pair.items()} for own, of_pair in zip(about, made, strict=True)
     )
-    check_complete(similarity)
+    check_complete(found["similarity"])
     sentences = len(np.unique(table.sentences[kept]))
     counts = [
         {"words": "in the table", "occurrences": len(kept), "sentences": len(table.texts)},
@@ -114,20 +112,16 @@ def of_pairs(
         ),
         {"words": "left out: of sentences of a rare length", "occurrences": None, "sentences": on[0].left_out},
     ]
-    return {"similarity": similarity, "maps": maps, "counts": pd.DataFrame(counts)}
+    return found | {"counts": pd.DataFrame(counts)}
 
 
-def _layer(
-    table: WordTable,
-    kept: npt.NDArray[np.bool_],
-    probe: Probe,
-    options: Mapping[str, Any],
-    which: tuple[Space, int],
-) -> Layer:
+def _layer(table: WordTable, kept: Flags, settings: SpaceSettings, which: tuple[Space, int]) -> Layer:
     """Return what is known of a layer of a space: `contextuality`, or `of_sentences`."""
     space, number = which
     points, sentence = space.layer(number, kept), np.unique(table.sentences[kept], return_inverse=True)[1]
-    if probe == "sentences":
+    options: dict[str, Any] = {name: getattr(settings, name) for name in ("draws", "confidence", "seed")}
+    options["pairs"] = settings.histogram
+    if settings.probe == "sentences":
         return of_sentences(sentence_means(points, np.bincount(sentence)), **options)
     rows = table.rows[kept]
     form, tag = (np.unique(rows[name].to_numpy(), return_inverse=True)[1] for name in ("form", "tag"))
@@ -135,10 +129,86 @@ def _layer(
     return contextuality(points, Words(sentence, form, rows["frequency"].to_numpy(np.int64), tagged), **options)
 
 
-def _pair(
-    on: Sequence[ComparedItems], sampling: Sampling, which: tuple[Space, Space]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _pair(on: Sequence[ComparedItems], settings: SpaceSettings, which: tuple[Space, Space]) -> dict[str, pd.DataFrame]:
     """Return the similarities of a pair of spaces, and how near maps bring their last layers."""
-    given: dict[str, Any] = {"seed": sampling.seed, "confidence": sampling.confidence}
+    given: dict[str, Any] = {"seed": settings.seed, "confidence": settings.confidence}
     maps = pd.concat([maps_table(*which, one, **given) for one in on], ignore_index=True)
-    return similarity_table(*which, on, sampling), maps
+    return {"similarity": similarity_table(*which, on, settings), "maps": maps}
+
+
+FITTED, CHOSEN = 12, 16
+"""Of the 20 groups of sentences, the first 12 fit the maps, the next 4 choose ridge's strength."""
+STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+MOST, GROUPS = 1000, 20
+"""Items of the test, each of another sentence; groups of them, for the jackknife."""
+NOTHING = ("error", "r2", "low", "high", "null", "retrieval_forward", "retrieval_back", "cosine_forward", "cosine_back")
+
+
+def maps_table(one: Space, other: Space, on: ComparedItems, *, seed: int, confidence: float) -> pd.DataFrame:
+    """Return how near each map brings the last layer of a space to that of another, in both directions.
+
+    Columns: of (the kind of items), back (whether the map leads from `other` to `one`), map (none, between equal
+    widths; procrustes; ridge), strength (of ridge), error (squared, per dimension), r2 (mean over dimensions), low and
+    high (of r2: a jackknife over groups of the test's sentences), null (r2 of a map that was fitted with sentences
+    exchanged for others of their length), retrieval_forward, retrieval_back (CSLS), cosine_forward, cosine_back, n
+    (items of the test), n_fitted, why (a cell is empty).
+    """
+    x, y = (on.points(space, space.layers[-1]) for space in (one, other))
+    tested = on.sample(len(on.lengths), seed=seed)
+    tested = tested[on.groups[tested] >= CHOSEN][:MOST]
+    exchanged = on.places(seed=seed, draw=0)
+    rows: list[dict[str, Any]] = []
+    for back, (source, target) in {False: (x, y), True: (y, x)}.items():
+        about = {"of": on.of, "back": back, "n": len(tested), "n_fitted": int((on.groups < FITTED).sum())}
+        try:
+            if not (source.var() and target.var()):
+                raise InputError("all points are one")
+            maps = _maps(source, target, on.groups)
+            null = _maps(source, target[exchanged], on.groups)
+            rows += (about | row for row in _measured(source[tested], target[tested], maps, null, confidence))
+        except InputError as reason:  # a layer without variance
+            rows.append(about | dict.fromkeys(NOTHING) | {"map": "procrustes", "strength": None, "why": str(reason)})
+    return pd.DataFrame(rows).astype(dict.fromkeys((*NOTHING, "strength"), float))
+
+
+def _maps(x: Floats, y: Floats, groups: Indices) -> dict[str, tuple[LinearMap, float | None]]:
+    """Return the maps with ridge's strength; `groups` of the items say which fit them and which choose the strength."""
+    fitted, chosen = groups < FITTED, (groups >= FITTED) & (groups < CHOSEN)
+    strength, best = best_ridge((x[fitted], y[fitted]), (x[chosen], y[chosen]), STRENGTHS)
+    none: dict[str, tuple[LinearMap, float | None]] = {}
+    if x.shape[1] == y.shape[1]:
+        none["none"] = identity(x.shape[1]), None
+    return none | {"procrustes": (procrustes(x[fitted], y[fitted]), None), "ridge": (best, strength)}
+
+
+def _measured(
+    x: Floats,
+    y: Floats,
+    maps: dict[str, tuple[LinearMap, float | None]],
+    null: dict[str, tuple[LinearMap, float | None]],
+    confidence: float,
+) -> Iterator[dict[str, Any]]:
+    group = np.arange(len(x)) % GROUPS
+    for name, (one, strength) in maps.items():
+        found = one.of(x)
+        without = np.array([_r2(found[group != number], y[group != number]) for number in range(GROUPS)])
+        low, high = delete_a_group(_r2(found, y), without, confidence=confidence) or (None, None)
+        near, plain = retrieval(found, y), retrieval(found, y, neighbours=None)
+        yield {
+            "map": name,
+            "strength": strength,
+            "error": error(found, y),
+            "r2": _r2(found, y),
+            "low": low,
+            "high": high,
+            "null": None if name == "none" else _r2(null[name][0].of(x), y),
+            "retrieval_forward": near.forward,
+            "retrieval_back": near.back,
+            "cosine_forward": plain.forward,
+            "cosine_back": plain.back,
+            "why": None,
+        }
+
+
+def _r2(found: Floats, target: Floats) -> float:
+    return float(np.nanmean(r2_by_dimension(found, target)))

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeAlias
@@ -19,6 +19,7 @@ from tqdm import tqdm
 from isoscope.base.atomic_files import announce, sync, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_parquet
+from isoscope.data.arrays import Vectors
 from isoscope.data.probe import ProbeSet
 from isoscope.data.treebank import Treebank
 
@@ -99,6 +100,17 @@ class Trajectory:
         """The snapshot chosen on validation, else the last."""
         return next((one for one in self.trained if one.best), self.trained[-1])
 
+    @property
+    def twin(self) -> Snapshot | None:
+        """The twin with random weights, if there is one."""
+        return next((one for one in self.snapshots if one.step is None), None)
+
+    @property
+    def moments(self) -> dict[str, Snapshot]:
+        """The first, the chosen and the last snapshot of training, and the twin, by name."""
+        found = {"first": self.trained[0], "chosen": self.best, "last": self.trained[-1]}
+        return found | ({"random": self.twin} if self.twin else {})
+
     def arrays(self, snapshot: Snapshot) -> "Arrays":
         return Arrays(self.folder / "states" / f"{snapshot.name}.safetensors")
 
@@ -116,6 +128,15 @@ def tabled(rows: Callable[P, Iterator[Rows]]) -> Callable[P, pd.DataFrame]:
     return made
 
 
+def stacked(parts: Iterable[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+    """Return the tables of all parts by name, those of one name below each other."""
+    found: dict[str, list[pd.DataFrame]] = {}
+    for part in parts:
+        for name, table in part.items():
+            found.setdefault(name, []).append(table)
+    return {name: pd.concat(tables, ignore_index=True) for name, tables in found.items()}
+
+
 class Arrays:
     """The arrays of one snapshot, memory-mapped; `layer` reads only what it returns."""
 
@@ -130,11 +151,11 @@ class Arrays:
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._file.get_slice(name).get_shape())
 
-    def layer(self, name: str, layer: int) -> npt.NDArray[np.float32]:
+    def layer(self, name: str, layer: int) -> Vectors:
         """Return one layer of `first`, `last`, `mean` or `words`."""
         return self._file.get_slice(name)[layer]
 
-    def whole(self, name: str) -> npt.NDArray[np.float32]:
+    def whole(self, name: str) -> Vectors:
         return self._file.get_tensor(name)
 
     @property
@@ -151,6 +172,8 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
         f"text{place + 1}" if len(probe.texts[0]) > 1 else "text": list(part)
         for place, part in enumerate(zip(*probe.texts, strict=True))
     }
+    sizes = encoded.lengths[probe.block]
+    place = np.concatenate([np.arange(size) for size in sizes])
     tables = {
         PROBE: {
             "row": probe.rows,
@@ -168,15 +191,11 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
         },
         WORDS: {"sentence": probe.words.sentence, "position": probe.words.begin, "text": probe.words.text},
         TOKENS: {
-            "sentence": np.concatenate([np.full(len(encoded.ids[one]), one) for one in probe.block]),
-            "position": np.concatenate([np.arange(len(encoded.ids[one])) for one in probe.block]),
+            "sentence": np.repeat(probe.block, sizes),
+            "position": place,
             "token": np.concatenate([encoded.ids[one] for one in probe.block]),
-            "end": np.concatenate(
-                [
-                    np.isin(np.arange(len(encoded.ids[one])), (0, len(encoded.ids[one]) - 1)) & probe.special[one]
-                    for one in probe.block
-                ]
-            ),
+            "end": ((place == 0) | (place == np.repeat(sizes, sizes) - 1))
+            & np.concatenate([probe.special[one] for one in probe.block]),
         },
     }
     for name, table in tables.items():
@@ -189,7 +208,7 @@ def write_treebank(folder: Path, bank: Treebank) -> None:
     write_parquet(pd.DataFrame(columns), folder / TREEBANK)
 
 
-def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[np.float32]], key: str) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, Vectors], key: str) -> None:
     """Write a snapshot's arrays, completely or not at all, marked with `key`, which identifies their inputs."""
     announce("states", path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -238,7 +257,7 @@ def extract_snapshots(
     folder: Path,
     chosen: ProbeSet,
     snapshots: Sequence[Snapshot],
-    arrays: Callable[[Snapshot], Mapping[str, npt.NDArray[np.float32]]],
+    arrays: Callable[[Snapshot], Mapping[str, Vectors]],
     *,
     key: str,
     facts: Mapping[str, Any],

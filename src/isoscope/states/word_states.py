@@ -1,27 +1,21 @@
 """Run a model over words in sentences: the states of each word at every layer."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from isoscope.data.arrays import Vectors
 from isoscope.data.batches import evaluation_batches
-from isoscope.data.tokens import Encoded
+from isoscope.data.treebank import Treebank
+from isoscope.data.word_table import Located
 from isoscope.states.choices import WORD_TABLE, Pooling
-from isoscope.states.hidden_states import Spans, embedding_parts, layers_of, word_means
+from isoscope.states.hidden_states import embedding_parts, layers_of, word_means
 
 FINAL_NORMS = ("LayerNorm", "layer_norm", "final_layer_norm", "final_layernorm", "final_norm", "ln_f", "norm")
-
-
-class WordSpans(Spans, Protocol):
-    """Words, and the encoded sentences that they are in."""
-
-    @property
-    def encoded(self) -> Encoded: ...
 
 
 class WordStates(NamedTuple):
@@ -31,14 +25,14 @@ class WordStates(NamedTuple):
     the last layer's output and L + 1 is the output of that LayerNorm, which is L otherwise.
     """
 
-    values: npt.NDArray[np.float32]
+    values: Vectors
     layers: list[int]
 
 
 @torch.no_grad()
 def word_states(
     model: nn.Module,
-    words: WordSpans,
+    words: Treebank | Located,
     *,
     pooling: Pooling = "mean",
     whole: bool = False,
@@ -77,11 +71,8 @@ def _final_norm(model: nn.Module) -> Iterator[list[Tensor]]:
     within = (model, getattr(model, "encoder", None), getattr(model, "decoder", None))
     norms = (getattr(one, name, None) for one in within for name in FINAL_NORMS)
     norm = next((one for one in norms if isinstance(one, nn.Module)), None)
-    if norm is None:
+    hook: Any = nullcontext()
+    if norm is not None:
+        hook = norm.register_forward_hook(lambda _, inputs, output: seen.extend((inputs[0].detach(), output.detach())))
+    with hook:
         yield seen
-        return
-    hook = norm.register_forward_hook(lambda _, inputs, output: seen.extend((inputs[0].detach(), output.detach())))
-    try:
-        yield seen
-    finally:
-        hook.remove()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from isoscope.models.blocks import blocks
+from isoscope.models.components import blocks
 
 ZERO, START = "zero", "start"
 
@@ -24,7 +24,7 @@ class Damage(NamedTuple):
 
 @torch.no_grad()
 def damages(model: nn.Module, start: Mapping[str, Tensor], loss: Callable[[], float]) -> Iterator[Damage]:
-    """Yield the damage of each block of `models.blocks`, of both kinds; the model is as before after each.
+    """Yield the damage of each block of `models.components.blocks`, of both kinds; the model is as before after each.
 
     `start`: name of each parameter → its value before training. `loss`: returns the loss of the model as it is then. A
     LayerNorm is not set to 0: a layer's output would be 0 whatever its other parameters are. Source of the question:

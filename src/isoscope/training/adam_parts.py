@@ -1,7 +1,7 @@
 """Split an update of AdamW into its new gradient, its momentum from earlier updates, and its weight decay."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,17 +10,8 @@ from isoscope.base.errors import InputError
 from isoscope.models.components import Member
 
 PARTS = ("gradient", "momentum", "decay")
-
-
-class _Start(NamedTuple):
-    """What an update of a parameter will use: learning rate, decay, betas, epsilon, and the first moment before it."""
-
-    rate: float
-    decay: float
-    betas: tuple[float, float]
-    epsilon: float
-    moment: Tensor | None
-    """None before the parameter's first update."""
+Start = tuple[dict[str, Any], Tensor | None]
+"""What an update of a parameter will use: its group's settings, and the first moment before it, if there is one."""
 
 
 class AdamParts:
@@ -39,19 +30,18 @@ class AdamParts:
                 f"training.allocation.parts: the optimiser is {type(self.optimizer).__name__}; only torch's AdamW "
                 "without amsgrad has these parts, so set parts to false"
             )
-        self._starts: list[_Start | None] = []
+        self._starts: list[Start | None] = []
 
     def begin(self) -> None:
         """Remember the state before an update; call it when the gradients are there."""
         groups = {one: group for group in self.optimizer.param_groups for one in group["params"]}
         self._starts = [self._start(one.parameter, groups.get(one.parameter)) for one in self.members]
 
-    def _start(self, parameter: Tensor, group: dict[str, Any] | None) -> _Start | None:
+    def _start(self, parameter: Tensor, group: dict[str, Any] | None) -> Start | None:
         if group is None or parameter.grad is None:  # the optimiser leaves it as it is
             return None
         moment = self.optimizer.state[parameter].get("exp_avg") if parameter in self.optimizer.state else None
-        rate, decay = float(group["lr"]), float(group["weight_decay"])
-        return _Start(rate, decay, group["betas"], group["eps"], None if moment is None else moment.clone())
+        return {**group, "lr": float(group["lr"])}, None if moment is None else moment.clone()
 
     def end(self, before: Sequence[Tensor]) -> dict[str, list[Tensor | None]]:
         """Return each part's change of the weights, by member; `before` are the weights before the update."""
@@ -63,13 +53,14 @@ class AdamParts:
         return found
 
     def _changes(
-        self, parameter: Tensor, start: _Start | None, weights: Tensor
+        self, parameter: Tensor, start: Start | None, weights: Tensor
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         if start is None:
             return None, None, None
-        kept, (first, second) = self.optimizer.state[parameter], start.betas
-        updates = float(kept["step"])
-        scale = (kept["exp_avg_sq"] / (1 - second**updates)).sqrt_().add_(start.epsilon)
-        scale = scale.reciprocal_().mul_(-start.rate / (1 - first**updates))
-        moment = torch.zeros_like(weights) if start.moment is None else first * start.moment
-        return (kept["exp_avg"] - moment) * scale, moment * scale, weights * (-start.rate * start.decay)
+        (group, before), kept = start, self.optimizer.state[parameter]
+        (first, second), updates = group["betas"], float(kept["step"])
+        scale = (kept["exp_avg_sq"] / (1 - second**updates)).sqrt_().add_(group["eps"])
+        scale = scale.reciprocal_().mul_(-group["lr"] / (1 - first**updates))
+        moment = torch.zeros_like(weights) if before is None else first * before
+        decay = weights * (-group["lr"] * float(group["weight_decay"]))
+        return (kept["exp_avg"] - moment) * scale, moment * scale, decay

@@ -25,35 +25,38 @@ class Integral(NamedTuple):
 
 
 class Composite:
-    """Running sums of a composite rule over arrays or tensors: at most two of them, whatever the number of nodes.
+    """Running sums of a composite rule over arrays or tensors: at most two of each, whatever the number of nodes.
 
     Weights of n parts are `1, 4, 2, 4, …, 1` over 3n (`simpson`) and `1/2, 1, …, 1/2` over n (`trapezoid`).
     """
 
-    def __init__(self, rule: str) -> None:
+    def __init__(self, rule: str, count: int) -> None:
         self.rule, self.splits = rule, FIRST_SPLITS[rule]
-        self._kept: Any = 0.0
-        self._fresh: Any = 0.0
+        self._kept: list[Any] = [0.0] * count
+        self._fresh: list[Any] = [0.0] * count
 
-    def add(self, node: float, value: Any) -> None:
-        """Add the integrand's value at a node of the current parts."""
-        if node not in (0.0, 1.0):
-            self._fresh = self._fresh + value
-        elif self.rule == "trapezoid":
-            self._kept = self._kept + 0.5 * value
-        elif self.rule == "simpson" or node == 0.0:
-            self._kept = self._kept + value
+    def add(self, node: float, values: Sequence[Any]) -> None:
+        """Add the integrand's values at a node of the current parts."""
+        for number, value in enumerate(values):
+            if node not in (0.0, 1.0):
+                self._fresh[number] = self._fresh[number] + value
+            elif self.rule == "trapezoid":
+                self._kept[number] = self._kept[number] + 0.5 * value
+            elif self.rule == "simpson" or node == 0.0:
+                self._kept[number] = self._kept[number] + value
 
     def refine(self) -> None:
         """Halve every part: the nodes so far become even nodes."""
-        self._kept = self._kept + (2.0 if self.rule == "simpson" else 1.0) * self._fresh
-        self._fresh, self.splits = 0.0, 2 * self.splits
+        times = 2.0 if self.rule == "simpson" else 1.0
+        self._kept = [kept + times * fresh for kept, fresh in zip(self._kept, self._fresh, strict=True)]
+        self._fresh, self.splits = [0.0] * len(self._kept), 2 * self.splits
 
-    def value(self) -> Any:
-        """Return the integral."""
+    def values(self) -> tuple[Any, ...]:
+        """Return the integrals."""
+        both = [*zip(self._kept, self._fresh, strict=True)]
         if self.rule == "simpson":
-            return (self._kept + 4.0 * self._fresh) / (3 * self.splits)
-        return (self._kept + self._fresh) / self.splits
+            return tuple((kept + 4.0 * fresh) / (3 * self.splits) for kept, fresh in both)
+        return tuple((kept + fresh) / self.splits for kept, fresh in both)
 
 
 def integrate(
@@ -73,28 +76,21 @@ def integrate(
     before it, by at most `allowed`: small gaps of equal sign would add up. Up to `most_splits` parts; no node is
     evaluated twice. 0 and 1 are always evaluated, 0 first; `change` is called after them.
     """
-    start, splits = at(0.0), FIRST_SPLITS[rule]
-    sums = [Composite(rule) for _ in start]
-    _add(sums, 0.0, start)
-    _add(sums, 1.0, at(1.0))
+    start = at(0.0)
+    sums = Composite(rule, len(start))
+    sums.add(0.0, start)
+    sums.add(1.0, at(1.0))
     while True:
-        for node in range(1, splits, 2):
-            _add(sums, node / splits, at(node / splits))
-        values = tuple(one.value() for one in sums)
+        for node in range(1, sums.splits, 2):
+            sums.add(node / sums.splits, at(node / sums.splits))
+        values = sums.values()
         if change is None or tolerance is None:
-            return Integral(values, splits)
+            return Integral(values, sums.splits)
         gap = float(values[0].sum()) - change()
         closed = abs(gap) <= tolerance and (abs(carried + gap) <= allowed or abs(carried) > allowed)
-        if closed or rule == "first_order" or 2 * splits > most_splits:
-            return Integral(values, splits)
-        splits *= 2
-        for one in sums:
-            one.refine()
-
-
-def _add(sums: Sequence[Composite], node: float, values: Sequence[Any]) -> None:
-    for one, value in zip(sums, values, strict=True):
-        one.add(node, value)
+        if closed or rule == "first_order" or 2 * sums.splits > most_splits:
+            return Integral(values, sums.splits)
+        sums.refine()
 
 
 def interval_ends(updates: int, *, dense: int, chords: int) -> Indices:

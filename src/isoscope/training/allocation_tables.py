@@ -22,8 +22,8 @@ the update's own batch: another quantity, which does not sum to a change of the 
 `minibatch.parquet`: update, stack, layer, component, value: the minibatch estimator at every update.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,53 +33,70 @@ from torch import Tensor
 from isoscope.models.components import Group
 from isoscope.objectives import Indices, Numbers
 from isoscope.training.adam_parts import PARTS
-from isoscope.training.allocation import NATS, Estimate, bound
-from isoscope.training.packed import Counted
+from isoscope.training.allocation import NATS, bound
 
 SETS = ("train", "validation")
 TOTAL_SHARE = 0.005
 """All intervals together: |ΣA − ΔL| is at most this share of |ΔL|, or `NATS` if that is more."""
-_GROUP = ("stack", "layer", "component", "head", "part")
 _WORDS = ("set", "estimator", "stack", "component", "part", "frequency", "context")
 
 
-class Interval(NamedTuple):
-    """A set's allocation over an interval: by group, with fold numbers, counts, parts `[3, G]`, and the mean losses."""
+_STORED: dict[str, Any] = {
+    "value": np.float64,
+    "folds": np.float32,
+    "helping": np.int32,
+    "hurting": np.int32,
+    "largest": np.float32,
+    "parts": np.float32,
+    "losses": np.float64,
+    "splits": np.int32,
+}
+"""What is known of a set's allocation over an interval: by group, by fold and group, counts, parts `[3, G]`; the mean
+losses at both ends, and the parts of the line."""
 
-    estimate: Estimate
-    counted: Counted
-    parts: Numbers
-    before: float
-    after: float
-    splits: int
 
+class IntervalRows:
+    """Rows of the intervals so far: lists of arrays by name, part of the run's checkpoints."""
 
-class Rows:
-    """The rows so far. Fold numbers and parts are stored in fp32, values in fp64."""
-
-    def __init__(self, groups: Sequence[Group]) -> None:
-        self._of: dict[str, list[Any]] = {name: [] for name in (*_STORED, "batch", "updates")}
-        self._open = np.zeros(len(groups))
-        self._blocks, self._where = blocks_of(groups)
+    def __init__(self, names: Iterable[str]) -> None:
+        self._of: dict[str, list[Any]] = {name: [] for name in names}
 
     def __len__(self) -> int:
-        return len(self._of["value"])
+        """Return the number of intervals."""
+        return len(next(iter(self._of.values())))
 
-    def add(self, sets: Sequence[Interval]) -> None:
-        """Add an interval of all sets."""
-        for name, (kind, of) in _STORED.items():
-            self._of[name].append(np.array([of(one) for one in sets], kind))
+    def stacked(self, name: str) -> np.ndarray[Any, Any]:
+        """Return the arrays of a name of all intervals, `[intervals, …]`."""
+        return np.stack(self._of[name])
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all rows as tensors."""
+        return {name: torch.from_numpy(np.stack(values)) for name, values in self._of.items() if values}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Replace the rows by those of a state."""
+        self._of = {name: [*state[name].cpu().numpy()] if name in state else [] for name in self._of}
+
+
+class Rows(IntervalRows):
+    """The rows so far by set. Fold numbers and parts are stored in fp32, values in fp64."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        super().__init__((*_STORED, "batch", "updates"))
+        self._open = np.zeros(len(groups))
+        self.blocks, self._where = blocks_of(groups)
+
+    def add(self, sets: Sequence[Mapping[str, Any]]) -> None:
+        """Add an interval of all sets, each with the values of `_STORED`."""
+        for name, kind in _STORED.items():
+            self._of[name].append(np.array([one[name] for one in sets], kind))
         self._of["batch"].append(self._open)
         self._open = np.zeros_like(self._open)
 
     def update(self, values: Numbers) -> None:
         """Add the minibatch allocation of an update to groups."""
         self._open = self._open + values
-        self._of["updates"].append(np.bincount(self._where, values, len(self._blocks)).astype(np.float32))
-
-    def stacked(self, name: str) -> np.ndarray[Any, Any]:
-        """Return a column of all intervals, `[intervals, sets, …]`."""
-        return np.stack(self._of[name])
+        self._of["updates"].append(np.bincount(self._where, values, len(self.blocks)).astype(np.float32))
 
     @property
     def by_update(self) -> list[Any]:
@@ -95,27 +112,11 @@ class Rows:
         return found | {f"allocation/{name}_closed": float(one) for name, one in zip(SETS, closed, strict=True)}
 
     def state(self) -> dict[str, Tensor]:
-        """Return all rows as tensors."""
-        stored = {name: torch.from_numpy(np.stack(values)) for name, values in self._of.items() if values}
-        return stored | {"open": torch.from_numpy(self._open.copy())}
+        return super().state() | {"open": torch.from_numpy(self._open.copy())}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Replace the rows by those of a state."""
-        arrays = {name: value.cpu().numpy() for name, value in state.items()}
-        self._open = arrays.pop("open")
-        self._of = {name: list(arrays.get(name, ())) for name in self._of}
-
-
-_STORED: dict[str, tuple[Any, Any]] = {
-    "value": (np.float64, lambda one: one.estimate.value),
-    "folds": (np.float32, lambda one: one.estimate.folds),
-    "helping": (np.int32, lambda one: one.counted.helping),
-    "hurting": (np.int32, lambda one: one.counted.hurting),
-    "largest": (np.float32, lambda one: one.counted.largest),
-    "parts": (np.float32, lambda one: one.parts),
-    "losses": (np.float64, lambda one: (one.before, one.after)),
-    "splits": (np.int32, lambda one: one.splits),
-}
+        super().restore(state)
+        self._open = state["open"].cpu().numpy()
 
 
 def tables(
@@ -127,20 +128,17 @@ def tables(
     """
     if not len(rows):
         return {}
-    starts = np.concatenate([[0], ends[:-1]])
-    allocation = _allocation(rows, groups, counts, starts, ends, estimator)
-    found = {"closure": _closure(rows, starts, ends, estimator)}
+    allocation = _allocation(rows, groups, counts, ends, estimator)
+    found = {"closure": _closure(rows, ends, estimator)}
     if rows.by_update:
-        allocation = pd.concat([allocation, _batch_rows(rows, groups, counts, starts, ends)], ignore_index=True)
-        found["minibatch"] = _by_update(rows, groups)
+        allocation = pd.concat([allocation, _batch_rows(rows, groups, counts, ends)], ignore_index=True)
+        found["minibatch"] = _by_update(rows)
     return found | {"allocation": typed(allocation)}
 
 
-def _allocation(
-    rows: Rows, groups: Sequence[Group], counts: Indices, starts: Indices, ends: Indices, estimator: str
-) -> pd.DataFrame:
+def _allocation(rows: Rows, groups: Sequence[Group], counts: Indices, ends: Indices, estimator: str) -> pd.DataFrame:
     folds, values = rows.stacked("folds"), rows.stacked("value")
-    keys = _keys(groups, starts, ends, SETS, estimator)
+    keys = _keys(groups, ends, SETS, estimator)
     deviations = folds.astype(np.float64).std(2, ddof=1) / np.sqrt(folds.shape[2])
     columns: dict[str, Any] = {"value": values.ravel(), "se": deviations.astype(np.float32).ravel()}
     columns |= {f"fold_{fold + 1}": folds[:, :, fold].ravel() for fold in range(folds.shape[2])}
@@ -151,25 +149,27 @@ def _allocation(
     return pd.DataFrame(keys | columns)
 
 
-def _batch_rows(rows: Rows, groups: Sequence[Group], counts: Indices, starts: Indices, ends: Indices) -> pd.DataFrame:
-    keys = _keys(groups, starts, ends, ("batch",), "minibatch")
+def _batch_rows(rows: Rows, groups: Sequence[Group], counts: Indices, ends: Indices) -> pd.DataFrame:
+    keys = _keys(groups, ends, ("batch",), "minibatch")
     columns = {"value": rows.stacked("batch").ravel(), "parameters": np.tile(counts.astype(np.int32), len(ends))}
     return pd.DataFrame(keys | columns)
 
 
-def _keys(
-    groups: Sequence[Group], starts: Indices, ends: Indices, sets: Sequence[str], estimator: str
-) -> dict[str, Any]:
+def _keys(groups: Sequence[Group], ends: Indices, sets: Sequence[str], estimator: str) -> dict[str, Any]:
     """Return the key columns of a row per interval, set and group, in this order."""
     each = len(sets) * len(groups)
     keys: dict[str, Any] = {
-        "start": np.repeat(starts.astype(np.int32), each),
+        "start": np.repeat(np.append(0, ends[:-1]).astype(np.int32), each),
         "update": np.repeat(ends.astype(np.int32), each),
         "set": np.tile(np.repeat(np.array(sets), len(groups)), len(ends)),
         "estimator": estimator,
     }
-    repeats = len(ends) * len(sets)
-    return keys | {name: [getattr(one, name) for one in groups] * repeats for name in _GROUP}
+    return keys | group_columns(groups, len(ends) * len(sets))
+
+
+def group_columns(groups: Sequence[tuple[Any, ...]], times: int) -> dict[str, list[Any]]:
+    """Return the columns of groups, or of blocks, which are their first fields: all of them, `times` over."""
+    return {name: list(values) * times for name, values in zip(Group._fields, zip(*groups, strict=True), strict=False)}
 
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
@@ -179,70 +179,50 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({name: kind for name, kind in kinds.items() if name in table})
 
 
-def _closure(rows: Rows, starts: Indices, ends: Indices, estimator: str) -> pd.DataFrame:
-    values, losses = rows.stacked("value"), rows.stacked("losses")
-    helping, hurting = (rows.stacked(name).astype(np.int64) for name in ("helping", "hurting"))
-    splits, found = rows.stacked("splits"), []
-    for number, name in enumerate(SETS):
-        of_set = values[:, number]
-        for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            before, after = losses[index, number]
-            limit = bound(of_set[index])
-            counts = helping[index, number], hurting[index, number]
-            fields = (start, end, name, False, before, after, of_set[index], limit, splits[index, number])
-            found.append(_closed(*fields, counts))
-        before, after = losses[0, number, 0], losses[-1, number, 1]
-        limit = max(NATS, TOTAL_SHARE * abs(after - before))
-        counts = helping[:, number], hurting[:, number]
-        fields = (0, ends[-1], name, True, before, after, of_set.sum(0), limit, splits[:, number].sum())
-        found.append(_closed(*fields, counts))
-    table = pd.DataFrame(found).assign(estimator=estimator)
-    return table.astype({"set": "category", "estimator": "category"})
-
-
-def _closed(
-    start: int,
-    end: int,
-    name: str,
-    total: bool,
-    before: float,
-    after: float,
-    values: Numbers,
-    limit: float,
-    splits: int,
-    counts: Sequence[Any],
-) -> dict[str, Any]:
-    helping, hurting = (int(np.sum(one)) for one in counts)
-    gap = float(values.sum()) - (after - before)
-    return {
-        "start": np.int32(start),
-        "update": np.int32(end),
-        "set": name,
-        "total": total,
+def _closure(rows: Rows, ends: Indices, estimator: str) -> pd.DataFrame:
+    """Return the closure of each set: its intervals, then all intervals together."""
+    values, losses = _with_sum(rows.stacked("value")), rows.stacked("losses")
+    together = np.stack([losses[0, :, 0], losses[-1, :, 1]], axis=-1)
+    before, after = np.moveaxis(np.concatenate([losses, together[None]]), -1, 0)
+    bounds = np.apply_along_axis(bound, -1, values)
+    bounds[-1] = np.maximum(NATS, TOTAL_SHARE * np.abs(after - before)[-1])
+    gaps = values.sum(-1) - (after - before)
+    helping, hurting = (_with_sum(rows.stacked(name).sum(-1)) for name in ("helping", "hurting"))
+    columns = {
+        "start": np.concatenate([[0], ends[:-1], [0]])[:, None],
+        "update": np.append(ends, ends[-1])[:, None],
+        "set": np.array(SETS),
+        "total": np.arange(len(values))[:, None] == len(ends),
         "before": before,
         "after": after,
         "change": after - before,
-        "allocated": float(values.sum()),
-        "gap": gap,
-        "absolute": float(np.abs(values).sum()),
-        "bound": limit,
-        "closed": abs(gap) <= limit,
-        "splits": np.int32(splits),
-        "helping": helping / max(1, helping + hurting),
+        "allocated": values.sum(-1),
+        "gap": gaps,
+        "absolute": np.abs(values).sum(-1),
+        "bound": bounds,
+        "closed": np.abs(gaps) <= bounds,
+        "splits": _with_sum(rows.stacked("splits")),
+        "helping": helping / np.maximum(1, helping + hurting),
+        "estimator": np.array(estimator),
     }
+    table = pd.DataFrame({name: np.broadcast_to(one, before.shape).T.ravel() for name, one in columns.items()})
+    return table.astype({"set": "category", "estimator": "category"})
+
+
+def _with_sum(every: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the rows of all intervals, and their sum as a last row."""
+    return np.concatenate([every, every.sum(0, keepdims=True)])
 
 
 def blocks_of(groups: Sequence[Group]) -> tuple[list[tuple[str, int | None, str]], Indices]:
     """Return stack × layer × component, and the place of each group's among these."""
-    blocks = [(one.stack, one.layer, one.component) for one in groups]
+    blocks = [one[:3] for one in groups]
     known = {block: number for number, block in enumerate(dict.fromkeys(blocks))}
     return list(known), np.array([known[block] for block in blocks], np.int64)
 
 
-def _by_update(rows: Rows, groups: Sequence[Group]) -> pd.DataFrame:
-    blocks, _ = blocks_of(groups)
+def _by_update(rows: Rows) -> pd.DataFrame:
     values = np.stack(rows.by_update)
-    columns: dict[str, Any] = {"update": np.repeat(np.arange(1, len(values) + 1, dtype=np.int32), len(blocks))}
-    for name, words in zip(("stack", "layer", "component"), zip(*blocks, strict=True), strict=True):
-        columns[name] = list(words) * len(values)
-    return typed(pd.DataFrame(columns | {"value": values.ravel()}))
+    update = np.repeat(np.arange(1, len(values) + 1, dtype=np.int32), len(rows.blocks))
+    columns = {"update": update, **group_columns(rows.blocks, len(values)), "value": values.ravel()}
+    return typed(pd.DataFrame(columns))

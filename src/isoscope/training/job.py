@@ -15,7 +15,8 @@ from isoscope.base.metric import checked
 from isoscope.base.registry import OBJECTIVES, OBSERVERS, STARTS
 from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.objectives import Objective, Task
-from isoscope.training.display import Display, Log, Mute, Progressbar
+from isoscope.training.display import Display, Log, Mute
+from isoscope.training.display import Progressbar as Progressbar
 from isoscope.training.given import Job
 from isoscope.training.keeping import Keeper
 from isoscope.training.loop import Loop
@@ -24,7 +25,6 @@ from isoscope.training.penalised import penalised
 from isoscope.training.progress import TRACE_FILE, Trace, trace_difference
 from isoscope.training.progress import InterruptedRunError as InterruptedRunError
 from isoscope.training.ranks import Ranks, in_one_line, make_accelerator
-from isoscope.training.without_effect import without_effect
 
 
 class Book(Log, Protocol):
@@ -80,7 +80,7 @@ def train(
         )
         loop = loop_of(job, book, display, stop, folder=folder, accelerator=accelerator)
         sizes = {"rows": loop.objective.size("train"), "per_epoch": loop.per_epoch, "total": loop.total}
-        for line in (*lines, *loop.objective.notes, *without_effect(training, **sizes)):
+        for line in (*lines, *loop.objective.notes, *_without_effect(training, **sizes)):
             display.note(line)
         book.resumed()
         display.begin(loop.progress.step, loop.total)
@@ -208,3 +208,24 @@ def _accelerator(job: Job) -> Accelerator:
     # An update may leave parameters unused under a plugin, and without token types.
     unused = job.plugins or getattr(fusion, "token_type", "add") != "add"
     return make_accelerator(training, unused=unused)
+
+
+def _without_effect(settings: Any, *, rows: int, per_epoch: int, total: int) -> list[str]:
+    """Return a line for each setting that is too large for a run of `total` updates, `per_epoch` an epoch.
+
+    `rows`: of the train split that is used.
+    """
+    found = []
+    if per_epoch == 1 and settings.batch_size >= rows:
+        found.append(
+            f"training.batch_size {settings.batch_size:,} holds all {rows:,} rows of train: one update per epoch, "
+            f"{total:,} in all; a smaller batch gives more updates"
+        )
+    if settings.log_every > total:
+        found.append(f"training.log_every {settings.log_every:,}: no step is logged, the run has {total:,} updates")
+    if settings.evaluations > per_epoch:
+        found.append(f"training.evaluations {settings.evaluations:,}: an epoch has {per_epoch:,} updates, so as many")
+    every = settings.snapshots.steps
+    if isinstance(every, int) and every > total:
+        found.append(f"training.snapshots.steps {every:,}: only the start is kept, the run has {total:,} updates")
+    return found

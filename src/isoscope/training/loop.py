@@ -16,14 +16,13 @@ from isoscope.data.batches import drawn_rows
 from isoscope.models import build
 from isoscope.objectives import Indices, Objective, Place, Scored, Tally
 from isoscope.training.backward import Backward
-from isoscope.training.budget import updates_within
 from isoscope.training.determinism import seed_dropout
 from isoscope.training.display import Display, Log
 from isoscope.training.evaluation import evaluate, joined
 from isoscope.training.keeping import Keeper
 from isoscope.training.observers import Context, Observer, Observers
 from isoscope.training.observers.guarded import guarded
-from isoscope.training.optim import parameter_groups, schedule_factor
+from isoscope.training.optim import parameter_groups, schedule_factor, updates_within
 from isoscope.training.penalised import WeightedPenalty
 from isoscope.training.progress import (
     TRACE_FILE,

@@ -81,15 +81,18 @@ class Packed:
         """Return `Σ gradient · step` by group."""
         return self.allocated(gradient, torch.zeros((), dtype=step.dtype, device=step.device).expand_as(step), step)
 
-    def counted(self, gradient: Tensor, before: Tensor, after: Tensor) -> "Counted":
-        """Return by group: single parameters that help, that hurt, and the largest single allocation that hurts."""
+    def counted(self, gradient: Tensor, before: Tensor, after: Tensor) -> dict[str, Numbers]:
+        """Return by group: single parameters that are `helping`, `hurting`, and the `largest` allocation that hurts.
+
+        `largest` is 0 if none hurts.
+        """
         helping, hurting, largest = np.zeros((3, len(self.groups)))
         for cut, product in self._products(gradient, before, after):
             helping += self._sums((product < 0).double(), cut)
             hurting += self._sums((product > 0).double(), cut)
             most = np.maximum.reduceat(product.cpu().numpy(), cut.starts)
             np.maximum.at(largest, cut.groups, most)
-        return Counted(helping, hurting, largest)
+        return {"helping": helping, "hurting": hurting, "largest": largest}
 
     def _products(self, gradient: Tensor, before: Tensor, after: Tensor) -> Iterator[tuple["_Cut", Tensor]]:
         for cut in self._cuts:
@@ -113,14 +116,6 @@ class Packed:
 
     def _by_group(self, sums: Numbers, cut: "_Cut") -> Numbers:
         return np.bincount(cut.groups, weights=sums, minlength=len(self.groups)).astype(np.float64)
-
-
-class Counted(NamedTuple):
-    """Numbers of single parameters by group, and the largest allocation of a single parameter (0 if none hurts)."""
-
-    helping: Numbers
-    hurting: Numbers
-    largest: Numbers
 
 
 class _Cut(NamedTuple):

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
-from accelerate.utils import DistributedType, broadcast
+from accelerate.utils import broadcast
 
 from isoscope.base import processes
 from isoscope.base.environment import settle
 from isoscope.base.errors import InputError, RunError
-from isoscope.data.batches import Indices
+from isoscope.data.arrays import Indices
 from isoscope.objectives import Numbers
 from isoscope.training.determinism import choose_kernels
 
 Tensors = dict[str, torch.Tensor]
-_SHARDING = (DistributedType.FSDP, DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM)
 
 
 def make_accelerator(training: Any, *, unused: bool) -> Accelerator:
@@ -59,12 +58,6 @@ class Ranks:
     def main(self) -> bool:
         """Whether this process has rank 0 and writes the record, the states and the output."""
         return self.rank == 0
-
-    @property
-    def sharding(self) -> str | None:
-        """The method that splits weights or optimiser states over processes, e.g. FSDP; None if all have the whole."""
-        kind = self._accelerator.distributed_type
-        return str(kind.value) if kind in _SHARDING else None
 
     def share(self, rows: Indices) -> Indices:
         """Return the rows of a global batch that belong to this process: every n-th row, so lengths are similar.

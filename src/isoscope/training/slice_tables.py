@@ -17,46 +17,31 @@ rows.
 - `bound`: largest |gap| of a closed slice (`allocation.bound`); `closed`; `estimator`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
 
 from isoscope.data.token_classes import CLASSES
 from isoscope.models.components import Group
 from isoscope.objectives import Indices, Numbers
 from isoscope.training.allocation import bound
-from isoscope.training.allocation_tables import SETS, blocks_of, typed
+from isoscope.training.allocation_tables import SETS, IntervalRows, blocks_of, group_columns, typed
 
 
-class SliceRows:
+class SliceRows(IntervalRows):
     """The rows so far, in fp64: allocations `[sets, slices, blocks]` and losses `[sets, 2, slices]` by interval."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
+        super().__init__(("values", "losses"))
         self.blocks, where = blocks_of(groups)
         self._to_blocks = np.eye(len(self.blocks))[where]
-        self._of: dict[str, list[Numbers]] = {"values": [], "losses": []}
-
-    def __len__(self) -> int:
-        return len(self._of["values"])
 
     def add(self, values: Sequence[Numbers], losses: Sequence[Numbers]) -> None:
         """Add an interval: by set, allocations to groups `[slices, G]` and losses at both ends `[2, slices]`."""
         self._of["values"].append(np.stack(values) @ self._to_blocks)
         self._of["losses"].append(np.stack(losses))
-
-    def stacked(self, name: str) -> Numbers:
-        """Return `values` or `losses` of all intervals, `[intervals, sets, …]`."""
-        return np.stack(self._of[name])
-
-    def state(self) -> dict[str, Tensor]:
-        return {name: torch.from_numpy(self.stacked(name)) for name in self._of} if len(self) else {}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        self._of = {name: list(state[name].cpu().numpy()) if state else [] for name in self._of}
 
 
 def slice_tables(rows: SliceRows, tokens: Numbers, ends: Indices, estimator: str) -> dict[str, pd.DataFrame]:
@@ -77,14 +62,10 @@ def slice_tables(rows: SliceRows, tokens: Numbers, ends: Indices, estimator: str
     closure |= {"before": before, "after": after, "change": after - before, "allocated": allocated, "gap": gaps}
     closure |= {"bound": bounds, "closed": np.abs(gaps) <= bounds, "estimator": estimator}
     table = pd.DataFrame({name: np.repeat(one, len(rows.blocks)) for name, one in keys.items()})
-    blocks = {name: list(one) * len(own) for name, one in zip(_BLOCK, zip(*rows.blocks, strict=True), strict=True)}
     return {
-        "slices": typed(table.assign(**blocks, value=own.ravel())),
+        "slices": typed(table.assign(**group_columns(rows.blocks, len(own)), value=own.ravel())),
         "slices_closure": typed(pd.DataFrame(keys | closure)),
     }
-
-
-_BLOCK = ("stack", "layer", "component")
 
 
 def _keys(where: Sequence[Indices], ends: Indices) -> dict[str, Any]:

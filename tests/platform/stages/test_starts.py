@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
-from isoscope.data.sentence_pairs import read_pairs
+from isoscope.data.plain import read_pairs
 from isoscope.models.translated import scored, translate
 from isoscope.platform.cli import app
 from isoscope.platform.config.load import Configuration

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from safetensors.numpy import save_file
 
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.word_table import KEY, WordTable, word_table
 from isoscope.platform.figures.pictures import pictures
+from isoscope.states.choices import SPACES
 from isoscope.states.compared_items import compared_items
-from isoscope.states.similarity_tables import Sampling, equal_layers, similarity_table
-from isoscope.states.word_space import FACTS, KEYS, STATES, Space
+from isoscope.states.similarity_tables import equal_layers, similarity_table
+from isoscope.states.word_space import Space, store
 from isoscope.studies.spaces.lines_over_training import VIEWS
 from isoscope.studies.spaces.states_over_training import MEASURES, over_training
 from probe_material import bert, pieces, sentences
 
-SAMPLING = Sampling(permutations=20, items=20, neighbours=2, components=2, confidence=0.95, seed=0)
-OPTIONS: dict[str, Any] = {"probe": "words", "pooling": "mean", "sampling": SAMPLING._replace(permutations=3)}
+SETTINGS = SPACES._replace(permutations=20, items=20, neighbours=2, components=2)
+FEW = SETTINGS._replace(permutations=3)
 KEYS_OF_ROW = ["update", "layer", "measure"]
 UPDATES = (0, 1, 2)
 """Of the snapshots; the checkpoint is of update 3."""
@@ -61,7 +61,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[int, 
 
 @pytest.fixture(scope="module")
 def found(runs: Mapping[str, Mapping[int, Path]], table: WordTable) -> pd.DataFrame:
-    return over_training(runs, table, every=1, over=OVER, **OPTIONS)
+    return over_training(runs, table, FEW, every=1, over=OVER)
 
 
 def test_every_state_meets_the_next_seed_of_each_model_and_its_own_end(found: pd.DataFrame) -> None:
@@ -85,7 +85,7 @@ def test_a_coarse_choice_keeps_first_and_chosen_with_the_same_values(
     runs: Mapping[str, Mapping[int, Path]], table: WordTable, found: pd.DataFrame
 ) -> None:
     one = {"a": {0: runs["a"][0]}}
-    coarse = over_training(one, table, every=9, over=OVER, **OPTIONS)
+    coarse = over_training(one, table, FEW, every=9, over=OVER)
     assert set(coarse["update"]) == {0, 3}
     keys = ["model", "seed", "other_model", "other_seed", *KEYS_OF_ROW]
     both = coarse.merge(found, on=keys)
@@ -95,12 +95,8 @@ def test_a_coarse_choice_keeps_first_and_chosen_with_the_same_values(
 
 def made_up(folder: Path, table: WordTable, seed: int) -> Space:
     """A space of noise that knows no word: unlike a model of random weights, in which equal words are alike."""
-    folder.mkdir()
     states = np.random.default_rng(seed).standard_normal((2, len(table.rows), 6)).astype(np.float32)
-    save_file({"words": states}, folder / STATES)
-    table.rows[KEY].assign(found=True).to_parquet(folder / KEYS)
-    (folder / FACTS).write_text(json.dumps({"layers": [0, 1], "width": 6}))
-    return Space(folder)
+    return store(folder, table.rows[KEY].assign(found=True), states)
 
 
 def test_unrelated_states_have_the_value_of_their_null(tmp_path: Path) -> None:
@@ -108,10 +104,10 @@ def test_unrelated_states_have_the_value_of_their_null(tmp_path: Path) -> None:
     table = word_table(texts, occurrences=1000, per_sentence=25, seed=0)
     spaces = [made_up(tmp_path / str(seed), table, seed) for seed in range(2)]
     on = compared_items(table, np.ones(len(table.rows), bool), probe="words", seed=0)
-    rows = equal_layers(spaces[0], spaces[1], on[0], SAMPLING, MEASURES)
+    rows = equal_layers(spaces[0], spaces[1], on[0], SETTINGS, MEASURES)
     assert ((rows["value"] - rows["null"]).abs() < 3 * rows["null_sd"]).all()
-    assert equal_layers(spaces[0], spaces[0], on[0], SAMPLING, MEASURES)["adjusted"].to_numpy() == pytest.approx(1.0)
-    whole = similarity_table(spaces[0], spaces[1], on[:1], SAMPLING)
+    assert equal_layers(spaces[0], spaces[0], on[0], SETTINGS, MEASURES)["adjusted"].to_numpy() == pytest.approx(1.0)
+    whole = similarity_table(spaces[0], spaces[1], on[:1], SETTINGS)
     kept = whole[(whole["layer"] == whole["other_layer"]) & whole["measure"].isin(MEASURES)]
     pd.testing.assert_frame_equal(rows.reset_index(drop=True), kept[rows.columns].reset_index(drop=True))
 
@@ -120,7 +116,7 @@ def test_a_run_without_snapshots_is_named_with_the_remedy(tmp_path: Path, table:
     checkpoint = run(tmp_path / "run", 0)
     (tmp_path / "run/snapshots").rename(tmp_path / "away")
     with pytest.raises(InputError, match=r"run: a, seed 0 has no snapshots.*training\.snapshots\.steps"):
-        over_training({"a": {0: checkpoint}}, table, every=1, over=OVER, **OPTIONS)
+        over_training({"a": {0: checkpoint}}, table, FEW, every=1, over=OVER)
 
 
 def test_the_figure_has_a_line_per_reference_and_a_point_per_update_that_all_seeds_kept(found: pd.DataFrame) -> None:

@@ -41,7 +41,7 @@ def train(work: CellJob, *, output: Path | None, display: Progress | None = None
             return output or run.output
 
         def do(finished: bool) -> None:
-            shown = display or science.progressbar(run.identity.title)
+            shown = display or science.Progressbar(run.identity.title)
             try:
                 made = science.train(work.job, book=_Book(work), display=shown, finished=finished, **given)
             except science.InterruptedRunError as interrupted:

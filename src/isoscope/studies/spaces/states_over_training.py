@@ -10,15 +10,14 @@ import pandas as pd
 
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
-from isoscope.data import tokens
 from isoscope.data.word_table import WordTable
 from isoscope.platform.outputs import epochs_by_update, weights_by_update
+from isoscope.states.choices import SpaceSettings
 from isoscope.states.compared_items import ComparedItems, compared_items
-from isoscope.states.similarity_tables import Sampling, check_complete, equal_layers
+from isoscope.states.similarity_tables import check_complete, equal_layers
 from isoscope.states.word_space import Space, joined, write_space
 from isoscope.studies.spaces.models_against_seeds import references
 
-BATCH = 64
 MEASURES = ("cka", "cca_held_out")
 Cell = tuple[str, int]
 """A model and the seed of its run."""
@@ -40,11 +39,9 @@ class State(NamedTuple):
 def over_training(
     runs: Mapping[str, Mapping[int, Path]],
     table: WordTable,
+    settings: SpaceSettings,
     *,
     every: int,
-    probe: Any,
-    pooling: Any,
-    sampling: Sampling,
     over: Over,
 ) -> pd.DataFrame:
     """Return the similarity of layers of equal number of every n-th snapshot with chosen checkpoints.
@@ -63,22 +60,12 @@ def over_training(
         ends = {}
         for number, one in enumerate(state for state in states if state.chosen):
             model = load_encoder(one.checkpoint)
-            ends[one.cell] = written(Path(place) / str(number), model, one.checkpoint, table, pooling)
-        on = compared_items(table, joined(table, [*ends.values()]), probe=probe, seed=sampling.seed)[0]
-        given: dict[str, Any] = {"table": table, "pooling": pooling, "on": on, "sampling": sampling}
+            ends[one.cell] = write_space(Path(place) / str(number), model, one.checkpoint, table, settings)
+        on = compared_items(table, joined(table, [*ends.values()]), probe=settings.probe, seed=settings.seed)[0]
+        given: dict[str, Any] = {"table": table, "on": on, "settings": settings}
         found = pd.concat(over(partial(_compared, ends=ends, place=place, **given), states, "over training"))
     check_complete(found)
-    return found.assign(confidence=sampling.confidence).reset_index(drop=True)
-
-
-def written(folder: Path, model: Any, checkpoint: Path, table: WordTable, pooling: Any) -> Space:
-    """Write the states of a model with the checkpoint's tokenizer into a new folder; return their space."""
-    from isoscope.models.encoder import positions
-
-    folder.mkdir()
-    given: dict[str, Any] = {"pooling": pooling, "max_length": positions(model), "batch_size": BATCH}
-    write_space(folder, model, tokens.load(checkpoint), table, **given)
-    return Space(folder)
+    return found.assign(confidence=settings.confidence).reset_index(drop=True)
 
 
 def _states(runs: Mapping[str, Mapping[int, Path]], every: int) -> Iterator[State]:
@@ -105,9 +92,8 @@ def _compared(
     ends: Mapping[Cell, Space],
     place: str,
     table: WordTable,
-    pooling: Any,
     on: ComparedItems,
-    sampling: Sampling,
+    settings: SpaceSettings,
 ) -> pd.DataFrame:
     """Return the rows of a state. Its space is removed at once: those of all snapshots would fill a disk."""
     import torch
@@ -118,8 +104,8 @@ def _compared(
     about = {"model": state.cell[0], "seed": state.cell[1], "update": state.update, "chosen": state.chosen}
     parts = []
     with TemporaryDirectory(dir=place) as own:
-        space = written(Path(own) / "space", load_encoder(state.weights), state.checkpoint, table, pooling)
+        space = write_space(Path(own) / "space", load_encoder(state.weights), state.checkpoint, table, settings)
         for other in state.others:
-            rows = equal_layers(space, ends[other], on, sampling, MEASURES)
+            rows = equal_layers(space, ends[other], on, settings, MEASURES)
             parts.append(rows.assign(**about, other_model=other[0], other_seed=other[1]))
     return pd.concat(parts)

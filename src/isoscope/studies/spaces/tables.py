@@ -13,13 +13,15 @@ from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.platform.results.paired_comparison import Result, StudyRuns
-from isoscope.states.similarity_tables import Sampling
+from isoscope.states.choices import SPACES, SpaceSettings
 from isoscope.states.space_tables import Named
 from isoscope.states.space_tables import tables as tables_of
+from isoscope.states.word_space import write_space
 from isoscope.studies.spaces.models_against_seeds import couples, told_apart
 from isoscope.studies.spaces.states_over_training import over_training as similarity_over_training
-from isoscope.studies.spaces.states_over_training import written
 
+WHOLE = SPACES._replace(max_length=10**6, batch_size=64)
+"""Settings of a comparison of studies: sentences as long as the model takes."""
 FILES = (
     *(f"{kept}/*/{name}" for kept in ("checkpoints", "snapshots") for name in ("model.safetensors", "config.json")),
     "checkpoints/*/tokenizer.json",
@@ -58,42 +60,29 @@ def of_runs(
     runs: Mapping[str, Mapping[int, Path]],
     table: WordTable,
     *,
-    probe: Any,
-    pooling: Any,
-    permutations: int,
-    items: int,
-    neighbours: int,
-    components: int | None,
-    draws: int,
-    histogram: int,
     over_training: int | None,
-    seed: int,
-    confidence: float,
     power: float,
     margin: float,
     over: Over,
-    **_: Any,
+    **options: Any,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `states.space_tables`, and `told_apart`, of models (name → seed → checkpoint).
 
     With `over_training`, every n-th snapshot is compared too: a table `over_training`, see `states_over_training`.
     Spaces: each seed of each model, and one twin of each model with random weights. Pairs: `told_apart.couples`, and
-    the twins.
+    the twins. `options`: fields of `SpaceSettings`.
     """
+    settings = WHOLE._replace(**{name: value for name, value in options.items() if name in WHOLE._fields})
     seeds = {name: [*own] for name, own in runs.items()}
     pairs = [(_called(*one), _called(*other)) for one, other in couples(seeds)]
     pairs += [(_twin(one), _twin(other)) for one, other in combinations(runs, 2)]
-    sampling = Sampling(permutations, items, neighbours, components, confidence, seed)
     with TemporaryDirectory() as place:
-        spaces = dict(_spaces(runs, table, pooling, Path(place)))
-        found = tables_of(
-            spaces, pairs, table, probe=probe, draws=draws, histogram=histogram, sampling=sampling, over=over
-        )
-    apart = told_apart(found["similarity"], seeds, confidence=confidence, power=power, margin=margin)
+        spaces = dict(_spaces(runs, table, settings, Path(place)))
+        found = tables_of(spaces, pairs, table, settings, over)
+    apart = told_apart(found["similarity"], seeds, confidence=settings.confidence, power=power, margin=margin)
     found |= {"told_apart": apart}
     if over_training is not None:
-        given: dict[str, Any] = {"probe": probe, "pooling": pooling, "sampling": sampling, "over": over}
-        found["over_training"] = similarity_over_training(runs, table, every=over_training, **given)
+        found["over_training"] = similarity_over_training(runs, table, settings, every=over_training, over=over)
     return found
 
 
@@ -122,7 +111,7 @@ def _twin(name: str) -> str:
 
 
 def _spaces(
-    runs: Mapping[str, Mapping[int, Path]], table: WordTable, pooling: Any, place: Path
+    runs: Mapping[str, Mapping[int, Path]], table: WordTable, settings: SpaceSettings, place: Path
 ) -> Iterator[tuple[str, Named]]:
     """Write and yield the spaces of all seeds, and of a twin of each model, all with weights of their own."""
     from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
@@ -135,5 +124,5 @@ def _spaces(
         )
         for called, seed, folder in every:
             model = random_encoder(folder, seed=TWIN_SEED + number) if seed is None else load_encoder(folder)
-            space = written(place / called.replace(" ", "-"), model, folder, table, pooling)
+            space = write_space(place / called.replace(" ", "-"), model, folder, table, settings)
             yield called, Named(space, name, seed, twin=seed is None)

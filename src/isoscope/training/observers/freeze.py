@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from isoscope.base.errors import InputError
-from isoscope.models.blocks import blocks
+from isoscope.models.components import blocks
 from isoscope.plugins import observer
 from isoscope.training.observers import Context, Observer
 
@@ -16,9 +16,9 @@ class Freeze(Observer):
     no part in the gradient norm, nor in its clipping. Until `after` the run is bitwise the run without `freeze`.
     Observers that are called earlier still see these gradients.
 
-    `groups`: names of `models.blocks`, or their beginnings (`enc.0`: all of a layer; `enc`: the encoder). `until` None:
-    to the end. Raises `InputError` for a group that the model does not have, for an `after` beyond the run, and for
-    sharded weights, whose gradients the optimiser does not read from the parameters.
+    `groups`: names of `models.components.blocks`, or their beginnings (`enc.0`: all of a layer; `enc`: the encoder).
+    `until` None: to the end. Raises `InputError` for a group that the model does not have, and for an `after` beyond
+    the run.
     """
 
     name = "freeze"
@@ -27,8 +27,6 @@ class Freeze(Observer):
         self.after, self.until, self.groups = after, until, groups
 
     def begin(self, context: Context) -> None:
-        if context.ranks.sharding:
-            raise InputError(f"training.freeze: {context.ranks.sharding} shards the weights; use DDP or one process")
         if self.after >= context.updates:
             raise InputError(
                 f"training.freeze.after: {self.after}, but the run has {context.updates} updates, so nothing is frozen"

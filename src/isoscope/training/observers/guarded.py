@@ -7,7 +7,7 @@ the numbers would no longer be those of the run's digest.
 import copy
 import random
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -59,23 +59,14 @@ class Guarded(Observer):
         return [Place(*one) for one in found]
 
     def before_update(self, step: int) -> dict[str, float]:
-        if type(self.inner).before_update is Observer.before_update:
-            return {}
-        with self._unchanged(f"before_update({step})"):
-            return self._metrics(self.inner.before_update(step))
+        return self._metrics("before_update", step, step)
 
     def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
-        if type(self.inner).after_update is Observer.after_update:
-            return {}
-        with self._unchanged(f"after_update({step})"):
-            own = {place: one.detach().clone() for place, one in points.items()}
-            return self._metrics(self.inner.after_update(step, own))
+        own = {place: one.detach().clone() for place, one in points.items()}
+        return self._metrics("after_update", step, step, own)
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
-        if type(self.inner).evaluated is Observer.evaluated:
-            return {}
-        with self._unchanged(f"evaluated({scored.split})"), self._same_data():
-            return self._metrics(self.inner.evaluated(copy.deepcopy(scored), epoch))
+        return self._metrics("evaluated", scored.split, copy.deepcopy(scored), epoch)
 
     def finish(self, folder: Path) -> None:
         before = files(folder)
@@ -118,14 +109,19 @@ class Guarded(Observer):
         if self._traces.data_changed():
             raise self._error("changes the run: the objective's data")
 
-    def _metrics(self, found: Any) -> dict[str, float]:
-        if not isinstance(found, Mapping):
-            raise self._error(f"returns {brief(found)}, expected metrics: names and numbers")
-        for name, value in found.items():
-            if not isinstance(name, str) or not isinstance(value, Real):
-                raise self._error(f"returns {brief(name)}: {brief(value)}, expected a name and a number")
-            if name in self._taken or name.startswith("step/penalty"):
-                raise self._error(f"returns {name!r}, which is a metric of the run; give it another name")
+    def _metrics(self, call: str, at: object, *given: Any) -> dict[str, float]:
+        """Return the metrics of a call with copies of what it reads; none if the observer has no such method."""
+        if getattr(type(self.inner), call) is getattr(Observer, call):
+            return {}
+        with self._unchanged(f"{call}({at})"), self._same_data() if call == "evaluated" else nullcontext():
+            found = getattr(self.inner, call)(*given)
+            if not isinstance(found, Mapping):
+                raise self._error(f"returns {brief(found)}, expected metrics: names and numbers")
+            for name, value in found.items():
+                if not isinstance(name, str) or not isinstance(value, Real):
+                    raise self._error(f"returns {brief(name)}: {brief(value)}, expected a name and a number")
+                if name in self._taken or name.startswith("step/penalty"):
+                    raise self._error(f"returns {name!r}, which is a metric of the run; give it another name")
         return {name: float(value) for name, value in found.items()}
 
     def _is_place(self, one: Any) -> bool:

@@ -1,7 +1,6 @@
 """What observers of loss change allocation share: intervals of updates, and the straight line along each of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -10,22 +9,10 @@ from isoscope.base.errors import InputError
 from isoscope.models.components import members
 from isoscope.objectives import Place
 from isoscope.training.allocation import NATS, Integral, integrate, interval_ends
+from isoscope.training.allocation_sets import PartedSet
+from isoscope.training.allocation_tables import IntervalRows
 from isoscope.training.observers import Context, Observer
 from isoscope.training.packed import Packed
-from isoscope.training.set_path import SetPath
-
-
-class IntervalRows(Protocol):
-    """Rows of the intervals so far, part of the run's checkpoints."""
-
-    def __len__(self) -> int:
-        """Return the number of intervals."""
-
-    def state(self) -> dict[str, Tensor]:
-        """Return all rows as tensors."""
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Replace the rows by those of a state."""
 
 
 class IntervalObserver(Observer):
@@ -38,7 +25,7 @@ class IntervalObserver(Observer):
     """
 
     rows: IntervalRows
-    paths: Sequence[SetPath]
+    paths: Sequence[PartedSet]
 
     def __init__(
         self,
@@ -58,13 +45,9 @@ class IntervalObserver(Observer):
     def begin(self, context: Context) -> None:
         if context.objective is None:
             raise InputError(f"{self.name} needs evaluation data; give the Trainer an eval_dataset")
-        if context.ranks.sharding:
-            raise InputError(
-                f"training.{self.name}: {context.ranks.sharding} splits weights or optimiser states over processes; "
-                f"train with DDP or in one process, or set training.{self.name} to null"
-            )
         self.model, self.ranks = context.model, context.ranks
         self.packed = Packed(members(context.model, heads=self.heads))
+        self.line = self.packed, self.model, self.ranks
         self.parameters = [one.parameter for one in self.packed.members]
         self.ends = interval_ends(context.updates, dense=self.dense, chords=self.chords)
         self.snapshot: Tensor | None = None
@@ -94,7 +77,7 @@ class IntervalObserver(Observer):
         """Add the interval that ends with update `step`, from the weights `start` to `end`, to the rows."""
         raise NotImplementedError
 
-    def integrated(self, path: SetPath, start: Tensor, end: Tensor) -> Integral:
+    def integrated(self, path: PartedSet, start: Tensor, end: Tensor) -> Integral:
         """Return the path integrals of `path.at` over the line from `start` to `end`."""
         path.begin(start, end)
         found = integrate(

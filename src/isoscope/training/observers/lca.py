@@ -10,17 +10,16 @@ from annotated_types import Ge, Le
 from torch import Tensor
 
 from isoscope.base.entry import refuse
-from isoscope.base.parquet import write_parquet
+from isoscope.base.parquet import write_tables
 from isoscope.base.registry import OBSERVERS
 from isoscope.objectives import Place, Scored
 from isoscope.plugins import observer
 from isoscope.training.adam_parts import PARTS, AdamParts
 from isoscope.training.allocation import over_folds
-from isoscope.training.allocation_sets import AllocationSet, undisturbed
-from isoscope.training.allocation_tables import SETS, Interval, Rows, tables
+from isoscope.training.allocation_sets import AllocationSet, PartedSet, undisturbed
+from isoscope.training.allocation_tables import SETS, Rows, tables
 from isoscope.training.observers import Context
 from isoscope.training.observers.intervals import IntervalObserver
-from isoscope.training.set_path import SetPath
 
 
 def check(o: Any) -> None:
@@ -83,10 +82,8 @@ class Allocation(IntervalObserver):
 
     def begin(self, context: Context) -> None:
         super().begin(context)
-        device = self.parameters[0].device
         sizes = {"sentences": self.sentences, "folds": self.folds}
-        sets = [AllocationSet(context.objective, name, **sizes, ranks=self.ranks, device=device) for name in SETS]
-        self.paths = [SetPath(one, self.packed, self.model, self.ranks) for one in sets]
+        self.paths = [AllocationSet(context.objective, name, *self.line, **sizes) for name in SETS]
         self.adam = AdamParts(context.optimizer, self.packed.members) if self.parts else None
         self.rows: Rows = Rows(self.packed.groups)
         self._weights: Tensor | None = None
@@ -119,8 +116,7 @@ class Allocation(IntervalObserver):
         ends = self.ends[: len(self.rows)]
         found = tables(self.rows, self.packed.groups, self.packed.counts, ends, self.estimator)
         (folder / "minibatch.parquet").unlink(missing_ok=True)  # of an earlier training into this folder
-        for name, table in found.items():
-            write_parquet(table, folder / f"{name}.parquet")
+        write_tables(folder, found)
 
     def _single(self, step: int) -> bool:
         """Return whether `step` is an interval of its own."""
@@ -136,18 +132,18 @@ class Allocation(IntervalObserver):
         with undisturbed(self.model, self.parameters):
             self.rows.add([self._interval(path, start, end, steps) for path in self.paths])
 
-    def _interval(self, path: SetPath, start: Tensor, end: Tensor, steps: Mapping[str, Tensor]) -> Interval:
+    def _interval(self, path: PartedSet, start: Tensor, end: Tensor, steps: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return a set's allocation over the line from `start` to `end`; `steps` are the parts of a single update."""
         found = self.integrated(path, start, end)
         sums, gradient = found.values
         gradient = self._whole(gradient)
-        estimate = over_folds(sums * path.set.weights.sum(), path.set.weights)
+        estimate = over_folds(sums * path.weights.sum(), path.weights)
         parts = np.full((len(PARTS), len(self.packed.groups)), np.nan)
         for number, name in enumerate(PARTS):
             if name in steps:
                 parts[number] = self.packed.paired(gradient, steps[name])
-        counted = self.packed.counted(gradient, start, end)
-        return Interval(estimate, counted, parts, path.before, path.after, found.splits)
+        known = {"parts": parts, "losses": (path.before, path.after), "splits": found.splits}
+        return estimate._asdict() | self.packed.counted(gradient, start, end) | known
 
     def _whole(self, gradient: Tensor) -> Tensor:
         """Return the sum over processes of a gradient."""

@@ -14,8 +14,6 @@ from torch.nn.modules import module as every
 
 from isoscope.training.observers import Context
 
-_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
 
 class Traces:
     """The traces of a run: its model, optimiser and data, and torch's settings, each by a name for messages."""
@@ -82,8 +80,7 @@ class _Bits:
 def _equal(one: Tensor, other: Tensor) -> bool:
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    integers = _INTEGERS[min(one.element_size(), 8)]
-    return torch.equal(one.reshape(-1).view(integers), other.reshape(-1).view(integers))
+    return torch.equal(*(each.reshape(-1).view(torch.uint8) for each in (one, other)))
 
 
 class _Objects:
@@ -102,12 +99,12 @@ class _Objects:
 
 def files(folder: Path) -> dict[str, tuple[int, int, int]]:
     """Return inode, size and time of change of each file below a folder, by relative path."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            stat = path.stat()
-            found[path.relative_to(folder).as_posix()] = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-    return found
+    return {
+        path.relative_to(folder).as_posix(): (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        for stat in [path.stat()]
+    }
 
 
 def _parts(model: Any) -> Iterator[Any]:

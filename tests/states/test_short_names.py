@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isoscope.data.short_names import LONGEST, RunCheckpoint, checkpoint_names, short_names
+from isoscope.states.given_checkpoints import LONGEST, RunCheckpoint, checkpoint_names, short_names
 
 PARTS = st.sampled_from(["a", "b", "seed-0", "seed-1", "model", "checkpoints", "…", "a…b", "(1)", "@", "x" * 40, "é"])
 PATHS = st.lists(PARTS, min_size=1, max_size=6).map("/".join) | st.text(min_size=1, max_size=90)
