@@ -58,7 +58,6 @@ def epochs(project: Project) -> int:
 
 def stored(project: Project) -> Path:
     run = long_run(project).run
-    assert run is not None
     return project.folder / ".isoscope" / "runs" / run.digest / "output"
 
 
@@ -87,7 +86,6 @@ def test_a_run_under_way_is_nobody_elses(project: Project) -> None:
     record = long_run(project)
     assert (record.status, len(record.attempts)) == ("KILLED", 1)
     project.isoscope("mirror")
-    assert record.run is not None
     assert project.tracked()[record.run.digest].status == "KILLED"
 
 
@@ -103,7 +101,6 @@ def test_it_goes_on_after_a_kill_and_is_bitwise_the_run_that_never_stopped(
     assert (long_run(project).status, len(long_run(project).attempts)) == ("RUNNING", 2)
     third = project.isoscope(*LONG)
     went_on = re.search(r"resuming from step (\d+)/480$", third.err, re.MULTILINE)
-    assert went_on is not None
     assert int(went_on[1]) >= 8 * (killed_at - 1)
     assert (long_run(project).status, len(long_run(project).attempts)) == ("FINISHED", 3)
     elsewhere.isoscope(*LONG)
@@ -115,7 +112,6 @@ def test_it_goes_on_after_a_kill_and_is_bitwise_the_run_that_never_stopped(
 def test_mlflow_shows_the_interrupted_run_as_one(project: Project, elsewhere: Project) -> None:
     project.isoscope("mirror")
     run = long_run(project).run
-    assert run is not None
     shown = project.tracked()[run.digest]
     assert shown.status == "FINISHED"
     assert shown.tags["isoscope.attempts"] == "3"

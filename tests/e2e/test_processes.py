@@ -78,7 +78,6 @@ def test_two_processes_train_as_one(project: Project, arm: str, options: tuple[s
     assert done.out.count("trained fusion") == 1
     (record,) = project.records().values()
     assert record.status == "FINISHED"
-    assert record.author is not None
     assert record.author.environment["processes"] == 2
     pairs = [(point.name, point.step) for point in record.metrics]
     assert len(pairs) == len(set(pairs)) == len([(point.name, point.step) for point in alone.metrics])

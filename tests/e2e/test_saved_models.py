@@ -51,7 +51,6 @@ def own(project: Project) -> Path:
     (digest,) = project.records().keys() - before
     record = project.records()[digest]
     assert record.status == "FINISHED"
-    assert record.run is not None
     assert (record.run.params["model.fusion.kind"], record.run.params["model.fusion.scale"]) == ("product", 50.0)
     return project.folder / ".isoscope/runs" / digest / "output"
 

@@ -324,7 +324,6 @@ def rebuilding(project: Project, tmp_path: Path) -> Callable[[], None]:
         section = configuration.root.search
         assert section is not None
         found = kept(folder, section, here, plan(configuration, section, here))
-        assert found is not None
         found.verify()
 
     verify.project = there  # type: ignore[attr-defined]

@@ -111,7 +111,6 @@ def test_the_committed_files_agree(project: Path) -> None:
 def test_a_profile_leaves_out_names_of_the_search_space(project: Path) -> None:
     apply(project, "search_sst2")
     search = Configuration(project).root.search
-    assert search is not None
     assert [name for name in search.space if name.startswith("model.fusion.")] == [
         "model.fusion.kernel_size",
         "model.fusion.normalisation",

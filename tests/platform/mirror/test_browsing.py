@@ -112,7 +112,6 @@ def test_a_run_that_an_earlier_version_mirrored_elsewhere_is_completed_there(pro
 def test_a_name_and_a_description_that_a_person_gave_stay(project: Path, server: Server) -> None:
     path = write_record(project)
     run_id = Mirror(server).send(read(path)).run_id
-    assert run_id is not None
     server.client.set_tag(run_id, NOTE, "the run of slide 3")
     server.client.update_run(run_id, name="slide 3")
     assert Mirror(server).send(read(path)).new.total() == 0
@@ -143,7 +142,6 @@ def test_experiments_are_of_training_runs_and_grouped_by_arm_unless_a_person_cho
     path = write_record(project)
     Mirror(server).send(read(path))
     experiment = server.client.get_experiment_by_name("fusion")
-    assert experiment is not None
     assert experiment.tags[browsing.VIEW_TAG] == browsing.view([])
     server.client.set_experiment_tag(experiment.experiment_id, "mlflow.experimentKind", "genai_development")
     Mirror(server).send(read(path))

@@ -85,7 +85,6 @@ def test_git_tags_are_the_authors_and_the_diff_as_much_as_a_tag_holds(tmp_path: 
     with start(tmp_path, git=Git("2" * 40, "published again from other sources")):
         pass
     record = read(path)
-    assert record.run is not None
     tags = plan.tags(record, record.run)
     assert tags["mlflow.source.git.commit"] == "1" * 40
     assert tags["mlflow.source.git.dirty"] == "true"
@@ -99,8 +98,6 @@ def test_git_tags_are_the_authors_and_the_diff_as_much_as_a_tag_holds(tmp_path: 
 def test_a_clean_commit_has_no_diff_and_no_commit_no_git_tags(tmp_path: Path) -> None:
     clean = read(write_record(tmp_path / "clean", git=Git("1" * 40)))
     none = read(write_record(tmp_path / "none", git=Git(None)))
-    assert clean.run is not None
-    assert none.run is not None
     tags = plan.tags(clean, clean.run)
     assert tags["mlflow.source.git.dirty"] == "false"
     assert "mlflow.source.git.diff" not in tags
@@ -123,7 +120,6 @@ def test_a_models_metrics_are_the_runs_own_points(tmp_path: Path) -> None:
         record.checkpoint("epoch-1", epoch=1, step=10, path="c", md5="m", metrics=figures)
         record.checkpoint("epoch-1", epoch=1, step=10, path="c", md5="m2", metrics=figures)
     kept = read(record.path)
-    assert kept.run is not None
     [model] = plan.models(kept, kept.run)
     assert model.points[:2] == kept.metrics
     assert [(point.name, point.step) for point in model.points[2:]] == [("elsewhere", 10)]

@@ -146,7 +146,6 @@ def test_a_study_is_grouped_ranked_compared_and_drawn_by_arm(study: tuple[str, s
 def test_a_link_of_the_report_leads_to_its_run_and_the_run_to_its_load(study: tuple[str, str]) -> None:
     server, experiment = study
     address = link(digest("fft", 1), server, experiment)
-    assert address is not None
     with opened(address, width=1920) as seen:
         page = seen.page
         page.get_by_text("1 matching run").wait_for()

@@ -32,7 +32,6 @@ def test_a_clock_set_back_within_an_attempt_and_between_two_gives_no_negative_du
     assert times == sorted(times)
     assert times[-1] - times[-2] < 60_000
     seconds = working_seconds(read(record.path))
-    assert seconds is not None
     assert 0.05 <= seconds < 60
     mirror(project)
     [run] = shown(connect(None, project), "fusion")
@@ -41,7 +40,6 @@ def test_a_clock_set_back_within_an_attempt_and_between_two_gives_no_negative_du
 
 def test_an_earlier_record_whose_end_lies_before_its_start_has_no_duration_in_mlflow(project: Path) -> None:
     record = read(write_record(project, epochs=1))
-    assert record.run is not None
     record.end = End(record.run.t - YEAR // 10**6, "FINISHED")
     server = connect(None, project)
     Mirror(server).send(record)

@@ -25,7 +25,6 @@ def headings(page: Page) -> list[str]:
 
 def top(page: Page, selector: str) -> float:
     box = page.locator(selector).bounding_box()
-    assert box is not None
     return box["y"]
 
 

@@ -65,8 +65,6 @@ def test_a_terminal_gets_the_same(tables: Tables) -> None:
 
 def test_the_interval_is_that_of_the_verdict(tables: Tables) -> None:
     fft = row(tables, "fft")
-    assert fft.paired is not None
-    assert fft.paired.interval is not None
     for whole, shown in ((Interval(-0.5, 0.5), Interval(-0.5, 0.5)), (None, fft.paired.interval)):
         changed = fft._replace(two_way=whole)
         rows = [changed if one is fft else one for one in tables.comparison]
@@ -86,7 +84,6 @@ def test_an_under_powered_difference_says_how_many_seeds_it_takes(tables: Tables
     assert count > 0
     start = f"Under-powered: {count} of {len(weak)}. Seeds in all, to find a difference: "
     row = next(one for one in weak if one.verdict and one.verdict.word == "under-powered")
-    assert row.paired is not None
     measured = abs(row.paired.mean)
     wanted = (
         rf"{row.arm}: about (\d+) for one as large as measured \({measured:.3f}\), about (\d+) for one of the margin "
@@ -108,7 +105,6 @@ def test_a_failed_seed_is_named_beside_the_verdict_with_the_median(tmp_path: Pat
     made = make_tables("fusion", of_runs(folders), {}, confidence=0.95, power=0.8, margin=0.02)
     write_tables(tmp_path / "tables", made)
     found = row(read_tables(tmp_path / "tables"), "fft")
-    assert found.robust is not None
     said = finding(found, made)["text"]
     assert " Seed 3 lies apart from the others (−0.5" in said
     assert f"Median: {numbers.signed(found.robust.median)}, range {numbers.interval(found.robust.range)}." in said

@@ -75,7 +75,6 @@ def test_it_fits_reads_and_asks_for_nothing(file: Path, width: int, dark: bool) 
         assert seen.page.evaluate(TOO_WIDE) == []
         for figure in seen.page.locator("figure svg").all():
             box = figure.bounding_box()
-            assert box is not None
             assert box["width"] >= 600 or width == 1280
             assert box["height"] > 150
         sizes = heights(seen)
@@ -97,7 +96,6 @@ def test_curves_are_drawn_within_their_axes(file: Path, colour: str) -> None:
         curves = [part for part in parts if part.evaluate(stroked) == rgb(colour) and part.evaluate(FILL) == "none"]
         boxes = [box for curve in curves if (box := curve.bounding_box()) is not None]
         assert len(boxes) == 5  # train, validation, and validation of each seed
-        assert frame is not None
         for box in boxes:
             assert frame["x"] - 2 <= box["x"]
             assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 2
@@ -256,8 +254,6 @@ def test_a_caption_keeps_its_distance_from_the_border(file: Path) -> None:
         box = seen.page.locator(".scroll:has(table)").first
         box.evaluate("e => { e.querySelector('table').style.width = '200%' }")
         outer, inner = box.bounding_box(), box.locator("caption span").first.bounding_box()
-        assert outer is not None
-        assert inner is not None
         assert inner["x"] - outer["x"] >= 10
         assert outer["x"] + outer["width"] - inner["x"] - inner["width"] >= 10
 
@@ -274,7 +270,6 @@ def test_a_narrow_screen_has_its_contents_at_hand(file: Path) -> None:
         expect(link).to_be_hidden()
         expect(seen.page.locator("#study-fusion-differences")).to_be_in_viewport()
         picture = seen.page.locator(".preview svg").first.bounding_box()
-        assert picture is not None
         assert picture["width"] >= 600, "its labels can be read"
 
 

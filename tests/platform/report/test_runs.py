@@ -51,7 +51,6 @@ def test_without_a_record_nothing_is_made_up() -> None:
 
 def test_the_link_searches_for_the_digest() -> None:
     link = run_row(RUN, None, tracking_uri="http://127.0.0.1:5000/", experiment="7")["link"]
-    assert link is not None
     base, query = link.split("?")
     assert base == "http://127.0.0.1:5000/#/experiments/7/runs"
     search = f"tags.`isoscope.digest` = '{RUN.digest}'"

@@ -95,11 +95,9 @@ def test_runs_are_links_where_a_server_and_the_experiment_are_known(folder: Path
 def test_a_run_that_a_study_published_is_in_the_studys_experiment(folder: Path) -> None:
     known = {"tracking_uri": "http://127.0.0.1:5000", "experiments": {"search": "7", "fusion": "4"}}
     plain = read_search(folder, **known, studies={}, chapter=1)
-    assert plain is not None
     runs = {run["link"].rpartition("%27")[0].rpartition("%27")[2] for trial in plain["trials"] for run in trial["runs"]}
     chosen = min(runs)
     found = read_search(folder, **known, studies={chosen: "fusion"}, chapter=1)
-    assert found is not None
     links = [run["link"] for trial in found["trials"] for run in trial["runs"]]
     assert {one for one in links if "/experiments/4/" in one} == {one for one in links if chosen in one} != set()
     assert len([one for one in links if "/experiments/7/" in one]) == len(links) - 1
@@ -141,7 +139,6 @@ def test_a_small_front_is_no_compromise(
 
 def test_the_numbers_of_each_figure_are_those_of_the_study(folder: Path, one: Study) -> None:
     found = read_search(folder, tracking_uri=None, experiments={}, studies={}, chapter=1)
-    assert found is not None
     tables = {
         figure.key.removeprefix("search-"): {
             name: pd.read_csv(io.BytesIO(gzip.decompress(rows))) for name, rows in figure.tables.items()
@@ -170,7 +167,6 @@ def test_the_numbers_of_each_figure_are_those_of_the_study(folder: Path, one: St
 def test_each_trial_of_the_front_figure_is_told(tmp_path: Path) -> None:
     study = searched(40, 2)
     found = read_search(write_search(tmp_path, study), tracking_uri=None, experiments={}, studies={}, chapter=1)
-    assert found is not None
     (picture,) = [one.picture for one in found["drawings"] if one.key == "search-front"]
     told = dict(re.findall(r'id="search-front-trial:(\d+)"[^>]*><title>([^<]*)</title>', picture))
     stops = re.findall(r'id="search-front-trial:(\d+)"[^>]*tabindex="0"', picture)

@@ -32,7 +32,6 @@ with writing(Path(sys.argv[1]), called="it"):
 def holder(folder: Path) -> subprocess.Popen[str]:
     """A process that writes the folder."""
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     return process
 

@@ -46,7 +46,6 @@ time.sleep(60)
 @pytest.fixture
 def holder(tmp_path: Path):
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     yield process
     process.kill()

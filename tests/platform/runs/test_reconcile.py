@@ -45,7 +45,6 @@ def test_another_process_with_the_number_holds_nothing(lock: Path, tmp_path: Pat
 def test_a_living_dvc_keeps_its_lock(lock: Path, tmp_path: Path) -> None:
     code = "import time; print(flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, "dvc", "repro"], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
         process.stdout.readline()  # from here on its command line is its own
         held_by(lock, 2**22 + 1, process.pid)
         before = lock.read_text()

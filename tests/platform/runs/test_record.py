@@ -17,7 +17,6 @@ from tracked_runs import DIGEST, ENVIRONMENT, RUN, lines, log_epochs, start, wri
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     git = Git("1" * 40, "diff --git a/params.yaml b/params.yaml\n")
     record = read(write_record(tmp_path, epochs=2, git=git))
-    assert record.run is not None
     alone = {"parent": None, "tags": {}}
     assert record.run._replace(t=0)._asdict() == {"t": 0, "digest": DIGEST, **RUN, **alone}
     [attempt] = record.attempts
@@ -35,7 +34,6 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert [item.epoch for item in record.checkpoints] == [1, 2]
     assert [Path(item.path).name for item in record.artifacts] == [f"{git.diff_sha256}.patch", "config.yaml"]
     assert Path(record.artifacts[0].path).read_text() == git.diff
-    assert record.end is not None
     assert (record.end.status, record.status, record.damaged) == ("FINISHED", "FINISHED", 0)
     times = [line["t"] for line in lines(record.path or Path())]
     assert times == sorted(times)
@@ -87,7 +85,6 @@ def test_nothing_logged_is_lost_to_sigkill(tmp_path: Path) -> None:
         "    sys.stdout.write(f'{step}\\n'); sys.stdout.flush()\n"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
         for _ in range(300):
             child.stdout.readline()
         child.send_signal(signal.SIGKILL)
@@ -159,7 +156,6 @@ def test_the_author_is_the_attempt_that_finished_the_run(tmp_path: Path) -> None
             record.attempt(git=Git(commit), environment={})
             record.end(status)
     author = read(record.path).author
-    assert author is not None
     assert author.git["commit"] == "b"
 
 

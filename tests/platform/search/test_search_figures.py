@@ -148,7 +148,6 @@ def test_the_front_is_joined_and_the_suggested_trial_ringed(two: Study) -> None:
     assert list(line.get_xdata()) == sorted(line.get_xdata())
     (ring,) = lines(axes, "chosen")
     suggested = knee(front(two), two.directions)
-    assert suggested is not None
     assert xy([ring]) == Counter([(suggested.values[0], suggested.values[1])])
     assert lines(axes, "infeasible")[0].get_alpha() < lines(axes, "feasible")[0].get_alpha() / 2
     assert axes.get_xlabel() == "Accuracy, validation\n(more is better)"

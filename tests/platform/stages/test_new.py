@@ -154,7 +154,6 @@ def test_text_without_classes_is_for_a_masked_language_model(tmp_path: Path, rev
     project = made(tmp_path / "p", reviews, label=None).folder
     configuration = Configuration(project)
     assert [*configuration.arms("first")] == ["additive-masked", "conv2d-masked"]
-    assert configuration.root.search is not None
     assert [*configuration.root.search.objectives] == ["validation/loss"]
     with pytest.raises(InputError, match=r"--profile minilm: no such profile .* classifiers: give --label"):
         made(tmp_path / "q", reviews, label=None, profile="minilm")

@@ -138,8 +138,6 @@ def test_two_way_is_never_narrower_than_seeds_alone() -> None:
         table = rng.normal(size=(3, 1)) + rng.normal(size=(1, 30)) + rng.normal(size=(3, 30))
         wide = two_way_interval(table, confidence=0.95)
         alone = paired_t(list(table.mean(axis=1)), confidence=0.95)
-        assert wide is not None
-        assert alone.interval is not None
         assert wide.low <= alone.interval.low + 1e-12
 
 
@@ -158,7 +156,6 @@ def test_two_way_covers(seeds: int, seed_sd: float, item_sd: float) -> None:
     for _ in range(draws):
         table = truth + seed_sd * rng.normal(size=(seeds, 1)) + item_sd * rng.normal(size=(1, items))
         found = two_way_interval(table + 0.4 * rng.normal(size=(seeds, items)), confidence=0.95)
-        assert found is not None
         held += found.holds(truth)
     assert 0.935 <= held / draws <= 0.985
 
@@ -173,7 +170,6 @@ def test_two_way_covers_where_seeds_alone_do_not() -> None:
         right = rng.random((2, seeds, items)) < 0.1 + 0.8 * ease
         table = right[0].astype(float) - right[1]
         found, alone = two_way_interval(table, confidence=0.95), paired_t(list(table.mean(axis=1)), confidence=0.95)
-        assert found is not None
         held["two-way"] += found.holds(0)
         held["seeds"] += alone.interval is None or alone.interval.holds(0)
     assert 0.93 <= held["two-way"] / draws <= 0.99
@@ -259,7 +255,6 @@ def test_a_small_difference_that_holds_is_called_small() -> None:
 def test_the_pairs_needed_are_the_fewest(effect: float, tests: int) -> None:
     options: dict[str, Any] = {"tests": tests, "confidence": 0.95, "power": 0.8}
     n = pairs_needed(effect, **options)
-    assert n is not None
     assert minimum_detectable_effect(n, **options) <= effect < minimum_detectable_effect(n - 1, **options)
 
 

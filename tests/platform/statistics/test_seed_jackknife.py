@@ -22,7 +22,6 @@ def drawn(pairs: Pairs, own: float, models: int, draw: np.random.Generator) -> l
 
 
 def holds(interval: Interval | None) -> bool:
-    assert interval is not None
     return interval.holds(0.0)
 
 
