@@ -12,17 +12,7 @@ from pipeline_project import BINARIES, Done, Finished, Project
 
 NO_LOCKS = Path(__file__).parents[1] / "no_locks.py"
 TRAIN = ("train", "fusion", "additive", "--seed", "0")
-
-
-@pytest.fixture(scope="module")
-def shared(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The finished project; each test leaves it as it was."""
-    return finished.project.copy(tmp_path_factory.mktemp("obstacles") / "project", mirrored=False)
-
-
-@pytest.fixture
-def project(finished: Finished, tmp_path: Path) -> Project:
-    return finished.project.copy(tmp_path / "project", mirrored=False)
+COPIED = {"mirrored": False}
 
 
 def line_of(done: Done) -> str:
@@ -43,13 +33,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     [(errno.ENOLCK, TRAIN), (errno.ENOSYS, ("mirror",)), (errno.EOPNOTSUPP, ("gc",)), (errno.ENOLCK, ("repro",))],
     ids=["train", "mirror", "gc", "repro"],
 )
-def test_a_file_system_without_locks_is_named(shared: Project, command: tuple[str, ...], number: int) -> None:
-    before = contents(shared.folder)
+def test_a_file_system_without_locks_is_named(project: Project, command: tuple[str, ...], number: int) -> None:
+    before = contents(project.folder)
     words = (sys.executable, str(NO_LOCKS), str(number), str(BINARIES / "isoscope"), *command)
-    line = line_of(shared.run(*words, code=2))
-    assert str(shared.folder / ".isoscope") in line
+    line = line_of(project.run(*words, code=2))
+    assert str(project.folder / ".isoscope") in line
     assert f"has no locks (flock: {os.strerror(number)}); use a local disk" in line
-    assert contents(shared.folder) == before
+    assert contents(project.folder) == before
 
 
 def where(project: Project, name: str) -> Path:
@@ -74,16 +64,16 @@ FILES = [
 
 @pytest.mark.parametrize("kind, name, command", FILES)
 def test_what_is_no_file_where_a_file_belongs_is_named(
-    shared: Project, kind: str, name: str, command: tuple[str, ...]
+    project: Project, kind: str, name: str, command: tuple[str, ...]
 ) -> None:
-    path = where(shared, name)
+    path = where(project, name)
     kept = path.with_name(f"{path.name}.kept")
     path.parent.mkdir(exist_ok=True)
     if path.exists():
         path.rename(kept)
     path.mkdir() if kind == "folder" else os.mkfifo(path)
     try:
-        done = shared.isoscope(*command, code=None)
+        done = project.isoscope(*command, code=None)
     finally:
         path.rmdir() if kind == "folder" else path.unlink()
         if kept.exists():
@@ -106,17 +96,17 @@ def test_what_is_no_file_where_a_file_belongs_is_named(
         ("| true", 141, "isoscope: the reader of its output has ended"),
     ],
 )
-def test_streams_that_are_closed_full_or_unread(shared: Project, redirected: str, code: int, said: str) -> None:
+def test_streams_that_are_closed_full_or_unread(project: Project, redirected: str, code: int, said: str) -> None:
     """The command prints one short line, which it can only fail to write at its end."""
     script = f'unset PYTHONUNBUFFERED; "{BINARIES / "isoscope"}" --version {redirected}; exit "${{PIPESTATUS[0]}}"'
-    done = shared.run("bash", "-c", script, code=code)
+    done = project.run("bash", "-c", script, code=code)
     assert done.err.startswith(said)
     assert done.err.count("\n") == bool(said)
 
 
 @pytest.mark.parametrize("redirected", ["2>&-", "2> /dev/full"])
-def test_an_error_that_cannot_be_written_keeps_its_exit_code(shared: Project, redirected: str) -> None:
-    shared.run("bash", "-c", f'"{BINARIES / "isoscope"}" train nowhere {redirected}', code=2)
+def test_an_error_that_cannot_be_written_keeps_its_exit_code(project: Project, redirected: str) -> None:
+    project.run("bash", "-c", f'"{BINARIES / "isoscope"}" train nowhere {redirected}', code=2)
 
 
 def test_a_study_trains_with_all_streams_closed(project: Project) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from pipeline_project import BINARIES, LAUNCH, TWO, Done, Finished, Project, family, left, wait_for, written
+from pipeline_project import BINARIES, LAUNCH, TWO, Done, Project, family, left, wait_for, written
 from training_runs import files
 
 # 120 sentences in batches of 16 leave one of 8, of 7 one of a single row: one process has none of it.
@@ -29,14 +29,9 @@ PLAIN = (
     "-S",
     "training.learning_rate=3e-3",
 )
+COPIED = {"without": (".isoscope", "models", "mlflow.db"), "mirrored": False}
 UNEVEN = (*PLAIN, "-S", "training.batch_size=7")
 FROZEN = ("-S", "training.freeze={after: 0, until: 5, groups: [enc.emb, enc.pos, enc.LayerNorm]}")
-
-
-@pytest.fixture(scope="module")
-def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    folder = tmp_path_factory.mktemp("processes") / "project"
-    return finished.project.copy(folder, without=(".isoscope", "models", "mlflow.db"), mirrored=False)
 
 
 def train(arm: str, out: str, *options: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import pytest
 from isoscope.states.given_checkpoints import find
 from pipeline_project import Finished, Project
 
+COPIED = {"mirrored": False}
 # Classifies sentences one at a time with each folder, before and after a plugin is loaded.
 CLASSIFY = """
 import json, pathlib, sys
@@ -35,11 +36,6 @@ for file in (None, plugin):
     answers.append([answer(folder) for folder in folders])
 print(json.dumps(answers))
 """
-
-
-@pytest.fixture(scope="module")
-def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return finished.project.copy(tmp_path_factory.mktemp("saved-models") / "project", mirrored=False)
 
 
 @pytest.fixture(scope="module")

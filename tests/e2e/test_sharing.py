@@ -35,13 +35,10 @@ def clone(origin: Project) -> Project:
     return Project(folder)
 
 
-def test_a_clone_lacks_what_dvc_keeps(clone: Project) -> None:
+def test_a_clone_lacks_what_dvc_keeps_and_with_the_data_pulled_nothing_is_run(clone: Project, origin: Project) -> None:
     lacking = json.loads(clone.dvc("status", "--json").out)
     assert "train@fusion" in lacking
     assert not (clone.folder / "models").exists()
-
-
-def test_with_the_data_pulled_nothing_is_run(clone: Project, origin: Project) -> None:
     clone.dvc("pull")
     assert [clone.digest(arm) for arm in ARMS] == [origin.digest(arm) for arm in ARMS]
     done = clone.dvc("repro")
@@ -50,7 +47,7 @@ def test_with_the_data_pulled_nothing_is_run(clone: Project, origin: Project) ->
     assert not (clone.folder / ".isoscope").exists()
 
 
-def test_an_empty_mlflow_is_filled_once(clone: Project, origin: Project) -> None:
+def test_an_empty_mlflow_is_filled_once_and_a_pipeline_run_finds_all_done(clone: Project, origin: Project) -> None:
     assert clone.isoscope("mirror").out.startswith("mirrored 3 runs to mlflow.db: ")
     theirs, ours = clone.tracked(), origin.tracked()
     assert theirs.keys() == ours.keys()
@@ -73,14 +70,9 @@ def test_an_empty_mlflow_is_filled_once(clone: Project, origin: Project) -> None
         assert {name: run.tags[name] for name in same} == {name: original.tags[name] for name in same}
     again = clone.isoscope("mirror")
     assert again.out.endswith(": 0 points and 0 models were new\n")
-    assert clone.tracked() == theirs
-
-
-def test_a_pipeline_run_in_the_clone_finds_all_done(clone: Project) -> None:
-    before = clone.tracked()
     done = clone.isoscope("repro")
     assert (done.ran, done.restored) == ([], [])
-    assert clone.tracked() == before
+    assert clone.tracked() == theirs
 
 
 def test_what_was_pulled_is_not_trained_again_if_dvc_vouches_for_it(clone: Project, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from transformers import MarianConfig, MarianModel, MarianTokenizer
@@ -16,12 +15,10 @@ from transformers import MarianConfig, MarianModel, MarianTokenizer
 from isoscope.data import tokens
 from isoscope.data.word_table import word_table
 from isoscope.models.encoder import load_encoder
-from isoscope.platform.cli import app
 from isoscope.states.word_space import Space, write_space
 from marian_material import write_pieces
 from probe_material import bert, pieces, sentences
 
-FEW = ("--occurrences", "600", "--items", "60", "--draws", "20", "--permutations", "3", "--histogram", "1000")
 TEXTS = [*dict.fromkeys(sentences()["sentence"].to_pylist())]
 OPUS: dict[str, Any] = {
     "activation_function": "swish",
@@ -48,17 +45,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     MarianModel(config).save_pretrained(folder / "opus")
     (folder / "texts.txt").write_text("\n".join(TEXTS), "utf-8")
     return folder
-
-
-def test_a_page_of_bert_and_marian(place: Path) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(place)
-        app(["spaces", "bert", "opus", "--text", "texts.txt", "--out", "page", *FEW], standalone_mode=False)
-    layers = pd.read_parquet(place / "page/contextuality.parquet").groupby(["model", "twin"])["layer"].nunique()
-    assert layers[("opus", False)] == 4, "the word table, the output of the embedding block, and two layers"
-    table = pd.read_parquet(place / "page/similarity.parquet")
-    assert set(table.loc[table["model"] == "bert", "other_model"]) == {"opus"}
-    assert table.loc[table["measure"] == "cka", ["value", "null"]].notna().all(axis=None)
 
 
 def test_words_are_the_means_of_the_pieces_that_the_slow_tokenizer_gives(place: Path, tmp_path: Path) -> None:
