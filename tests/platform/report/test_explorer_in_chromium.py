@@ -8,7 +8,7 @@ import pytest
 from browser import Seen, opened
 from report_material import Material
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.chromium, pytest.mark.usefixtures("one_browser")]
 Inside = Callable[..., Path]
 LEGEND = """list => [...list.children].map(entry =>
   [entry.textContent.trim(), getComputedStyle(entry.firstElementChild).backgroundColor])"""
@@ -45,14 +45,26 @@ def slide(seen: Seen, name: str, value: int) -> None:
         slider.press("ArrowRight")
 
 
-def test_the_legend_gives_each_dot_the_colour_of_its_class(page: Callable[..., Path]) -> None:
+def test_dots_legend_axes_and_sliders(page: Callable[..., Path]) -> None:
+    """It starts at the last layer of the chosen snapshot; one point is said and not drawn."""
     with opened(page()) as seen:
+        shown = seen.page.locator(".explorer .sliders").inner_text()
+        assert "additive" in shown
+        assert "update 64 (chosen)" in shown
+        facts = seen.page.locator(".explorer .facts")
+        said = "x: first axis of a plane, 75.0 % of this snapshot's variance; y: second, 12.5 %."
+        assert facts.inner_text() == said
         named = legend(seen)
         assert list(named) == ["negative", "positive"]
         assert len(set(named.values())) == 2
         assert colours(seen) == [named[name] for name in ("positive", "negative", "positive", "negative")]
         seen.page.locator(".explorer circle").nth(1).hover(force=True)
         assert seen.page.locator("output.sentence").inner_text() == "negative: a dull one"
+        for slider, value, visibility in (("layer", 0, "hidden"), ("arm", 1, "visible")):
+            slide(seen, slider, value)
+            dots = seen.page.locator(".explorer circle").evaluate_all(DOTS)
+            assert {one for _, one in dots} == {visibility}
+            assert ("All sentences share their vectors" in facts.inner_text()) == (visibility == "hidden")
         assert seen.complaints == []
         assert seen.requests == []
 
@@ -79,23 +91,3 @@ def test_the_legend_is_seen_on_a_narrow_screen(page: Callable[..., Path], dark: 
         assert len(boxes) == 2
         assert all(box is not None and box["width"] >= 8 and box["height"] >= 8 for box in boxes)
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
-
-
-def test_it_starts_at_the_last_layer_of_the_chosen_snapshot_and_names_its_axes(page: Callable[..., Path]) -> None:
-    with opened(page()) as seen:
-        shown = seen.page.locator(".explorer .sliders").inner_text()
-        assert "additive" in shown
-        assert "update 64 (chosen)" in shown
-        facts = seen.page.locator(".explorer .facts").inner_text()
-        assert facts == "x: first axis of a plane, 75.0 % of this snapshot's variance; y: second, 12.5 %."
-
-
-def test_one_point_is_said_and_not_drawn(page: Callable[..., Path]) -> None:
-    with opened(page()) as seen:
-        slide(seen, "layer", 0)
-        dots = seen.page.locator(".explorer circle").evaluate_all(DOTS)
-        assert {visibility for _, visibility in dots} == {"hidden"}
-        assert "All sentences share their vectors" in seen.page.locator(".explorer .facts").inner_text()
-        slide(seen, "arm", 1)  # where layer 0 is more than a point
-        dots = seen.page.locator(".explorer circle").evaluate_all(DOTS)
-        assert {visibility for _, visibility in dots} == {"visible"}

@@ -82,12 +82,6 @@ def test_tests_and_families_are_counted(inside: Inside, material: Material) -> N
     assert first == own == ("1", "1", "1", "1", "0.05"), "on the first screen as in the section"
 
 
-def test_pictures_follow_the_order_of_the_views(inside: Inside) -> None:
-    folder = inside(("probing", "baselines", "kernel", "cosines", "cosine_maps", "kernel_response", "planes", "frames"))
-    starts = [caption.split()[0] for caption in captions(folder)]
-    assert starts == ["Feature", "Feature", "Cosines", "Cosines", "Mean", "Frequency", "Where", "What", "What", "What"]
-
-
 @pytest.mark.parametrize(
     "tables, said",
     [
@@ -161,13 +155,6 @@ def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(inside: Inside
     ) as refused:
         shown(folder)
     assert "\n" not in str(refused.value)
-
-
-def test_a_missing_figure_is_refused_too(inside: Inside) -> None:
-    folder = inside()
-    (folder / "figures/heads.svg").unlink()
-    with pytest.raises(InputError, match="isoscope repro"):
-        shown(folder)
 
 
 def test_the_explorer_has_the_colours_of_the_figures() -> None:

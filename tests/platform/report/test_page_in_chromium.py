@@ -1,23 +1,18 @@
 """The page in a browser: drawn, legible, and no wider than the screen."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from matplotlib.image import imread
 from playwright.sync_api import Page, expect
 
 from browser import Seen, opened
-from isoscope.platform.figures.style import ARM_COLOURS
-from isoscope.platform.report.drawing import inline
 from report_material import Material
 from search_material import searched, write_search
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.chromium, pytest.mark.usefixtures("one_browser")]
 Inside = Callable[..., Path]
 
 # Boxes wider than the window, outside what scrolls by itself.
@@ -49,14 +44,6 @@ def file(material: Material, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-FILL = "part => getComputedStyle(part).fill"
-
-
-def rgb(colour: str) -> str:
-    """Return `#0080c0` as a browser writes it."""
-    return f"rgb({', '.join(str(int(colour[place : place + 2], 16)) for place in (1, 3, 5))})"
-
-
 def heights(seen: Seen) -> list[float]:
     """Font size on the screen, in pixels, of every text in the first figure."""
     return seen.page.evaluate(
@@ -67,66 +54,37 @@ def heights(seen: Seen) -> list[float]:
     )
 
 
-@pytest.mark.parametrize("width", [1280, 400])
+GROUNDS = "all => all.map(one => getComputedStyle(one).backgroundColor)"
+# Of each box: whether it is wider than its place, a stop of the keyboard, and says that it scrolls.
+BOXES = """all => all.filter(box => box.checkVisibility()).map(box => [box.scrollWidth > box.clientWidth + 1,
+  box.tabIndex === 0, getComputedStyle(box, "::before").content.includes("Scroll")])"""
+
+
+@pytest.mark.parametrize("width", [1400, 400])
 @pytest.mark.parametrize("dark", [False, True])
-def test_it_fits_reads_and_asks_for_nothing(file: Path, width: int, dark: bool) -> None:
+def test_it_fits_reads_asks_for_nothing_and_axe_finds_no_serious_fault(file: Path, width: int, dark: bool) -> None:
     with opened(file, width=width, dark=dark) as seen:
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         assert seen.page.evaluate(TOO_WIDE) == []
         for figure in seen.page.locator("figure svg").all():
             box = figure.bounding_box()
-            assert box["width"] >= 600 or width == 1280
+            assert box["width"] >= 600 or width == 1400
             assert box["height"] > 150
         sizes = heights(seen)
         assert len(sizes) > 20
         assert min(sizes) >= 9
         assert min(seen.page.evaluate(CONTRAST, "p, li, td, th, figcaption, caption, dd, dt, a")) >= 4.5
         assert min(seen.page.evaluate(CONTRAST, "#study-fusion-training-axes_1 text")) >= 7
+        assert set(seen.page.locator(".drawing, .preview").evaluate_all(GROUNDS)) == {"rgb(255, 255, 255)"}
+        assert not dark or seen.page.locator("body").evaluate_all(GROUNDS) != ["rgb(255, 255, 255)"]
+        seen.page.wait_for_function(
+            "!document.querySelector('table').closest('.scroll').matches(':not(.scrolls)[tabindex]')"
+        )
+        found = seen.page.locator("div.scroll").evaluate_all(BOXES)
+        assert all(len({*box}) == 1 for box in found), "what scrolls says so, and only that is a stop"
+        assert any(scrolls for scrolls, *_ in found) or width > 400
         assert seen.requests == []
         assert seen.complaints == []
-
-
-@pytest.mark.parametrize("colour", ARM_COLOURS[:3])
-def test_curves_are_drawn_within_their_axes(file: Path, colour: str) -> None:
-    with opened(file) as seen:
-        axes = seen.page.locator("#study-fusion-training-axes_1")
-        frame = axes.locator("path").first.bounding_box()
-        parts = axes.locator("[id^='study-fusion-training-arm:'] > path").all()
-        stroked = "part => getComputedStyle(part).stroke"
-        curves = [part for part in parts if part.evaluate(stroked) == rgb(colour) and part.evaluate(FILL) == "none"]
-        boxes = [box for curve in curves if (box := curve.bounding_box()) is not None]
-        assert len(boxes) == 5  # train, validation, and validation of each seed
-        for box in boxes:
-            assert frame["x"] - 2 <= box["x"]
-            assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 2
-            assert box["width"] > frame["width"] / 2
-            assert box["height"] > frame["height"] / 4
-
-
-def test_a_digest_leads_to_its_run(file: Path, material: Material) -> None:
-    digest = material.studies[0].runs[4].digest
-    with opened(file) as seen:
-        seen.page.locator("figure summary").first.click()
-        seen.page.locator(f"figcaption a[href='#run-{digest}']").first.click()
-        row = seen.page.locator("tr:target")
-        assert digest[:12] in (row.text_content() or "")
-        row.scroll_into_view_if_needed()
-        assert row.is_visible()
-
-
-def test_a_wide_table_scrolls_with_the_keyboard(file: Path) -> None:
-    with opened(file, width=400) as seen:
-        table = seen.page.locator(".scroll:has(table)").first
-        table.focus()
-        seen.page.keyboard.press("ArrowRight")
-        seen.page.wait_for_timeout(400)
-        assert table.evaluate("e => e.scrollLeft") > 0
-
-
-@pytest.mark.parametrize("width", [1400, 400])
-@pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_no_serious_fault(file: Path, width: int, dark: bool) -> None:
-    with opened(file, width=width, dark=dark) as seen:
         if width == 400:
             seen.page.get_by_role("button", name="Contents").click()
         assert grave(seen.page) == []
@@ -134,26 +92,11 @@ def test_axe_finds_no_serious_fault(file: Path, width: int, dark: bool) -> None:
         assert grave(seen.page) == ["label"], "negative control: a field without a label"
 
 
-def grave(page: Page) -> list[str]:
+def grave(page: Page, **where: str) -> list[str]:
     """Return the rules that the page breaks, of serious or critical impact."""
-    return [one["id"] for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
-
-
-def test_an_arm_is_hidden_and_shown_by_the_keyboard(file: Path) -> None:
-    with opened(file) as seen:
-        curves = seen.page.locator("#study-fusion-training [id*='-arm:fft']")
-        assert curves.count() == 16, (
-            "in two panels a line and band of two splits, and three seeds; a legend's mark and text"
-        )
-        shown = "parts => parts.filter(part => getComputedStyle(part).visibility === 'visible').length"
-        assert curves.evaluate_all(shown) == 16
-        assert "fft" in curves.all_text_contents()[-1]
-        seen.page.get_by_label("fft", exact=True).first.focus()
-        seen.page.keyboard.press("Space")
-        assert curves.evaluate_all(shown) == 0
-        assert seen.page.locator("#study-fusion-training [id*='-arm:additive']").evaluate_all(shown) == 16
-        seen.page.keyboard.press("Space")
-        assert curves.evaluate_all(shown) == 16
+    return [
+        one["id"] for one in Axe().run(page, **where).response["violations"] if one["impact"] in ("serious", "critical")
+    ]
 
 
 def test_a_figure_and_its_data_are_downloads(file: Path, material: Material, tmp_path: Path) -> None:
@@ -169,25 +112,6 @@ def test_a_figure_and_its_data_are_downloads(file: Path, material: Material, tmp
     own = material.studies[0].by_name["bands"]
     assert len(rows) == len(own)
     assert rows["mean"].to_numpy() == pytest.approx(own["mean"].to_numpy(dtype=float), rel=1e-5, nan_ok=True)
-
-
-def test_a_small_svg_looks_as_matplotlib_wrote_it(tmp_path: Path, material: Material) -> None:
-    """The picture of the page against the file it was made from, pixel by pixel."""
-    original = (material.folders["fusion"] / "figures/training.svg").read_text("utf-8")
-    shown = inline(original, key="a", title="t", description="d")
-    ends = []
-    for name, svg in (("before", original[original.index("<svg") :]), ("after", shown)):
-        fonts = (
-            "<style>svg { display: block; width: 800px; height: auto; color: #1b1f24; "
-            "stroke-linejoin: round; stroke-linecap: butt }</style>"
-        )
-        (tmp_path / f"{name}.html").write_text(f"<!DOCTYPE html><meta charset='utf-8'>{fonts}{svg}", "utf-8")
-        with opened(tmp_path / f"{name}.html") as seen:
-            ends.append(imread(io.BytesIO(seen.page.locator("svg").screenshot())).astype(float))
-    before, after = ends
-    assert before.shape == after.shape
-    assert (np.abs(before - after).max(-1) > 0.2).mean() < 1e-3, "at edges, a hundredth of a point is a shade"
-    assert before.std() > 0.05
 
 
 def test_a_trial_of_the_front_is_read_by_pointer_and_keyboard(tmp_path: Path, material: Material) -> None:
@@ -209,8 +133,7 @@ def test_a_trial_of_the_front_is_read_by_pointer_and_keyboard(tmp_path: Path, ma
         box = figure.locator(f"[id$='-{suggested.replace('-', ':')}']").bounding_box()
         seen.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         expect(seen.page.locator(f"#{suggested}")).to_be_in_viewport()
-        found = Axe().run(seen.page, context="#search-front")
-        assert [one for one in found.response["violations"] if one["impact"] in ("serious", "critical")] == []
+        assert grave(seen.page, context="#search-front") == []
 
 
 def test_arms_and_seeds_of_curves_are_switched_off_and_on(file: Path) -> None:
@@ -220,42 +143,14 @@ def test_arms_and_seeds_of_curves_are_switched_off_and_on(file: Path) -> None:
         visible = "parts => parts.filter(part => part.getAttribute('visibility') !== 'hidden').map(part => part.id)"
         every = figure.locator("[id*='-arm:']").evaluate_all(visible)
         assert any("/seed:1" in name for name in every)
-        figure.get_by_label("fft", exact=True).uncheck()
+        figure.get_by_label("fft", exact=True).focus()
+        seen.page.keyboard.press("Space")
         assert figure.locator("[id*='-arm:']").evaluate_all(visible) == [one for one in every if "arm:fft" not in one]
         figure.get_by_label("1", exact=True).uncheck()
         left = figure.locator("[id*='-arm:']").evaluate_all(visible)
         assert left == [one for one in every if "arm:fft" not in one and "/seed:1" not in one]
         figure.get_by_label("fft", exact=True).check()
         assert figure.locator("[id*='-arm:']").evaluate_all(visible) == [one for one in every if "/seed:1" not in one]
-
-
-def test_figures_stand_on_white_in_dark_mode_too(file: Path) -> None:
-    with opened(file, dark=True) as seen:
-        grounds = "all => all.map(one => getComputedStyle(one).backgroundColor)"
-        assert set(seen.page.locator(".drawing, .preview").evaluate_all(grounds)) == {"rgb(255, 255, 255)"}
-        assert seen.page.locator("body").evaluate_all(grounds) != ["rgb(255, 255, 255)"]
-
-
-@pytest.mark.parametrize("width", [1400, 400])
-def test_what_scrolls_says_so_and_only_that_is_a_stop(file: Path, width: int) -> None:
-    with opened(file, width=width) as seen:
-        boxes = """all => all.filter(box => box.checkVisibility()).map(box => [box.scrollWidth > box.clientWidth + 1,
-          box.tabIndex === 0, getComputedStyle(box, "::before").content.includes("Scroll")])"""
-        seen.page.wait_for_function(
-            "!document.querySelector('table').closest('.scroll').matches(':not(.scrolls)[tabindex]')"
-        )
-        found = seen.page.locator("div.scroll").evaluate_all(boxes)
-        assert all(len({*box}) == 1 for box in found)
-        assert any(scrolls for scrolls, *_ in found) or width > 400
-
-
-def test_a_caption_keeps_its_distance_from_the_border(file: Path) -> None:
-    with opened(file, width=1000) as seen:  # with the side bar, a table is much narrower than the window
-        box = seen.page.locator(".scroll:has(table)").first
-        box.evaluate("e => { e.querySelector('table').style.width = '200%' }")
-        outer, inner = box.bounding_box(), box.locator("caption span").first.bounding_box()
-        assert inner["x"] - outer["x"] >= 10
-        assert outer["x"] + outer["width"] - inner["x"] - inner["width"] >= 10
 
 
 def test_a_narrow_screen_has_its_contents_at_hand(file: Path) -> None:
