@@ -1,7 +1,6 @@
 """The five forms at their edges: no rows, no numbers, one point, one arm, twelve arms, 80 classes, long names."""
 
 import warnings
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -19,7 +18,6 @@ from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.style import HATCH, WIDTH, to_svg
 
-Table = Callable[..., pd.DataFrame]
 FORMS: dict[str, Form] = {
     "curves": Curves(x="at", y="value", columns="panel", labels=("Update", "Value"), beside={"base": "noise"}),
     "profile": Profile(x="at", series="arm", rows="panel", columns="part", dash="half"),
@@ -94,6 +92,7 @@ def test_of_eighty_classes_the_largest_have_a_look_and_the_rest_are_one_entry(ki
     (rest,) = [text for text in told if text.startswith("the other ")]
     assert int(rest.split()[-1]) + sum(text.startswith("class") for text in told) == 80
     assert "class 77" in told, "the largest"
+    assert HATCH in {line.get_color() for line in figure.axes[0].lines} or kind != "curves"
     looks = {
         (handle.get_color(), handle.get_marker(), handle.get_linestyle())
         for handle in figure.legends[0].legend_handles
@@ -119,7 +118,6 @@ def test_lines_go_through_means_with_bands_of_an_sd() -> None:
     for arm, own in means.groupby("arm"):
         assert lines(figure, f"arm:{arm}") == sorted(zip(own["at"].astype(float), own["mean"], strict=True))
     np.testing.assert_allclose((rows["high"] - rows["low"]).sort_values(), (2 * means["std"]).sort_values())
-    assert [one.get_title() for one in figure.legends[0].get_texts()[:0]] == []
     assert figure.legends[0].get_title().get_text() == "n = 3 seeds"
     assert "noise" in legend(figure)
 
@@ -261,8 +259,3 @@ def test_any_name_is_drawn_as_text(name: str) -> None:
         svg = to_svg(form(made(2, 2, 1, name)))
         assert "<script" not in svg
     assert f"{name} 0" in legend(FORMS["curves"](made(2, 2, 1, name)))
-
-
-def test_the_rest_is_grey() -> None:
-    figure = FORMS["curves"](made(30, 2, 1))
-    assert HATCH in {line.get_color() for line in figure.axes[0].lines}

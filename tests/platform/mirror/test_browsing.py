@@ -14,7 +14,7 @@ from isoscope.platform.mirror.fields import known_experiments
 from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.runs.field_checks import SEARCH
-from isoscope.platform.runs.lines import End, Run, RunRecord, plugin_tags
+from isoscope.platform.runs.lines import Run, RunRecord, plugin_tags
 from isoscope.platform.runs.record import read
 from isoscope.platform.stages.mirror import serve
 from tracked_runs import DIGEST, RUN, shown, start, write_record
@@ -56,12 +56,6 @@ def everywhere(server: Server, digest: str = DIGEST) -> list[tuple[str, str]]:
 def test_an_experiment_holds_comparable_runs(fields: dict[str, Any], experiment: str, name: str | None) -> None:
     run = Run(0, DIGEST, **{**RUN, **fields})
     assert (browsing.experiment(RunRecord(run), run), run.title) == (experiment, name or fields["arm"])
-
-
-def test_a_run_that_a_search_began_is_the_studys_once_it_is_published() -> None:
-    run = Run(0, DIGEST, **{**RUN, **BEGUN})
-    ended = {output: RunRecord(run, end=End(1, "FINISHED", output=output)) for output in (None, "models/fusion/a/0")}
-    assert [browsing.experiment(record, run) for record in ended.values()] == ["search-small", "fusion"]
 
 
 @pytest.mark.parametrize(

@@ -76,22 +76,6 @@ def test_a_record_mirrored_as_it_grows_ends_as_one_replayed_at_once(
     assert shown(server, "fusion") == replayed(growing, tmp_path / "other", empty_database)
 
 
-def test_two_processes_that_follow_one_record_are_refused_nothing(
-    project: Path, server: Server, tmp_path: Path, empty_database: Path
-) -> None:
-    whole = write_record(project).read_bytes().splitlines(keepends=True)
-    growing = tmp_path / f"{DIGEST}.jsonl"
-    both = [(Tail(growing), Mirror(one)) for one in (server, connect(None, project))]
-    with growing.open("ab", buffering=0) as file:
-        for line in whole:
-            file.write(line)
-            for tail, live in both:
-                tail.poll()
-                live.send(tail.record)
-            both.reverse()
-    assert shown(server, "fusion") == replayed(growing, tmp_path / "other", empty_database)
-
-
 def test_past_its_deadline_a_mirror_begins_no_request(
     project: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,17 +269,6 @@ def test_the_record_takes_the_place_of_what_was_restored(project: Path, server: 
     assert shown(server, "fusion") == [run]
 
 
-def test_a_deleted_experiment_is_refused_with_the_cure_and_the_others_go_on(project: Path, server: Server) -> None:
-    first = Mirror(server).send(read(write_record(project)))
-    write_record(project, digest="aa" * 32, study="other")
-    experiment = server.client.get_run(first.run_id or "").info.experiment_id
-    server.client.delete_experiment(experiment)
-    done = {sent.digest: sent for sent in mirror(project)}
-    assert f"mlflow experiments restore --experiment-id {experiment}" in (done[DIGEST].error or "")
-    assert done["aa" * 32].error is None
-    assert shown(server, "other", "aa" * 32)[0]["status"] == "FINISHED"
-
-
 def test_what_cannot_be_mirrored_says_why(project: Path, server: Server, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="first line is missing"):
         Mirror(server).send(RunRecord())
@@ -327,17 +300,6 @@ def test_runs_of_one_digest_in_two_studies_are_two(project: Path, server: Server
     record.run = record.run._replace(study="remedies", arm="plain")
     assert Mirror(server).send(record).new["runs"] == 1
     assert len(shown(server, "fusion")) == len(shown(server, "remedies")) == 1
-
-
-def test_epochs_added_later_reach_the_run(project: Path, server: Server) -> None:
-    path = write_record(project, epochs=1)
-    Mirror(server).send(read(path))
-    with start(project) as record:
-        log_epochs(record, range(1, 4))
-        record.end("FINISHED")
-    sent = Mirror(server).send(read(path))
-    assert (sent.new["metrics"], sent.new["data sets"]) == (14, 0)
-    assert len(shown(server, "fusion")[0]["models"]) == 3
 
 
 def test_a_checkpoint_is_what_mlflow_calls_an_external_model(

@@ -9,26 +9,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import StepPatch
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from isoscope.platform.report.search_section import CAPTIONS, caption
-from isoscope.platform.search.outcomes import COLUMNS, front, importances, knee, saved_by_pruning
+from isoscope.platform.search.outcomes import COLUMNS, front, importances, knee
 from isoscope.platform.search.search_figures import (
-    fronts,
     history,
-    importance_bars,
-    intermediate,
     pictures,
-    pruning,
-    slices,
 )
 from isoscope.platform.search.searched import Searched
-from search_material import FUSIONS, NAMES, STEPS, new, points, searched
+from search_material import FUSIONS, new, points, searched
 
 NONE = pd.DataFrame(columns=COLUMNS)
 ONE = ["history", "importances", "slice", "intermediate", "pruning"]
@@ -52,11 +45,6 @@ def complete(study: Study) -> list[FrozenTrial]:
 def view(study: Study) -> Searched:
     found = knee(front(study), study.directions)
     return Searched(study, chosen=None if found is None else found.number)
-
-
-def drawn(figure: Figure | None) -> Figure:
-    assert figure is not None
-    return figure
 
 
 @pytest.fixture(scope="module")
@@ -83,14 +71,8 @@ def test_every_picture_has_a_title_and_a_caption_and_can_be_read(one: Study, two
         assert "isoscope digest 8406d364" in svg
         assert "mathdefault" not in svg
     assert plt.get_fignums() == [], "nothing is left in pyplot's state"
-
-
-def test_equal_studies_give_equal_bytes() -> None:
-    def all_of(seed: int) -> list[tuple[str, str]]:
-        return pictures(searched(25, seed=seed), NONE, chosen=5, least=50)
-
-    assert all_of(0) == all_of(0)
-    assert all_of(0) != all_of(1)
+    first, again, other = (pictures(searched(25, seed=seed), NONE, chosen=5, least=50) for seed in (0, 0, 1))
+    assert first == again != other
 
 
 def failed(count: int) -> Study:
@@ -121,7 +103,7 @@ def test_few_trials_give_few_pictures_and_no_failure(study: Study, names: set[st
 
 
 def test_the_history_is_every_complete_trial_and_the_best_so_far(two: Study) -> None:
-    figure = drawn(history(view(two)))
+    figure = history(view(two))
     for index, axes in enumerate(figure.axes):
         for gid, allowed in (("feasible", True), ("infeasible", False)):
             want = [t for t in complete(two) if (t.values[0] >= 0.7) == allowed]
@@ -139,91 +121,6 @@ def test_the_history_is_every_complete_trial_and_the_best_so_far(two: Study) -> 
     counts = Counter(t.params["fusion"] for t in complete(two))
     assert [text for text in texts if text.startswith(FUSIONS)] == [f"{name}, n = {counts[name]}" for name in FUSIONS]
     assert texts[3:] == ["breaks a constraint", f"suggested trial, number {view(two).chosen}", "best so far"]
-
-
-def test_the_front_is_joined_and_the_suggested_trial_ringed(two: Study) -> None:
-    axes = drawn(fronts(view(two))).axes[0]
-    (line,) = lines(axes, "front")
-    assert xy([line]) == Counter((t.values[0], t.values[1]) for t in front(two))
-    assert list(line.get_xdata()) == sorted(line.get_xdata())
-    (ring,) = lines(axes, "chosen")
-    suggested = knee(front(two), two.directions)
-    assert xy([ring]) == Counter([(suggested.values[0], suggested.values[1])])
-    assert lines(axes, "infeasible")[0].get_alpha() < lines(axes, "feasible")[0].get_alpha() / 2
-    assert axes.get_xlabel() == "Accuracy, validation\n(more is better)"
-    assert axes.get_ylabel() == "Share of the first direction (a₁),\nvalidation\n(less is better)"
-    assert fronts(view(searched(9))) is None, "one objective has no front"
-    three = drawn(fronts(view(searched(30, 3))))
-    assert len([axes for axes in three.axes if axes.get_visible()]) == 3
-
-
-def test_a_slice_holds_only_trials_that_have_the_parameter(one: Study) -> None:
-    panels = {axes.get_xlabel(): axes for axes in drawn(slices(view(one), 0)).axes}
-    for name in ("training.learning_rate", "model.fusion.modes", "penalty.weight"):
-        want = Counter((float(t.params[name]), t.values[0]) for t in complete(one) if name in t.params)
-        assert xy(lines(panels[name], "feasible") + lines(panels[name], "infeasible")) == want
-    assert len({sum(xy(lines(axes, "feasible")).values()) for axes in panels.values()}) > 1
-    assert panels["training.learning_rate"].get_xscale() == "log"
-    assert panels["training.dropout"].get_xscale() == "linear"
-    choices = panels["model.fusion.kernel_size"]
-    assert [text.get_text() for text in choices.get_xticklabels()] == ["[3]", "[3, 5]"]
-    name, having = "model.fusion.kernel_size", [t for t in complete(one) if t.params["fusion"] == "conv2d"]
-    want = Counter((float(t.params[name] == "[3, 5]"), t.values[0]) for t in having)
-    assert xy(lines(choices, "feasible") + lines(choices, "infeasible")) == want
-
-
-def test_importances_stand_with_their_interval(two: Study) -> None:
-    counts = Counter(t.params["fusion"] for t in complete(two))
-    least = sorted(counts.values())[1]
-    assert min(counts.values()) < least
-    table = importances(two, least=least, resamples=3)
-    figure = drawn(importance_bars(view(two), table, least=least))
-    shown = [group for group in FUSIONS if counts[group] >= least]
-    assert len(figure.axes) == 2 * len(shown), "an architecture without importances has no row"
-    for row, group in enumerate(shown):
-        for column, objective in enumerate(NAMES[:2]):
-            axes = figure.axes[2 * row + column]
-            rows = table[(table["architecture"] == group) & (table["objective"] == objective)].set_index("parameter")
-            names = [text.get_text() for text in axes.get_yticklabels()]
-            widths = [bar.get_width() for bar in axes.containers[0]]
-            assert dict(zip(names, widths, strict=True)) == pytest.approx(rows["importance"].to_dict())
-            (intervals,) = [one for one in axes.collections if one.get_gid() == "interval"]
-            spans = [(segment[0][0], segment[1][0]) for segment in intervals.get_segments()]
-            assert spans == [(rows.loc[name, "low"], rows.loc[name, "high"]) for name in names]
-
-
-def test_reports_are_drawn_with_gaps_and_pruned_ones_end_in_a_cross(one: Study) -> None:
-    axes = drawn(intermediate(view(one))).axes[0]
-    pruned = [t for t in one.trials if t.state == TrialState.PRUNED]
-    assert len(lines(axes, "pruned")) == len(lines(axes, "end")) == len(pruned) > 0
-    assert len(lines(axes, "reported")) == len([t for t in complete(one) if t.intermediate_values])
-    crosses = Counter((2.0, t.intermediate_values[1]) for t in pruned)
-    assert xy(lines(axes, "end")) == crosses, "NaN first, then a value, then stopped"
-    assert all(line.get_marker() == "x" for line in lines(axes, "end"))
-    chosen = [line for line in lines(axes, "reported") if line.get_linewidth() > 2]
-    assert len(chosen) == 1
-    assert list(chosen[0].get_ydata()) == list(one.best_trial.intermediate_values.values())
-    study = new()
-    for _ in range(2):
-        given = {"params": {"fusion": "fft"}, "distributions": {"fusion": CategoricalDistribution(FUSIONS)}}
-        study.add_trial(create_trial(value=0.3, intermediate_values={0: 0.1, 1: math.nan, 2: 0.3}, **given))
-    (line, _) = lines(drawn(intermediate(view(study))).axes[0], "reported")
-    np.testing.assert_array_equal(line.get_ydata(), [0.1, math.nan, 0.3])
-
-
-def test_what_pruning_saved_is_the_hatched_area(one: Study) -> None:
-    figure = drawn(pruning(view(one)))
-    areas = {patch.get_gid(): patch for patch in figure.axes[0].patches if isinstance(patch, StepPatch)}
-    saved = saved_by_pruning(one)
-    run = areas["run"].get_data()
-    assert float(np.sum(run.values)) == saved.run
-    above = areas["saved"].get_data()
-    assert float(np.sum(above.values - above.baseline)) == saved.full - saved.run > 0
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    unrun = saved.full - saved.run
-    assert texts == [f"run: {saved.run} steps", f"saved: {unrun} of {saved.full} steps, {saved.share:.0%}"]
-    assert len(run.values) == STEPS
-    assert pruning(view(searched(3))) is None
 
 
 def test_hostile_names_are_text() -> None:

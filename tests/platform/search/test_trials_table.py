@@ -1,6 +1,5 @@
 """The table of trials: its content, and the round trip."""
 
-import json
 import math
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -90,21 +89,8 @@ def test_any_trials_come_back_through_parquet(tmp_path_factory: pytest.TempPathF
         study.add_trial(trial)
     read = through(trials_table(study), tmp_path_factory.mktemp("trials") / "trials.parquet")
     assert len(study.trials) == len(drawn)
-    assert all(same(one, other) for one, other in zip(again(read).trials, study.trials, strict=True))
-
-
-def test_a_search_comes_back_and_goes_on(tmp_path: Path) -> None:
-    study = searched(40)
-    assert {trial.state for trial in study.trials} == {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL}
-    assert any(math.isnan(one) for trial in study.trials for one in trial.intermediate_values.values())
-    table = through(trials_table(study), tmp_path / "trials.parquet")
-    other = again(table.sample(frac=1, random_state=0))
-    assert all(same(one, two) for one, two in zip(other.trials, study.trials, strict=True)), "rows in any order"
-    assert trials_table(other)["trial"].tolist() == table["trial"].tolist()
-    changed = json.loads(table["trial"][0])
-    changed["params"]["training.dropout"] += 1e-16 + 1e-12
-    table.loc[0, "trial"] = json.dumps(changed)
-    assert not same(again(table).trials[0], study.trials[0]), "a changed digit is seen"
+    shuffled = again(read.sample(frac=1, random_state=0))
+    assert all(same(one, other) for one, other in zip(shuffled.trials, study.trials, strict=True)), "rows in any order"
 
 
 def test_the_columns_say_what_the_trials_are() -> None:
