@@ -130,27 +130,21 @@ def test_the_page_says_what_was_read_and_asks_for_nothing(made: Path) -> None:
         assert path.with_suffix(".png").is_file()
 
 
-def test_the_same_tables_give_the_same_page_and_draw_nothing(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
-
-    def refused(*_: Any, **__: Any) -> None:
-        raise AssertionError("drawn again")
-
-    monkeypatch.setattr(Picture, "figure", refused)
-    page(made)
-    assert {path: path.read_bytes() for path in made.rglob("*") if path.is_file()} == before
-
-
 def test_only_the_figures_of_changed_numbers_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = write(tmp_path)
     page(tmp_path)
     drawn, real = [], Picture.figure
     monkeypatch.setattr(Picture, "figure", lambda picture: (drawn.append(picture.name), real(picture))[1])
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    page(tmp_path)
+    assert (drawn, {path: path.read_bytes() for path in before}) == ([], before), "the same tables, the same page"
     table.loc[(table["figure"] == "avg_sim") & (table["vectors"] == "words"), "value"] += 0.5
-    before = (tmp_path / "figures/similarity-words.svg").read_bytes()
     again(tmp_path, table)
     assert drawn == ["similarity-words"]
-    assert (tmp_path / "figures/similarity-words.svg").read_bytes() != before
+    assert (tmp_path / "figures/similarity-words.svg").read_bytes() != before[tmp_path / "figures/similarity-words.svg"]
+    table.loc[table["measure"] == "shape", "value"] = np.nan
+    assert "Shape of" not in again(tmp_path, table)
+    assert not list((tmp_path / "figures").glob("shape-*")), "an earlier page's figures go"
 
 
 def test_one_point_few_points_and_missing_measures_are_said_first(tmp_path: Path) -> None:
@@ -198,24 +192,6 @@ def test_the_first_table_is_a_summary_of_the_last_layer_beside_twin_and_noise(tm
     assert len(cells) == 2
 
 
-def test_checkpoints_of_one_shape_are_drawn_together_with_their_angles(tmp_path: Path) -> None:
-    write(tmp_path)
-    apart = page(tmp_path).read_text("utf-8")
-    assert "cannot be aligned: compare them only within a shape" in apart
-    assert "Aligned (" not in apart
-    for path in (tmp_path / "frames.parquet", tmp_path / "planes.parquet"):
-        pd.read_parquet(path).assign(group=0).to_parquet(path)
-    together = page(tmp_path).read_text("utf-8")
-    assert (
-        "Aligned (procrustes) to encoder. Largest principal angle between planes at the last layer: decoder 30°."
-        in together
-    )
-    assert "cannot be aligned" not in together
-    drawing = (tmp_path / "figures/planes-0.svg").read_text("utf-8")
-    assert all(f">{name}</text>" in drawing for name in ("encoder", "decoder"))
-    assert not (tmp_path / "figures/planes-1.svg").exists(), "an earlier page's figures go"
-
-
 def test_a_page_without_measures_and_what_an_analysis_lacked(tmp_path: Path) -> None:
     note = {"checkpoint": HOSTILE, "analysis": "attention", "note": "attention: MambaModel gives none"}
     named = {"checkpoints": (HOSTILE, "decoder"), "classes": [HOSTILE, "positive"]}
@@ -225,15 +201,3 @@ def test_a_page_without_measures_and_what_an_analysis_lacked(tmp_path: Path) -> 
     assert "<img" not in text
     assert "All metrics of the last layer" not in text
     assert [name.split('"')[0] for name in text.split('<h2 id="')[1:]] == ["notes", "planes", "reading"]
-
-
-def test_a_group_without_any_number_has_no_figure(tmp_path: Path) -> None:
-    table = write(tmp_path)
-    again(tmp_path, table)
-    assert list((tmp_path / "figures").glob("shape-*"))
-    (tmp_path / "figures/notes.txt").write_text("one's own", "utf-8")
-    table.loc[table["measure"] == "shape", "value"] = np.nan
-    assert "Shape of" not in again(tmp_path, table)
-    assert not list((tmp_path / "figures").glob("shape-*")), "an earlier page's figures go"
-    assert (tmp_path / "figures/notes.txt").is_file()
-    assert list((tmp_path / "figures").glob("dimension-*"))

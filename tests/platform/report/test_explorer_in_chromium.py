@@ -82,12 +82,3 @@ def test_a_class_that_is_a_number_is_called_a_class_and_a_hostile_one_is_text(pa
         assert list(legend(seen)) == ["class 0", "<img src=x>"]
         assert seen.page.locator(".explorer img").count() == 0
         assert seen.requests == []
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_the_legend_is_seen_on_a_narrow_screen(page: Callable[..., Path], dark: bool) -> None:
-    with opened(page(), width=400, dark=dark) as seen:
-        boxes = [one.bounding_box() for one in seen.page.locator(".explorer .legend span").all()]
-        assert len(boxes) == 2
-        assert all(box is not None and box["width"] >= 8 and box["height"] >= 8 for box in boxes)
-        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -23,11 +23,6 @@ def headings(page: Page) -> list[str]:
     return page.locator("#content :is(h2, h3):visible").all_inner_texts()
 
 
-def top(page: Page, selector: str) -> float:
-    box = page.locator(selector).bounding_box()
-    return box["y"]
-
-
 def test_the_filter_shows_what_has_all_words(file: Path) -> None:
     with opened(file) as seen:
         rows = seen.page.locator("#content tbody tr:visible")
@@ -75,22 +70,6 @@ def test_no_heading_is_left_without_what_it_heads(file: Path) -> None:
         assert seen.page.locator("nav li a:visible").all_inner_texts() == links
         seen.page.fill("#filter", "")
         assert headings(seen.page) == every
-
-
-def test_the_reader_stays_and_returns(file: Path) -> None:
-    with opened(file) as seen:
-        here = "#study-fusion-training"
-        seen.page.locator(here).evaluate("e => scrollTo(0, e.getBoundingClientRect().top + scrollY - 200)")
-        before, at = seen.page.evaluate("scrollY"), top(seen.page, here)
-        seen.page.locator("#filter").press_sequentially("epoch validation")
-        assert seen.page.evaluate("scrollY") < before
-        assert top(seen.page, here) == pytest.approx(at, abs=1), "it is shown, so it stays"
-        seen.page.fill("#filter", "f1")
-        row = seen.page.locator("tr:visible", has_text="additive").last
-        expect(row).to_be_in_viewport()
-        seen.page.fill("#filter", "zzz")
-        seen.page.fill("#filter", "")
-        assert seen.page.evaluate("scrollY") == pytest.approx(before, abs=1)
 
 
 def test_a_filtered_page_has_an_address(file: Path) -> None:

@@ -34,10 +34,6 @@ def captions(folder: Path) -> dict[str, str]:
     return {one.caption: str(one.picture) for one in found}
 
 
-def test_a_study_of_another_kind_has_no_explorer(material: Material) -> None:
-    assert "explorer" not in re.sub(r"<style>.*?</style>", "", material.page(), flags=re.S)
-
-
 def test_the_page_holds_explorer_phases_and_pictures(inside: Inside, material: Material) -> None:
     page = material.explored(inside(("geometry", "attention", "bars")))
     assert page.count('class="explorer"') == 1
@@ -118,16 +114,6 @@ def test_tests_and_families_are_counted(inside: Inside, material: Material) -> N
 def test_a_caption_says_what_is_shown(inside: Inside, tables: tuple[str, ...], said: list[str]) -> None:
     found = list(captions(inside(tables)))
     assert [caption[: len(start)] for caption, start in zip(found, said, strict=True)] == said
-
-
-def test_two_studies_share_no_id(inside: Inside) -> None:
-    folder = inside()
-    one, other = (shown(folder, key) for key in ("study-1", "study-2"))
-    ids = [re.findall(r' id="([^"]+)"', str(drawing.picture)) for found in (one, other) for drawing in found["figures"]]
-    every = [name for part in ids for name in part]
-    assert len(ids) == 4
-    assert all(ids)
-    assert len(every) == len(set(every))
 
 
 def test_the_data_is_the_same_and_no_sentence_ends_the_script(inside: Inside) -> None:

@@ -30,6 +30,7 @@ def test_the_best_arm_has_the_highest_mean(tables: Tables) -> None:
     means = {one.arm: one.mean for one in tables.comparison if one.metric == "accuracy" and one.kind != "baseline"}
     assert found["best"].startswith(f"Highest mean, Accuracy: {max(means, key=lambda arm: means[arm])}, ")
     assert found["question"] == "How do additive, conv2d_identity and fft differ on order?"
+    assert summary(tables).items() >= {name: found[name] for name in ("question", "best", "limits")}.items()
 
 
 def test_a_reversed_effect_reverses_the_sentence(tmp_path: Path) -> None:
@@ -53,14 +54,6 @@ def test_arms_that_are_not_better_than_a_baseline_are_named(tables: Tables, scor
     limits = overview(tables._replace(comparison=rows))["limits"]
     said = [limit for limit in limits if limit.startswith("No better mean")]
     assert said == ([] if score < 0.5 else [f"No better mean than majority class (0.990): {', '.join(arms)}."])
-
-
-def test_a_terminal_gets_the_same(tables: Tables) -> None:
-    found = summary(tables)
-    assert found["question"] == "How do additive, conv2d_identity and fft differ on order?"
-    assert found["best"].startswith("Highest mean, Accuracy: ")
-    assert found["findings"][0].startswith("holds: Accuracy, ")
-    assert found["limits"] == overview(tables)["limits"]
 
 
 def test_the_interval_is_that_of_the_verdict(tables: Tables) -> None:

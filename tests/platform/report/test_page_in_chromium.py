@@ -182,20 +182,6 @@ def test_paper_has_no_folds_and_nothing_to_click(material: Material, inside: Ins
         expect(first.locator(".origin")).to_be_visible()
 
 
-def test_a_table_that_was_left_behind_does_not_replace_the_page(
-    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("isoscope.platform.report.drawing.MOST", 10)
-    path = tmp_path / "index.html"
-    path.write_text(material.page(), "utf-8")  # without data/
-    with opened(path) as seen:
-        seen.page.locator("figcaption summary").first.click()
-        with seen.page.expect_popup():
-            seen.page.get_by_role("link", name="(in data/, beside this page)").first.click()
-        assert seen.page.url == path.as_uri()
-        assert seen.page.locator("h1").is_visible()
-
-
 def test_a_figure_is_a_single_stop_and_chapters_are_skipped(file: Path) -> None:
     with opened(file, width=1400) as seen:
         stops = """figure => [...figure.querySelectorAll("a, button, summary, [tabindex]")]

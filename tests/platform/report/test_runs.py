@@ -1,14 +1,13 @@
 """A run's row: the content of its record, missing data, and the query that finds it in MLflow."""
 
-from pathlib import Path
 from urllib.parse import parse_qs, unquote
 
 import pytest
 
 from isoscope.platform.outputs import Trained
-from isoscope.platform.report.runs import plugins, read_records, run_row, server, working_seconds
+from isoscope.platform.report.runs import run_row, server, working_seconds
 from isoscope.platform.runs.lines import Attempt, End, Point, Run, RunRecord
-from report_material import COMMIT, Material
+from report_material import COMMIT
 
 RUN = Trained("fusion", "fft", 0, "order", "ab" * 32, "c" * 64, {"data/processed/order": "e" * 32}, {"p.py": "f" * 64})
 
@@ -30,23 +29,15 @@ def test_a_pause_before_a_resume_is_no_work() -> None:
         *(attempt(9_000_000), Point(9_004_000, "train/loss", 1.0, 2), End(9_005_000, "FINISHED")),
     )
     assert working_seconds(made) == pytest.approx(10 + 5, abs=1.01)
-
-
-def test_a_run_that_never_wrote_took_no_time() -> None:
-    assert working_seconds(record(attempt(1_000))) == 0
-    assert working_seconds(record()) is None
+    assert [working_seconds(record(*lines)) for lines in ((attempt(1_000),), ())] == [0, None]
 
 
 def test_what_a_record_says() -> None:
     row = run_row(RUN, record(attempt(0, dirty=True), End(5_000, "FINISHED")), tracking_uri=None, experiment=None)
     said = {"status": "finished", "commit": COMMIT, "dirty": True, "device": "cuda", "attempts": 1}
     assert said.items() <= row.items()
-
-
-def test_without_a_record_nothing_is_made_up() -> None:
-    row = run_row(RUN, None, tracking_uri=None, experiment=None)
-    nothing = dict.fromkeys(("commit", "dirty", "device", "seconds"))
-    assert {"status": "no record here", **nothing}.items() <= row.items()
+    nothing = {"status": "no record here", **dict.fromkeys(("commit", "dirty", "device", "seconds"))}
+    assert nothing.items() <= run_row(RUN, None, tracking_uri=None, experiment=None).items()
 
 
 def test_the_link_searches_for_the_digest() -> None:
@@ -81,15 +72,3 @@ def test_no_link_without_a_server_and_an_experiment(tracking_uri: str | None, ex
 )
 def test_a_page_names_a_server_without_its_password(tracking_uri: str | None, address: str | None) -> None:
     assert server(tracking_uri) == address
-
-
-def test_records_are_those_of_the_shown_runs(material: Material, tmp_path: Path) -> None:
-    (tmp_path / "other.jsonl").write_text("{}\n")
-    assert read_records(tmp_path, material.studies) == {}
-    shown = [run.digest for run in material.studies[0].runs]
-    assert sorted(material.records) == sorted(shown[:-1])
-
-
-def test_plugins_name_their_runs() -> None:
-    rows = [run_row(run, None, tracking_uri=None, experiment=None) for run in (RUN, RUN._replace(plugins={}))]
-    assert plugins(rows) == {("p.py", "f" * 64): rows[:1]}

@@ -1,14 +1,11 @@
 """The search on the page: its best trials, how to find their runs, what is still missing; no search, no section."""
 
-import gzip
-import io
 import json
 import re
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from optuna.study import Study
@@ -136,47 +133,6 @@ def test_a_small_front_is_no_compromise(
     html = section(material.page(search=write_search(tmp_path, study, drawn=False)))
     assert said in words(html)
     assert [row[0] for row in cells(html, "Trials on the Pareto front")] == marked
-
-
-def test_the_numbers_of_each_figure_are_those_of_the_study(folder: Path, one: Study) -> None:
-    found = read_search(folder, tracking_uri=None, experiments={}, studies={}, chapter=1)
-    tables = {
-        figure.key.removeprefix("search-"): {
-            name: pd.read_csv(io.BytesIO(gzip.decompress(rows))) for name, rows in figure.tables.items()
-        }
-        for figure in found["drawings"]
-    }
-    trials = tables["history"]["trials"]
-    assert trials["number"].tolist() == [trial.number for trial in one.trials]
-    complete = [trial for trial in one.trials if trial.state == TrialState.COMPLETE]
-    values = trials[trials["state"] == "COMPLETE"].set_index("number")[f"objective/{NAMES[0]}"]
-    assert values.to_dict() == pytest.approx({trial.number: trial.values[0] for trial in complete}, abs=1e-5)
-    expected = {
-        (trial.number, step + 1): value for trial in one.trials for step, value in trial.intermediate_values.items()
-    }
-    for figure in ("intermediate", "pruning"):
-        steps = tables[figure]["reported"].set_index(["number", "step"])["value"]
-        assert steps.to_dict() == pytest.approx(expected, abs=1e-5, nan_ok=True)
-    states = tables["pruning"]["reported"].groupby("number")["state"].first()
-    assert states.to_dict() == {trial.number: trial.state.name for trial in one.trials if trial.intermediate_values}
-    stored = pd.read_parquet(folder / "importances.parquet")
-    assert len(stored) > 0
-    shown = tables["importances"]["importances"]
-    pd.testing.assert_frame_equal(shown, stored, check_dtype=False, rtol=1e-4)
-
-
-def test_importances_stand_with_their_interval_or_it_is_said_that_there_are_none(
-    folder: Path, one: Study, tmp_path: Path, material: Material
-) -> None:
-    rows = cells(section(material.page(search=folder)), "Importances")
-    table = pq.read_table(folder / "importances.parquet").to_pylist()
-    assert len(rows) == len(table) > 0
-    first = table[0]
-    assert rows[0][:3] == [first["parameter"], first["architecture"], title(NAMES[0])]
-    interval = f"[{first['low']:.3f}, {first['high']:.3f}]"
-    assert rows[0][3:] == [f"{first['importance']:.3f}", interval, str(first["trials"])]
-    none = section(material.page(search=write_search(tmp_path, one, least=50, drawn=False)))
-    assert "No importances: no architecture has enough complete trials." in none
 
 
 def test_without_a_search_or_trials_there_is_no_section(tmp_path: Path, material: Material) -> None:

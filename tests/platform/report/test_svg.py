@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from finished_runs import write_run
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.outputs import table_of_metrics
-from isoscope.platform.report.drawing import SENTENCE, _padded, inline
+from isoscope.platform.report.drawing import inline
 from isoscope.studies.curves import bands, curves, seeds
 from isoscope.studies.scored import TRAINING
 
@@ -37,19 +37,6 @@ def test_the_drawing_is_the_same(drawing: str) -> None:
     before, after = paths(drawing), paths(inline(drawing, key="a", title="t", description="d"))
     for one, other in zip(after, before, strict=True):
         assert one == pytest.approx(other, abs=0.01)
-
-
-def test_a_narrow_figure_is_as_wide_as_the_page_so_its_letters_are_as_large() -> None:
-    narrow, wide = (_padded(f'<svg viewBox="0 0 {width} 100">') for width in ("318.4", "576"))
-    assert narrow == '<svg viewBox="-100 0 518.4 100">'
-    assert wide == '<svg viewBox="0 0 576 100">'
-
-
-def test_the_title_of_a_caption_does_not_end_at_et_al() -> None:
-    assert SENTENCE.split("As in Vázquez et al. 2022? Ranks of parts.", 1) == [
-        "As in Vázquez et al. 2022?",
-        "Ranks of parts.",
-    ]
 
 
 def test_styles_are_kept_as_classes(drawing: str) -> None:
