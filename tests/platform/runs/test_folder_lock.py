@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import pytest
 
 from isoscope.base.errors import InputError
 from isoscope.platform.runs.folder_lock import writing
-from isoscope.platform.stages import export, new, translate
+from isoscope.platform.stages import export, translate
 from isoscope.platform.stages.page_folder import GEOMETRY, SPACES, page_folder
 
 HOLD = """\
@@ -57,13 +55,6 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "page").exists()
 
 
-def test_a_folder_that_stays_empty_is_taken_away(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), writing(tmp_path / "a/page", called="it"):
-        raise ZeroDivisionError
-    assert not (tmp_path / "a/page").exists()
-
-
-Enter = Callable[[Path], AbstractContextManager[None]]
 PAGES = {"geometry": GEOMETRY, "spaces": SPACES, "translate": translate.PAGE}
 
 
@@ -80,17 +71,3 @@ def test_exporting_to_a_folder_that_is_written_is_refused(tmp_path: Path, monkey
     out = tmp_path / "given"
     with writing(out, called="it"), pytest.raises(InputError, match=f"^OUT {out}: process {os.getpid()} is writing"):
         export.export(tmp_path, out, form=None)
-
-
-def test_a_project_that_is_being_made_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second command found an empty folder, too."""
-    folder = tmp_path / "project"
-
-    def first(*_: Any) -> dict[str, str]:
-        (folder / ".making").mkdir(parents=True)
-        return {}
-
-    monkeypatch.setattr(new, "project_files", first)
-    with pytest.raises(InputError, match="another isoscope new is making it"):
-        new.new(folder, None, column="text", label=None, profile=None)
-    assert (folder / ".making").is_dir()

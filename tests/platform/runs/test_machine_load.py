@@ -37,6 +37,11 @@ def points(record: Record) -> dict[str, list[tuple[int, float]]]:
 def test_the_load_of_cpu_and_memory_is_that_of_the_machine(tmp_path: Path) -> None:
     with start(tmp_path) as record:
         found = sampled(record, 10)
+        size = record.path.stat().st_size
+        time.sleep(0.4)
+        assert record.path.stat().st_size == size, "a stopped sampler writes nothing more"
+    times = [point.t for point in read(record.path).metrics if point.name == CPU]
+    assert all(later - earlier >= 80 for earlier, later in pairwise(times))
     memory = psutil.virtual_memory()
     assert found.keys() == {CPU, MEGABYTES, SHARE}
     steps = [[step for step, _ in points] for points in found.values()]
@@ -56,21 +61,6 @@ def test_a_short_run_has_no_samples_and_a_resumed_run_counts_on(tmp_path: Path) 
         after = sampled(again, len(before) + 3)[CPU]
     assert len(after) > len(before)
     assert [step for step, _ in after] == list(range(len(after)))
-
-
-def test_a_stopped_sampler_writes_nothing_more(tmp_path: Path) -> None:
-    with start(tmp_path) as record:
-        sampled(record, 2)
-        size = record.path.stat().st_size
-        time.sleep(0.4)
-        assert record.path.stat().st_size == size
-
-
-def test_samples_come_at_equal_times(tmp_path: Path) -> None:
-    with start(tmp_path) as record:
-        sampled(record, 10)
-    times = [point.t for point in read(record.path).metrics if point.name == CPU]
-    assert all(later - earlier >= 80 for earlier, later in pairwise(times))
 
 
 def test_training_beside_a_sampler_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -35,19 +35,15 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_clean_tree_is_its_commit(repository: Path) -> None:
-    state = git_state(repository)
-    assert state.commit == _git(repository, "rev-parse", "HEAD").strip()
-    assert (state.dirty, state.diff, state.diff_sha256) == (False, "", None)
-
-
 @pytest.mark.parametrize(
     "path", ["dvc.lock", "README.md", "notes.txt", "src/package/__pycache__/a.pyc", "plugins/x.py"]
 )
 def test_what_is_neither_source_nor_setting_does_not_count(repository: Path, path: str) -> None:
     (repository / path).parent.mkdir(exist_ok=True)
     (repository / path).write_text("other\n")
-    assert not git_state(repository).dirty
+    state = git_state(repository)
+    assert state.commit == _git(repository, "rev-parse", "HEAD").strip()
+    assert (state.dirty, state.diff, state.diff_sha256) == (False, "", None)
 
 
 def _edit(root: Path) -> None:
@@ -185,9 +181,6 @@ def test_a_folder_is_named_by_paths_and_bytes_alone(tmp_path: Path) -> None:
     assert dvc_md5(tmp_path) == tree_md5(known) == tree_md5(dict(reversed(known.items())))
     (tmp_path / "a").rename(tmp_path / "c")
     assert dvc_md5(tmp_path) != tree_md5(known)
-
-
-def test_what_is_not_there_has_no_hash(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file or folder"):
         dvc_md5(tmp_path / "gone")
 

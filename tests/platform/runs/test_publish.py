@@ -17,27 +17,20 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_it_is_a_copy_with_extras_and_without_the_seal(source: Path, tmp_path: Path) -> None:
-    publish(source, tmp_path / "out", extra={"config.yaml": "a: 1\n"}, leave_out={"manifest.json"})
-    found = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert found == {"checkpoints/weights", "metrics.jsonl", "config.yaml"}
-    assert (tmp_path / "out/checkpoints/weights").read_bytes() == b"w" * 5000
-    assert (source / "checkpoints/weights").exists(), "published, not moved"
-
-
-def test_a_second_time_replaces_the_first_whole(source: Path, tmp_path: Path) -> None:
-    publish(source, tmp_path / "out", extra={}, leave_out=())
-    (tmp_path / "out/stray").write_text("x")
-    publish(source, tmp_path / "out", extra={}, leave_out=())
-    assert not (tmp_path / "out/stray").exists()
-
-
-def test_a_link_in_the_place_of_the_output_is_replaced_not_followed(source: Path, tmp_path: Path) -> None:
+def test_it_is_a_whole_copy_with_extras_and_without_the_seal_also_in_the_place_of_a_link(
+    source: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
     (tmp_path / "cache").mkdir()
-    (tmp_path / "out").symlink_to(tmp_path / "cache")
-    publish(source, tmp_path / "out", extra={}, leave_out=())
-    assert not (tmp_path / "out").is_symlink()
-    assert list((tmp_path / "cache").iterdir()) == []
+    out.symlink_to(tmp_path / "cache")
+    for _ in range(2):
+        publish(source, out, extra={"config.yaml": "a: 1\n"}, leave_out={"manifest.json"})
+        assert not out.is_symlink()
+        found = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+        assert found == {"checkpoints/weights", "metrics.jsonl", "config.yaml"}
+        (out / "stray").write_text("the second time replaces the first whole")
+    assert list((tmp_path / "cache").iterdir()) == [], "replaced, not followed"
+    assert (out / "checkpoints/weights").read_bytes() == (source / "checkpoints/weights").read_bytes()
 
 
 def test_a_seal_notices_every_flipped_bit_and_every_lost_file(tmp_path: Path) -> None:

@@ -149,16 +149,6 @@ def test_status_follows_the_attempts_and_their_ends(tmp_path: Path, story: str, 
     assert read(record.path).status == status
 
 
-def test_the_author_is_the_attempt_that_finished_the_run(tmp_path: Path) -> None:
-    with Record(tmp_path / "record.jsonl") as record:
-        record.run(digest=DIGEST, **RUN)
-        for commit, status in (("a", "KILLED"), ("b", "FINISHED"), ("c", "FINISHED")):
-            record.attempt(git=Git(commit), environment={})
-            record.end(status)
-    author = read(record.path).author
-    assert author.git["commit"] == "b"
-
-
 def test_a_tail_takes_in_each_line_once_and_leaves_the_unfinished_one(tmp_path: Path) -> None:
     whole = write_record(tmp_path, epochs=1).read_bytes()
     path = tmp_path / "growing.jsonl"
