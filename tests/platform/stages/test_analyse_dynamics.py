@@ -14,7 +14,6 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.stages import analyse as stage
 from isoscope.platform.stages.prepare import prepare
-from isoscope.platform.stages.report import report
 from isoscope.platform.stages.study_run import run_files
 from isoscope.platform.stages.train import train
 from isoscope.platform.stages.training_job import job
@@ -117,19 +116,6 @@ def test_an_arm_that_learned_nothing_has_no_verdict(made: Made) -> None:
 def test_every_figure_survives_tables_without_numbers(made: Made, pytestconfig: pytest.Config) -> None:
     tables = read_tables(made.part).by_name
     assert wrong(VIEWS, tables, exhaustive=pytestconfig.getoption("--exhaustive")) == []
-
-
-def test_the_figures_stand_in_the_studys_section_of_the_report(made: Made) -> None:
-    study = {"dynamics": made.configuration.study("dynamics")}
-    found = report(made.configuration.root.report, study, {}, ("reordered",), project=made.project)
-    page = found.page.read_text("utf-8")
-    section = page[page.index("Study dynamics") :]
-    for text in (
-        "Which parts lower the loss?",
-        "When do parts hurt?",
-        "Which attention heads lower the loss, in nats?",
-    ):
-        assert text in section
 
 
 def test_a_changed_allocation_changes_the_inputs_of_the_analysis(made: Made) -> None:
