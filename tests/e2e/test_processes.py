@@ -3,10 +3,8 @@
 If they are stopped or killed, and in the reference run, every process is newly started.
 """
 
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,6 @@ import pytest
 from safetensors.numpy import load_file
 
 from pipeline_project import BINARIES, LAUNCH, TWO, Done, Project, family, left, wait_for, written
-from training_runs import files
 
 # 120 sentences in batches of 16 leave one of 8, of 7 one of a single row: one process has none of it.
 PLAIN = (
@@ -193,14 +190,6 @@ def test_several_asked_for_and_one_started_is_refused(project: Project) -> None:
     assert not (project.folder / "models/none").exists()
 
 
-def test_other_commands_run_alone(project: Project) -> None:
-    command = [sys.executable, "-m", "isoscope", "report"]
-    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "PYTHONPATH": str(project.sources)}
-    done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "only isoscope train runs on several processes" in done.stderr
-
-
 @pytest.mark.parametrize("name, value", [
     ("WORLD_SIZE", "2"), ("ACCELERATE_USE_DEEPSPEED", "true"), ("OMPI_COMM_WORLD_SIZE", "2"),
 ])  # fmt: skip
@@ -210,13 +199,3 @@ def test_a_shell_that_announces_what_no_launcher_started_is_refused(project: Pro
     assert line.startswith(f"isoscope: {name}={value}")
     assert "unset" in line
     assert not (project.folder / "models/none").exists()
-
-
-def test_a_setting_of_accelerate_reaches_no_run(project: Project) -> None:
-    forget(project)
-    project.isoscope(*train("additive", "models/plain"))
-    forget(project)
-    done = project.isoscope(*train("additive", "models/set"), ACCELERATE_GRADIENT_ACCUMULATION_STEPS="4")
-    assert "ACCELERATE_GRADIENT_ACCUMULATION_STEPS=4 in the environment is ignored" in done.err
-    both = [files(project.folder / "models" / name) for name in ("plain", "set")]
-    assert both[0] == both[1]

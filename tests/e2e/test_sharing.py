@@ -122,19 +122,6 @@ def test_damage_to_any_file_of_a_pulled_output_is_named(clone: Project, tmp_path
     other.isoscope("analyse", "fusion")
 
 
-def test_in_a_clone_a_changed_overlay_trains_only_its_cells(clone: Project, tmp_path: Path) -> None:
-    other = clone.copy(tmp_path / "other", without=(".isoscope",))
-    other.dvc("checkout", "--force")
-    before = {path.name: path.read_bytes() for path in other.output("additive").glob("*.*")}
-    other.edit("variants/fusion/conv2d.yaml", "kernel_size:\n    - 3\n", "kernel_size:\n    - 1\n")
-    done = other.isoscope("repro")
-    assert done.ran == ["train@fusion", "analyse@fusion", "report"]
-    trained = [record.run.arm for record in other.records().values() if record.run and record.run.stage == "train"]
-    assert trained == ["conv2d"]
-    assert {path.name: path.read_bytes() for path in other.output("additive").glob("*.*")} == before
-    assert other.digest("conv2d") != clone.digest("conv2d")
-
-
 def test_two_clones_on_one_cache(origin: Project, tmp_path: Path) -> None:
     """What another clone does to the shared cache costs this clone time, and no byte."""
     cache = origin.dvc("cache", "dir").out.strip()

@@ -170,15 +170,6 @@ def test_sentences_are_the_means_of_their_words(place: Path) -> None:
     assert not (place / "page/figures/contextuality.svg").exists()
 
 
-def test_a_second_call_extracts_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "again", *FEW)
-    assert "encoder: states" in capsys.readouterr().err
-    spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "again", *FEW, "--json")
-    out, err = capsys.readouterr()
-    assert ": states" not in err
-    assert json.loads(out)["page"] == "again/index.html"
-
-
 def test_a_model_is_like_itself_and_other_measures_see_another(place: Path) -> None:
     """The same weights in two folders: 1 on the diagonal for all; a decoder of other weights is less alike."""
     model = AutoModel.from_pretrained(place / "encoder")

@@ -136,28 +136,6 @@ def test_a_band_ends_where_the_metric_ends_and_a_gap_has_a_cross_and_no_number()
     assert "shared: no geometry" in legend(figure)
 
 
-def test_references_that_differ_have_a_line_for_each_series() -> None:
-    table = made(2)
-    same, differ = (
-        drawn(FORMS["curves"], table),
-        drawn(FORMS["curves"], table.assign(base=table["arm"].str[-1].astype(float))),
-    )
-    assert [len([one for one in each.axes[0].lines if one.get_gid() == "base"]) for each in (same, differ)] == [1, 2]
-
-
-def test_marks_notes_and_thin_lines() -> None:
-    table = made(1, seeds=2).assign(mark=None, note="12 %", each=np.nan)
-    table.loc[table["at"] == 2, "mark"] = "chosen"
-    thin = table.assign(each=table["seed"], mark=None)
-    form = Curves(x="at", y="value", columns="panel", thin="each", scales=("linear", "log"))
-    figure = drawn(form, pd.concat([table, thin], ignore_index=True))
-    names = {line.get_gid() for line in figure.axes[0].lines}
-    assert {"arm:arm 0", "arm:arm 0/each:0", "arm:arm 0/each:1", "chosen"} <= names
-    assert [text.get_text() for text in figure.axes[0].texts] == ["12 %"]
-    (ring,) = [line for line in figure.axes[0].lines if line.get_gid() == "chosen"]
-    assert list(ring.get_xdata()) == [2]
-
-
 def test_cells_are_means_hatched_where_they_have_no_value() -> None:
     table = made(4).assign(gap=None, note="n = 3 seeds")
     table.loc[(table["arm"] == "arm 1") & (table["at"] == 0), "gap"] = "not defined"
@@ -237,14 +215,6 @@ def test_means_of_groups_are_joined_and_named() -> None:
     centres = [(float(one.lines[0].get_xdata()[0]), float(one.lines[0].get_ydata()[0])) for one in axes.containers]
     assert centres == [pytest.approx(one) for one in table.groupby("arm")[["at", "value"]].mean().to_numpy().tolist()]
     assert [text.get_text() for text in axes.texts] == ["0", "1"]
-
-
-def test_many_columns_of_panels_become_rows() -> None:
-    form = Curves(x="at", y="value", rows="half", columns="arm", series="panel", labels=("Update", ""))
-    figure = drawn(form, made(8))
-    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["a", "b"]
-    assert figure.axes[0].get_ylabel() == "arm 0"
-    assert len(figure.axes) == 16
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=[*FORMS])

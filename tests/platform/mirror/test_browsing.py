@@ -8,8 +8,7 @@ import pytest
 
 from isoscope.base.errors import InputError
 from isoscope.platform.mirror import browsing
-from isoscope.platform.mirror.browsing import NOTE, has_arms, runs_page
-from isoscope.platform.mirror.fields import DIGEST as TAG
+from isoscope.platform.mirror.browsing import NOTE
 from isoscope.platform.mirror.fields import known_experiments
 from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
@@ -89,20 +88,6 @@ def test_what_reads_a_study_is_apart_and_names_what_it_read(project: Path, serve
     assert known_experiments(project, None).keys() == {"fusion", "fusion/inside"}
 
 
-def test_a_run_that_an_earlier_version_mirrored_elsewhere_is_completed_there(project: Path, server: Server) -> None:
-    """A run as isoscope 0.1 left it: in the study's experiment, named like the training run, without description."""
-    path = write_record(project, digest="ee" * 32, **EXTRACTED)
-    old = server.client.create_run(server.client.create_experiment("fusion"), 1, {TAG: "ee" * 32}, "additive seed 0")
-    for new in (1, 0):
-        sent = Mirror(server).send(read(path))
-        assert (sent.run_id, sent.new["runs"], bool(sent.new["metrics"])) == (old.info.run_id, 0, bool(new))
-        assert everywhere(server, "ee" * 32) == [("fusion", "extract additive seed 0")]
-    assert server.client.get_experiment_by_name("fusion/inside") is None
-    assert known_experiments(project, None).keys() == {"fusion"}
-    [run] = shown(server, "fusion", "ee" * 32)
-    assert run["tags"]["reads"].startswith("7" * 64)
-
-
 def test_a_name_and_a_description_that_a_person_gave_stay(project: Path, server: Server) -> None:
     path = write_record(project)
     run_id = Mirror(server).send(read(path)).run_id
@@ -140,13 +125,6 @@ def test_experiments_are_of_training_runs_and_grouped_by_arm_unless_a_person_cho
     server.client.set_experiment_tag(experiment.experiment_id, "mlflow.experimentKind", "genai_development")
     Mirror(server).send(read(path))
     assert server.client.get_experiment("1").tags["mlflow.experimentKind"] == "genai_development"
-
-
-def test_only_experiments_of_studies_open_grouped_by_arm() -> None:
-    grouped = {name: has_arms(name) for name in ("fusion", "fusion/inside", "search-fusion")}
-    assert grouped == {"fusion": True, "fusion/inside": False, "search-fusion": False}
-    assert "by-arm" in runs_page("", "1")
-    assert "by-arm" not in runs_page("", "1", grouped=False)
 
 
 def test_no_group_mixes_settings_code_plugins_or_data() -> None:

@@ -1,13 +1,9 @@
-import itertools
 import socket
 from pathlib import Path
 
 import pytest
 
-from isoscope.platform.mirror.follow import follow
 from isoscope.platform.mirror.mlflow import connect
-from isoscope.platform.mirror.replay import Mirror
-from isoscope.platform.runs.record import read
 from tracked_runs import DIGEST, Following, log_epochs, replayed, shown, start, wait_for, write_record
 
 
@@ -46,26 +42,6 @@ def test_only_the_digests_asked_for_and_of_all_none_that_had_ended_before(projec
     assert shown(server, "fusion", "ee" * 32), "it ended while the follower was starting"
 
 
-def test_a_run_started_again_is_taken_up(project: Path) -> None:
-    server = connect(None, project)
-    path = write_record(project, epochs=1)
-    following = Following(project)
-    steps = itertools.count(99)
-    with start(project) as record:
-
-        def grown() -> bool:
-            """The record grows, as a run's does; the follower may first look after it was started again."""
-            record.metric("train/loss", 0.1, step=next(steps))
-            return bool(shown(server, "fusion"))
-
-        wait_for(grown)
-        record.end("FAILED", reason="again")
-    assert following.end() == {}
-    Mirror(server).send(read(path))
-    [run] = shown(server, "fusion")
-    assert (run["status"], run["metrics"]["train/loss"][-1][0]) == ("FAILED", next(steps) - 1)
-
-
 def test_one_refused_record_does_not_hold_up_the_others(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server = connect(None, project)
     server.client.delete_experiment(server.client.create_experiment("fusion"))
@@ -76,16 +52,6 @@ def test_one_refused_record_does_not_hold_up_the_others(project: Path, capsys: p
         wait_for(lambda: "train/loss" in shown(server, "other", "bb" * 32)[0]["metrics"])
     assert following.end() == {DIGEST: 2}
     assert capsys.readouterr().err.count("mlflow experiments restore") == 1
-
-
-def test_an_mlflow_that_was_never_away_has_the_patience_of_a_busy_machine(project: Path) -> None:
-    """The last try begins with making the database: that may take longer than a server that is away deserves."""
-    path = write_record(project)
-    options = {"until": lambda: True, "digests": {DIGEST}, "last_try": 0.0}
-    cut = follow(path.parent, project, patience=0.0, **options)
-    assert cut.away
-    assert cut.unsent.keys() == {DIGEST}
-    assert follow(path.parent, project, patience=60.0, **options) == ({}, False)
 
 
 def test_a_server_that_never_answers_costs_the_run_nothing_and_the_end_a_bounded_time(

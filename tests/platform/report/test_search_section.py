@@ -88,17 +88,6 @@ def test_runs_are_links_where_a_server_and_the_experiment_are_known(folder: Path
     assert 'href="http' not in section(material.page(search=folder, **other))
 
 
-def test_a_run_that_a_study_published_is_in_the_studys_experiment(folder: Path) -> None:
-    known = {"tracking_uri": "http://127.0.0.1:5000", "experiments": {"search": "7", "fusion": "4"}}
-    plain = read_search(folder, **known, studies={}, chapter=1)
-    runs = {run["link"].rpartition("%27")[0].rpartition("%27")[2] for trial in plain["trials"] for run in trial["runs"]}
-    chosen = min(runs)
-    found = read_search(folder, **known, studies={chosen: "fusion"}, chapter=1)
-    links = [run["link"] for trial in found["trials"] for run in trial["runs"]]
-    assert {one for one in links if "/experiments/4/" in one} == {one for one in links if chosen in one} != set()
-    assert len([one for one in links if "/experiments/7/" in one]) == len(links) - 1
-
-
 def test_several_objectives_show_the_front(tmp_path: Path, material: Material) -> None:
     study = searched(40, 2)
     html = section(material.page(search=write_search(tmp_path, study)))

@@ -6,7 +6,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from matplotlib.figure import Figure
 
 from finished_runs import write_run
 from isoscope.platform.figures.style import to_svg
@@ -62,18 +61,6 @@ def test_two_on_one_page_share_neither_ids_nor_styles(drawing: str) -> None:
     assert re.fullmatch(r"(\.s[0-9a-f]{6}\{[^{}*]*\})+", sheet), "rules of classes only"
     assert not re.search(r"<metadata|<\?xml|<!DOCTYPE|rdf", one)
     assert len(one) < 0.6 * len(drawing)
-
-
-def test_parts_that_share_a_name_are_numbered() -> None:
-    figure = Figure(figsize=(2, 2))
-    axes = figure.subplots()
-    for height in range(3):
-        axes.plot([0, 1], [height, height + 1], gid="mean")
-    svg = to_svg(figure)
-    assert ids(svg).count("mean") == 3
-    found = ids(inline(svg, key="a", title="t", description="d"))
-    assert [name for name in found if name.startswith("a-mean")] == ["a-mean", "a-mean~2", "a-mean~3"]
-    assert len(found) == len(set(found))
 
 
 def test_name_and_description_are_spoken_and_escaped(drawing: str) -> None:

@@ -53,16 +53,6 @@ def test_the_load_of_cpu_and_memory_is_that_of_the_machine(tmp_path: Path) -> No
     assert found[SHARE][-1][1] == pytest.approx(100 * found[MEGABYTES][-1][1] / (memory.total / 1e6), abs=0.1)
 
 
-def test_a_short_run_has_no_samples_and_a_resumed_run_counts_on(tmp_path: Path) -> None:
-    with start(tmp_path) as record:
-        assert sampled(record, 0, first=3600.0) == {}
-        before = sampled(record, 3)[CPU]
-    with Record(record.path) as again:
-        after = sampled(again, len(before) + 3)[CPU]
-    assert len(after) > len(before)
-    assert [step for step, _ in after] == list(range(len(after)))
-
-
 def test_training_beside_a_sampler_gives_the_same_bytes(tmp_path: Path) -> None:
     """Weights, metrics and golden trace, with dropout; the sampler is as busy as it can be."""
     found = []

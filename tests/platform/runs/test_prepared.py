@@ -222,18 +222,6 @@ def test_a_file_edited_since_is_refused_and_one_that_is_gone_is_not(project: Pro
     check(project)
 
 
-def test_data_that_do_not_say_their_settings_are_prepared_again_to_the_same_digest(project: Project) -> None:
-    folder = project.folder / "data/processed/tiny"
-    before = content_md5(folder)
-    (folder / SETTINGS).unlink()
-    assert dvc_md5(folder) == before, "what runs were told of data of an older isoscope"
-    with pytest.raises(InputError, match=r"no settings.json.* run: isoscope prepare tiny"):
-        check(project)
-    app(["prepare", "tiny"], standalone_mode=False)
-    check(project)
-    assert content_md5(folder) == before
-
-
 def test_a_data_set_of_ones_own_whose_code_has_changed_is_refused(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

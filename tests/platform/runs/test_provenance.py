@@ -113,14 +113,6 @@ def _files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_a_project_in_a_folder_of_the_repository_is_seen_alone(repository: Path) -> None:
-    inner = repository / "inner"
-    (inner / "src").mkdir(parents=True)
-    (inner / "src" / "code.py").write_text("y = 1\n")
-    assert not git_state(repository).dirty
-    assert "inner/src/code.py" in git_state(inner).diff
-
-
 def test_without_git_a_repository_or_a_commit_nothing_vouches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (git_state(tmp_path).commit, git_state(tmp_path).dirty) == (None, True)
     _git(tmp_path, "init", "--quiet")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.base.errors import InputError
-from isoscope.platform.runs.lines import Attempt, End, Run, RunRecord, summed
+from isoscope.platform.runs.lines import RunRecord, summed
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import Record, Tail, read
 from tracked_runs import DIGEST, ENVIRONMENT, RUN, lines, log_epochs, start, write_record
@@ -201,16 +201,3 @@ def test_the_record_needs_no_heavy_library() -> None:
     )
     assert "isoscope" in loaded
     assert not loaded & {"torch", "transformers", "mlflow", "pandas", "numpy", "pydantic", "sqlalchemy", "dvc"}
-
-
-def test_an_end_given_again_is_no_later_end() -> None:
-    """A finished run that is found and put somewhere has not been worked on since."""
-    record = RunRecord()
-    record.take(Run(1, "d", "train"))
-    record.take(Attempt(10, "h", 1, {}, {}))
-    record.take(End(20, "FINISHED"))
-    record.take(End(500, "FINISHED", output="models/x", output_md5="m"))
-    assert record.end == End(20, "FINISHED", output="models/x", output_md5="m")
-    record.take(Attempt(600, "h", 2, {}, {}))
-    record.take(End(700, "FINISHED"))
-    assert record.end.t == 700

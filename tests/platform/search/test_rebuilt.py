@@ -46,16 +46,6 @@ def test_a_trial_that_had_not_ended_keeps_its_number_and_its_choices(tmp_path: P
     assert [trial.state for trial in after.trials] == [STATES.COMPLETE] * 6
 
 
-def test_choices_outlast_being_kept_twice(tmp_path: Path) -> None:
-    before = go_on(place(None, tmp_path / "before"), 6, left=2)
-    where = place(None, tmp_path / "between")
-    with held_study(a_search(), IDENTITY, where, steps=1, kept=lambda: kept_of(before)) as one:
-        waiting = one.study
-    assert [trial.state for trial in waiting.trials[4:]] == [STATES.WAITING] * 2
-    after = go_on(place(None, tmp_path / "after"), 6, kept=kept_of(waiting))
-    assert [trial.params for trial in after.trials] == [trial.params for trial in before.trials]
-
-
 def test_a_trial_that_ended_in_one_place_alone_is_no_parting(tmp_path: Path) -> None:
     before = go_on(place(None, tmp_path / "before"), 6, left=2)
     here = place(None, tmp_path / "here")
@@ -94,14 +84,6 @@ def test_two_that_have_parted_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^search 'sleep': trial 0 differs between the storage and the longer"):
         go_on(here, 8, kept=kept_of(there))
     assert len(go_on(here, 3).trials) == 3
-
-
-def test_choices_that_another_program_queued_are_kept(tmp_path: Path) -> None:
-    where = place(None, tmp_path / "before")
-    study = go_on(where, 1)
-    study.enqueue_trial({"fusion": "conv2d", "model.fusion.width": 3, "penalty.weight": 2.5})
-    after = go_on(place(None, tmp_path / "after"), 2, kept=kept_of(study))
-    assert after.trials[1].params == {"fusion": "conv2d", "model.fusion.width": 3, "penalty.weight": 2.5}
 
 
 def fresh(search: Search, where: Place) -> optuna.Study:

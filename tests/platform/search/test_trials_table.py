@@ -1,7 +1,7 @@
 """The table of trials: its content, and the round trip."""
 
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 from isoscope.data.parquet import write_parquet
 from isoscope.platform.search.outcomes import PROVENANCE, front
 from isoscope.platform.search.trials_table import rebuilt, trials_table
-from search_material import NAMES, new, points, searched
+from search_material import NAMES, new, searched
 
 STATES = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL, TrialState.RUNNING, TrialState.WAITING)
 FLOATS = st.floats(allow_nan=False)
@@ -118,19 +118,6 @@ def test_the_columns_say_what_the_trials_are() -> None:
             assert row["constraint/validation/accuracy"] == trial.constraints["validation/accuracy"]
         else:
             assert math.isnan(row["constraint/validation/accuracy"])
-
-
-def test_times_are_universal_and_without_a_note_the_clock_counts() -> None:
-    study, _ = points([[1.0], [2.0]], ["minimize"])
-    local = datetime(2026, 1, 2, 3, 4, 5, 678901)
-    known = study.trials[0]
-    known.number, known.datetime_start, known.datetime_complete = 0, local, local + timedelta(seconds=2.5)
-    other = optuna.create_study()
-    other.add_trial(known)
-    row = trials_table(other).iloc[0]
-    assert row["seconds"] == 2.5
-    assert row["started"].to_pydatetime() == local.astimezone(UTC)
-    assert row["ended"] - row["started"] == timedelta(seconds=2.5)
 
 
 @pytest.mark.parametrize("count", [0, 1])
