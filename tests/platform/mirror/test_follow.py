@@ -1,10 +1,19 @@
+"""A mirror that follows a run: what it sends, a server that never answers, a full disk, a clock set back."""
+
+import shutil
 import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from disks import Disk, disk
 from isoscope.platform.mirror.mlflow import connect
-from tracked_runs import DIGEST, Following, log_epochs, replayed, shown, start, wait_for, write_record
+from isoscope.platform.mirror.replay import mirror
+from isoscope.platform.report.runs import working_seconds
+from isoscope.platform.runs.record import read
+from tracked_runs import DIGEST, Following, lines, log_epochs, replayed, shown, start, wait_for, write_record
 
 
 def test_a_run_is_seen_while_it_goes_and_ends_as_one_replayed(
@@ -70,3 +79,74 @@ def test_a_server_that_never_answers_costs_the_run_nothing_and_the_end_a_bounded
         assert following.end() == {DIGEST: 19}
     assert following.seconds < 300  # its thread would be waited for twice as long
     assert len("".join(said).splitlines()) == 1
+
+
+@pytest.fixture
+def small(tmp_path: Path, empty_database: Path) -> Iterator[tuple[Disk, Path]]:
+    """A disk with a project; its records are elsewhere, as on a machine with a separate disk for the database."""
+    with disk(tmp_path / "disk", "16m") as one:
+        root = one.folder / "project"
+        root.mkdir()
+        shutil.copyfile(empty_database, root / "mlflow.db")
+        records = tmp_path / "records"
+        records.mkdir()
+        (root / ".isoscope").mkdir()
+        (root / ".isoscope" / "records").symlink_to(records)
+        yield one, root
+
+
+@pytest.mark.parametrize("how", ["full", pytest.param("read-only", marks=pytest.mark.exhaustive)])
+def test_the_record_goes_on_and_is_sent_when_there_is_room(
+    small: tuple[Disk, Path], tmp_path: Path, empty_database: Path, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, root = small
+    trouble = one.filled(leave=0) if how == "full" else one.read_only()
+    with trouble:
+        following = Following(root)
+        with start(root) as record:
+            log_epochs(record, range(1, 100))
+            said: list[str] = []
+            wait_for(
+                lambda: (
+                    said.append(capsys.readouterr().err)
+                    or "the run continues and its record keeps everything" in "".join(said)
+                )
+            )
+            [sent] = mirror(root)
+            record.end("FINISHED")
+        unsent = following.end()
+    assert sent.error is not None
+    assert "\n" not in sent.error
+    assert unsent == {DIGEST: len(lines(record.path))}, "nothing was sent, and all of it stands"
+    assert "Traceback" not in "".join(said)
+    # There is room again: one mirroring later MLflow holds what it would have held.
+    [sent] = mirror(root)
+    assert sent.error is None
+    undisturbed = replayed(record.path, tmp_path / "good", empty_database)
+    assert shown(connect(None, root), "fusion") == undisturbed != []
+
+
+YEAR = 31_536_000 * 10**9
+
+
+def test_a_clock_set_back_within_an_attempt_and_between_two_gives_no_negative_duration(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall = time.time_ns
+    with start(project) as record:
+        record.metric("loss", 1.0, step=1)
+        monkeypatch.setattr(time, "time_ns", lambda: wall() - YEAR)
+        record.metric("loss", 0.5, step=2)
+        record.end("KILLED")
+    with start(project) as record:
+        time.sleep(0.05)
+        record.metric("loss", 0.3, step=3)
+        record.end("FINISHED")
+    times = [line["t"] for line in lines(record.path)]
+    assert times == sorted(times)
+    assert times[-1] - times[-2] < 60_000
+    seconds = working_seconds(read(record.path))
+    assert 0.05 <= seconds < 60
+    mirror(project)
+    [run] = shown(connect(None, project), "fusion")
+    assert 0 <= run["end"] - run["start"] < 60_000

@@ -1,5 +1,6 @@
-"""The page in a browser: drawn, legible, and no wider than the screen."""
+"""The page in a browser: legible, no wider than the screen, with filter and explorer."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -198,3 +199,148 @@ def test_a_figure_is_a_single_stop_and_chapters_are_skipped(file: Path) -> None:
             seen.page.evaluate("document.activeElement.closest('section').getAttribute('aria-labelledby')")
             == "study-fusion"
         )
+
+
+def headings(page: Page) -> list[str]:
+    return page.locator("#content :is(h2, h3):visible").all_inner_texts()
+
+
+def test_the_filter_shows_what_has_all_words(file: Path) -> None:
+    with opened(file) as seen:
+        rows = seen.page.locator("#content tbody tr:visible")
+        everything = rows.count()
+        seen.page.fill("#filter", "fft accuracy")
+        texts = [row.lower() for row in seen.page.locator(".findings li:visible").all_inner_texts()]
+        assert texts
+        section = seen.page.locator("section[aria-labelledby=study-fusion] .findings li:visible").all_inner_texts()
+        assert len(section) == 1
+        assert "accuracy, fft against" in section[0].lower()
+        table = seen.page.locator("section[aria-labelledby=study-fusion] table").first
+        assert table.locator("tbody tr:visible").all_inner_texts()[1].startswith("additive"), "the reference stays"
+        assert "F1" not in table.locator("th[scope=rowgroup]:visible").all_inner_texts()
+        seen.page.fill("#filter", "nothing is called this")
+        assert seen.page.locator("#matches").inner_text() == "Nothing found"
+        assert seen.page.locator("figure:visible").count() == 0
+        seen.page.fill("#filter", "")
+        assert rows.count() == everything
+
+
+def test_only_what_a_person_reads_is_searched(file: Path, material: Material) -> None:
+    sheet = re.search(r"\.(s[0-9a-f]{6})\{", material.page())
+    assert sheet
+    with opened(file) as seen:
+        for query in (sheet[1], material.studies[0].runs[0].digest[:12], "currentColor"):
+            seen.page.fill("#filter", query)
+            expect(seen.page.locator("#matches")).to_have_text("Nothing found")
+        seen.page.fill("#filter", "epoch validation")  # a figure's labels
+        expect(seen.page.locator("#study-fusion-training")).to_be_visible()
+        for query in ("a1", "A_1", "a₁"):  # a subscript, however it is typed
+            seen.page.fill("#filter", query)
+            assert seen.page.locator(".words dt:visible").all_inner_texts() == ["a₁"]
+            assert headings(seen.page) == ["How to read this report", "What do the terms mean?"]
+
+
+def test_no_heading_is_left_without_what_it_heads(file: Path) -> None:
+    with opened(file) as seen:
+        every = headings(seen.page)
+        seen.page.fill("#filter", "nothing is called this")
+        assert headings(seen.page) == []
+        assert seen.page.locator("nav li:visible").count() == 0
+        seen.page.fill("#filter", "f1 conv2d_identity")
+        assert headings(seen.page) == ["Study fusion", "Which differences hold on the test split?"]
+        links = ["Study fusion", "Which differences hold?"]
+        assert seen.page.locator("nav li a:visible").all_inner_texts() == links
+        seen.page.fill("#filter", "")
+        assert headings(seen.page) == every
+
+
+def test_a_filtered_page_has_an_address(file: Path) -> None:
+    with opened(file) as seen:
+        seen.page.fill("#filter", "a₁")
+        address = seen.page.evaluate("location.href")
+        shown = headings(seen.page)
+        assert seen.requests == []
+        assert seen.complaints == []
+    with opened(address) as seen:
+        assert seen.page.input_value("#filter") == "a₁"
+        assert headings(seen.page) == shown
+    with opened(f"{address}#reading") as seen:
+        assert seen.page.input_value("#filter") == "a₁", "the link leads to what is shown"
+        expect(seen.page.locator("#reading")).to_be_in_viewport()
+    with opened(f"{address}#study-fusion-training") as seen:
+        assert seen.page.input_value("#filter") == "", "the link leads to what the filter hides"
+        expect(seen.page.locator("#study-fusion-training")).to_be_in_viewport()
+
+
+LEGEND = """list => [...list.children].map(entry =>
+  [entry.textContent.trim(), getComputedStyle(entry.firstElementChild).backgroundColor])"""
+DOTS = "all => all.map(dot => [getComputedStyle(dot).fill, dot.getAttribute('visibility')])"
+
+
+@pytest.fixture
+def page(material: Material, inside: Inside, tmp_path: Path) -> Callable[..., Path]:
+    """Makes a page with an explorer of given sentences, labels and classes."""
+
+    def made(**changed: object) -> Path:
+        path = tmp_path / "index.html"
+        path.write_text(material.explored(inside(**changed)), "utf-8")
+        return path
+
+    return made
+
+
+def legend(seen: Seen) -> dict[str, str]:
+    """Colour by class."""
+    return dict(seen.page.locator(".explorer .legend").evaluate(LEGEND))
+
+
+def colours(seen: Seen) -> list[str]:
+    """Of each sentence's dot."""
+    return [colour for colour, _ in seen.page.locator(".explorer circle").evaluate_all(DOTS)]
+
+
+def slide(seen: Seen, name: str, value: int) -> None:
+    slider = seen.page.locator(f".explorer input[name='{name}']")
+    slider.focus()
+    slider.press("Home")
+    for _ in range(value):
+        slider.press("ArrowRight")
+
+
+def test_dots_legend_axes_and_sliders(page: Callable[..., Path]) -> None:
+    """It starts at the last layer of the chosen snapshot; one point is said and not drawn."""
+    with opened(page()) as seen:
+        shown = seen.page.locator(".explorer .sliders").inner_text()
+        assert "additive" in shown
+        assert "update 64 (chosen)" in shown
+        facts = seen.page.locator(".explorer .facts")
+        said = "x: first axis of a plane, 75.0 % of this snapshot's variance; y: second, 12.5 %."
+        assert facts.inner_text() == said
+        named = legend(seen)
+        assert list(named) == ["negative", "positive"]
+        assert len(set(named.values())) == 2
+        assert colours(seen) == [named[name] for name in ("positive", "negative", "positive", "negative")]
+        seen.page.locator(".explorer circle").nth(1).hover(force=True)
+        assert seen.page.locator("output.sentence").inner_text() == "negative: a dull one"
+        for slider, value, visibility in (("layer", 0, "hidden"), ("arm", 1, "visible")):
+            slide(seen, slider, value)
+            dots = seen.page.locator(".explorer circle").evaluate_all(DOTS)
+            assert {one for _, one in dots} == {visibility}
+            assert ("All sentences share their vectors" in facts.inner_text()) == (visibility == "hidden")
+        assert seen.complaints == []
+        assert seen.requests == []
+
+
+def test_sentences_without_a_class_are_no_ones_colour(page: Callable[..., Path]) -> None:
+    with opened(page(labels=[1, -1, 0, -1])) as seen:
+        named = legend(seen)
+        assert set(named) == {"no class", "negative", "positive"}
+        assert len(set(named.values())) == 3
+        assert colours(seen) == [named[name] for name in ("positive", "no class", "negative", "no class")]
+
+
+def test_a_class_that_is_a_number_is_called_a_class_and_a_hostile_one_is_text(page: Callable[..., Path]) -> None:
+    with opened(page(classes=["0", "<img src=x>"])) as seen:
+        assert list(legend(seen)) == ["class 0", "<img src=x>"]
+        assert seen.page.locator(".explorer img").count() == 0
+        assert seen.requests == []

@@ -1,13 +1,16 @@
-"""A run's row: the content of its record, missing data, and the query that finds it in MLflow."""
+"""A run's row: its record, missing data, the query that finds it in MLflow; and a page older than params.yaml."""
 
+from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import pytest
 
+from isoscope.platform.config.project import Study
 from isoscope.platform.outputs import Trained
+from isoscope.platform.report.completeness import lacking
 from isoscope.platform.report.runs import run_row, server, working_seconds
 from isoscope.platform.runs.lines import Attempt, End, Point, Run, RunRecord
-from report_material import COMMIT
+from report_material import COMMIT, Material
 
 RUN = Trained("fusion", "fft", 0, "order", "ab" * 32, "c" * 64, {"data/processed/order": "e" * 32}, {"p.py": "f" * 64})
 
@@ -72,3 +75,54 @@ def test_no_link_without_a_server_and_an_experiment(tracking_uri: str | None, ex
 )
 def test_a_page_names_a_server_without_its_password(tracking_uri: str | None, address: str | None) -> None:
     assert server(tracking_uri) == address
+
+
+ARMS = ("additive", "conv2d_identity", "fft")
+PARAMS = {"training.epochs": 8, "training.device": "cpu", "model.fusion.kernel_size": [3, 3]}
+
+
+def study(**changed: Any) -> Study:
+    given = {"task": "order", "settings": [], "axes": {"fusion": list(ARMS)}, "seeds": [0, 1, 2], "kind": "arms"}
+    return Study(**given | changed)
+
+
+def found(material: Material, arms: Any = ARMS, *, now: Any = PARAMS, **changed: Any) -> list[str]:
+    """What the part of the material lacks of a study, whose runs all have the parameters `PARAMS`."""
+    (tables,) = material.studies
+    records = {run.digest: RunRecord(Run(0, run.digest, "train", params=PARAMS)) for run in tables.runs}
+    return lacking(tables, study(**changed), dict.fromkeys(arms, now), records)
+
+
+def test_a_complete_part_lacks_nothing(material: Material) -> None:
+    assert found(material) == []
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"seeds": [0, 1, 2, 3]}, "3 runs are missing: additive seed 3, conv2d_identity seed 3, fft seed 3"),
+        ({"arms": (*ARMS, "spectrum")}, "3 runs are missing: spectrum seed 0, spectrum seed 1, spectrum seed 2"),
+        ({"seeds": [0, 1]}, "3 runs are not in params.yaml: additive seed 2, conv2d_identity seed 2, fft seed 2"),
+        ({"arms": ARMS[:2]}, "3 runs are not in params.yaml: fft seed 0, fft seed 1, fft seed 2"),
+        ({"now": PARAMS | {"training.epochs": 9}}, "and 6 more (training.epochs)"),
+        ({"now": PARAMS | {"model.fusion.kernel_size": [5, 5]}}, "and 6 more (model.fusion.kernel_size)"),
+    ],
+)
+def test_what_is_missing_or_older_is_named(material: Material, changed: dict[str, Any], said: str) -> None:
+    (sentence,) = found(material, **changed)
+    assert said in sentence
+
+
+@pytest.mark.parametrize(
+    "now", [PARAMS | {"training.device": "cuda"}, PARAMS | {"training.new": 1}, {}], ids=["device", "new", "none"]
+)
+def test_what_changes_no_number_is_not_named(material: Material, now: dict[str, Any]) -> None:
+    assert found(material, now=now) == []
+
+
+def test_the_first_screen_says_it(material: Material) -> None:
+    said = "3 runs are missing: fft seed 3"
+    page = material.page(lacks={"fusion": [said]})
+    assert page.index(said) < page.index('id="study-fusion"')
+    assert "This part is not what params.yaml asks for." in page
+    assert "This part is not what params.yaml asks for." not in material.page()

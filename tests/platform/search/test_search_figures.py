@@ -1,7 +1,9 @@
-"""Search figures show the trials' values; without data there is no figure and no error."""
+"""Search figures show the trials' values; without numbers a figure is left out, and no axis is without ends."""
 
 import math
+import re
 from collections import Counter
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
@@ -16,10 +18,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from isoscope.platform.report.search_section import CAPTIONS, caption
 from isoscope.platform.search.outcomes import COLUMNS, front, importances, knee
-from isoscope.platform.search.search_figures import (
-    history,
-    pictures,
-)
+from isoscope.platform.search.search_figures import history, pictures
 from isoscope.platform.search.searched import Searched
 from search_material import FUSIONS, new, points, searched
 
@@ -133,3 +132,53 @@ def test_hostile_names_are_text() -> None:
         study.add_trial(create_trial(value=float(number), params=params, distributions=given))
     for _, svg in pictures(study, NONE, chosen=0, least=50):
         assert not [one for one in ElementTree.fromstring(svg).iter() if one.tag.endswith("script")]
+
+
+def filled(add: Callable[[Study, int], None], *, objectives: int = 1, trials: int = 6) -> Study:
+    study = new(objectives)
+    for number in range(trials):
+        add(study, number)
+    return study
+
+
+def trial(study: Study, values: list[float], *, rate: float = 0.1, reports: dict[int, float] | None = None) -> None:
+    """A complete trial with one number and one choice."""
+    study.add_trial(
+        create_trial(
+            values=values,
+            params={"training.learning_rate": rate, "fusion": "additive"},
+            distributions={
+                "training.learning_rate": FloatDistribution(1e-5, 1.0, log=True),
+                "fusion": CategoricalDistribution(("additive", "conv2d")),
+            },
+            intermediate_values=reports or {},
+        )
+    )
+
+
+def pruned(study: Study, number: int) -> None:
+    study.add_trial(create_trial(state=TrialState.PRUNED, intermediate_values={0: math.nan, 1: math.nan}))
+
+
+KINDS: dict[str, Callable[[], Study]] = {
+    "equal values": lambda: filled(lambda study, number: trial(study, [0.5], rate=0.1 + number / 100)),
+    "equal parameters": lambda: filled(lambda study, number: trial(study, [0.5 + number / 100])),
+    "all equal": lambda: filled(lambda study, number: trial(study, [0.5])),
+    "one trial": lambda: filled(lambda study, number: trial(study, [0.5]), trials=1),
+    "endless": lambda: filled(lambda study, number: trial(study, [math.inf])),
+    "one endless": lambda: filled(lambda study, number: trial(study, [math.inf if number else 0.5])),
+    "reports missing": lambda: filled(lambda study, number: trial(study, [0.5], reports={0: math.nan, 1: math.nan})),
+    "all pruned": lambda: filled(pruned),
+    "all failed": lambda: filled(lambda study, number: study.add_trial(create_trial(state=TrialState.FAIL))),
+    "none": new,
+    "two equal objectives": lambda: filled(lambda study, number: trial(study, [0.5, 0.5]), objectives=2),
+    "an endless objective": lambda: filled(lambda study, number: trial(study, [number, math.inf]), objectives=2),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_figures_survive_trials_without_numbers(kind: str) -> None:
+    study = KINDS[kind]()
+    found = importances(study, least=3, resamples=2)
+    for name, svg in pictures(study, found, chosen=0 if study.trials else None, least=3, metadata={}):
+        assert not re.search(r' d="[^"]*(nan|inf)', svg), name
