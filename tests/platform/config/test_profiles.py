@@ -152,12 +152,3 @@ def test_a_study_without_seeds_needs_no_task(project: Path) -> None:
         f"studies.{study}.{one}" for study in Configuration(project).root.studies for one in ("task=absent", "seeds=[]")
     ]
     assert Configuration(project, [*absent, "comparisons={}", "search=null"]).check() == 2
-
-
-@pytest.mark.parametrize("name", ["dynamics", "dynamics_data"])
-def test_studies_of_a_profile_or_of_ones_own_are_no_fault_of_other_profiles(project: Path, name: str) -> None:
-    """A study of a task that another profile does not prepare: whether both fit is asked when it is applied."""
-    apply(project, name)
-    found = Faults()
-    check_agreement(project, Configuration(project), COMMANDS, found)
-    assert found.lines == ()

@@ -1,8 +1,5 @@
 """An output is the old or the new folder, whole; one that its run did not write is named, with the cure."""
 
-import hashlib
-import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,10 +8,7 @@ from isoscope.base.atomic_files import MANIFEST, fault, seal, write_whole
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project, extracted, measured, trained
 from isoscope.base.processes import StopSignal
-from isoscope.platform.config.tree import dump_yaml
-from isoscope.platform.runs import stored
 from isoscope.platform.runs.follower import FOLLOWED
-from isoscope.platform.runs.provenance import file_md5s
 from isoscope.platform.runs.run import Identity, Run, tracked
 from isoscope.platform.runs.stored import check_published, publish
 from struck import KINDS
@@ -80,35 +74,6 @@ def test_what_nothing_vouches_for_passes(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(f"digest: {'a' * 64}\n")
     check_published(Project(tmp_path, tmp_path), folder)
-
-
-def test_two_studies_with_an_equal_cell_are_checked_by_the_same_bytes_in_a_clone(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They share a digest, and differ in the names in config.yaml; a clone has no stored output."""
-    project, place = run.project, PLACES[run.identity.stage]
-    cache, stages = project.folder / ".dvc/cache", {}
-    monkeypatch.setattr(stored, "dvc_cache", lambda _: cache)
-    for study in ("fusion", "other"):
-        run.identity = run.identity._replace(study=study)
-        target = project.folder / place(study, "additive", 0)
-        run.publish(target)
-        files = {f"additive/seed-0/{name}": md5 for name, md5 in file_md5s(target).items()}
-        listing = json.dumps([{"relpath": name, "md5": md5} for name, md5 in files.items()]).encode()
-        folder = hashlib.md5(listing).hexdigest() + ".dir"
-        kept = {folder: listing} | {md5: (target.parents[1] / name).read_bytes() for name, md5 in files.items()}
-        for md5, content in kept.items():
-            (cache / "files/md5" / md5[:2]).mkdir(parents=True, exist_ok=True)
-            (cache / "files/md5" / md5[:2] / md5[2:]).write_bytes(content)
-        stages[study] = {"outs": [{"path": target.parents[1].relative_to(project.folder).as_posix(), "md5": folder}]}
-    (project.folder / "dvc.lock").write_text(dump_yaml({"stages": stages}))
-    shutil.rmtree(run.folder)
-    for study in ("fusion", "other"):
-        target = project.folder / place(study, "additive", 0)
-        check_published(project, target)
-        KINDS["flipped"](target / "table.parquet")
-        with pytest.raises(InputError, match=r"table.parquet has changed since it was written"):
-            check_published(project, target)
 
 
 @pytest.fixture

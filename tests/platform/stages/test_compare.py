@@ -12,7 +12,6 @@ from isoscope import notebook
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
-from isoscope.platform.config.explain import Faults
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.runs.follower import FOLLOWED
@@ -77,14 +76,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
                     work = job(configuration, cell, (study, arm, seed), project)
                     train(work, output=folder / paths.trained(study, arm, seed))
         yield Made(configuration, project)
-
-
-def test_a_fault_of_a_study_is_no_fault_of_the_comparison(made: Made) -> None:
-    tree, faults = dict(made.configuration.raw), Faults()
-    tree["studies"] = tree["studies"] | {"few": tree["studies"]["few"] | {"seeds": "no"}}
-    Configuration(ROOT, TINY, raw=tree, faults=faults).check()
-    assert [line for line in faults.lines if "comparisons" in line] == []
-    assert "studies.few.seeds" in faults.lines[0]
 
 
 def test_tables_and_figures_are_there(made: Made) -> None:
