@@ -21,6 +21,7 @@ from transformers import (
     BartForConditionalGeneration,
     GPT2Config,
     GPT2LMHeadModel,
+    PreTrainedModel,
     RobertaConfig,
     RobertaForSequenceClassification,
     T5Config,
@@ -58,37 +59,34 @@ def bytes_pieces(folder: Path, begin: str | None, end: str | None) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def roberta(folder: Path) -> None:
-    sizes = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 2, "intermediate_size": 32}
-    config = RobertaConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=42, pad_token_id=1, type_vocab_size=1, **sizes
-    )
-    RobertaForSequenceClassification(config).save_pretrained(folder)
-    bytes_pieces(folder, "<s>", "</s>")
+ROBERTA = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 2, "intermediate_size": 32}
+T5 = {"d_model": WIDTH, "d_kv": 8, "d_ff": 32, "num_layers": LAYERS, "num_decoder_layers": 2, "num_heads": 2}
+BART = {"d_model": WIDTH, "encoder_layers": LAYERS, "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+GPT2 = {"n_positions": 40, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0}
+BUILT: dict[str, Callable[[], PreTrainedModel]] = {
+    "roberta": lambda: RobertaForSequenceClassification(
+        RobertaConfig(vocab_size=VOCABULARY, max_position_embeddings=42, pad_token_id=1, type_vocab_size=1, **ROBERTA)
+    ),
+    "t5": lambda: T5ForConditionalGeneration(T5Config(vocab_size=VOCABULARY, **T5)),
+    "bart": lambda: BartForConditionalGeneration(
+        BartConfig(
+            vocab_size=VOCABULARY,
+            max_position_embeddings=40,
+            pad_token_id=0,
+            encoder_attention_heads=2,
+            decoder_attention_heads=2,
+            **BART,
+        )
+    ),
+    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, **GPT2)),
+}
+ENDS = {"roberta": ("<s>", "</s>"), "t5": (None, "</s>"), "bart": ("<s>", "</s>"), "gpt2": (None, None)}
 
 
-def t5(folder: Path) -> None:
-    sizes = {"d_model": WIDTH, "d_kv": 8, "d_ff": 32, "num_layers": LAYERS, "num_decoder_layers": 2, "num_heads": 2}
-    T5ForConditionalGeneration(T5Config(vocab_size=VOCABULARY, **sizes)).save_pretrained(folder)
-    bytes_pieces(folder, None, "</s>")
-
-
-def bart(folder: Path) -> None:
-    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    sizes = {"d_model": WIDTH, "encoder_layers": LAYERS, "decoder_layers": 2, "encoder_ffn_dim": 32}
-    config = BartConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=40, decoder_ffn_dim=32, pad_token_id=0, **heads, **sizes
-    )
-    BartForConditionalGeneration(config).save_pretrained(folder)
-    bytes_pieces(folder, "<s>", "</s>")
-
-
-def gpt2(folder: Path) -> None:
-    config = GPT2Config(
-        vocab_size=VOCABULARY, n_positions=40, n_embd=WIDTH, n_layer=LAYERS, n_head=2, bos_token_id=0, eos_token_id=0
-    )
-    GPT2LMHeadModel(config).save_pretrained(folder)
-    bytes_pieces(folder, None, None)
+def save(name: str, folder: Path) -> None:
+    """A checkpoint of an architecture in a folder, with a tokenizer that has its ends."""
+    BUILT[name]().save_pretrained(folder)
+    bytes_pieces(folder, *ENDS[name])
 
 
 @pytest.fixture
@@ -160,30 +158,26 @@ def check(found: dict[str, Any], folder: Path, kinds: list[str]) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_roberta_is_looked_at_through_its_first_token(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    roberta(folder / "roberta")
-    found = made(capsys, "roberta", *QUICK)
-    check(found, folder / "roberta", ["first", "mean"])
+@pytest.mark.parametrize(
+    "name, kinds, asked", [("roberta", ["first", "mean"], ["last"]), ("t5", ["mean"], ["first", "last"])]
+)
+def test_an_encoder_is_looked_at_through_its_cls_where_it_has_one(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, kinds: list[str], asked: list[str]
+) -> None:
+    save(name, folder / name)
+    check(made(capsys, name, *QUICK), folder / name, kinds)
     table = pd.read_parquet("page/geometry.parquet")
-    assert set(table["vectors"]) == {"first", "mean", "words"}
-    assert set(table["layer"]) == {0, 1, 2, 3}
-    check(made(capsys, "roberta", *QUICK, "--vectors", "last"), folder / "roberta", ["last"])  # </s>, on request
-
-
-@pytest.mark.exhaustive
-def test_of_a_t5_the_encoder_is_looked_at_which_has_no_cls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    t5(folder / "t5")
-    found = made(capsys, "t5", *QUICK)
-    check(found, folder / "t5", ["mean"])
-    assert "[CLS]:" not in Path("page/index.html").read_text("utf-8")
-    check(made(capsys, "t5", *QUICK, "--vectors", "first", "--vectors", "last"), folder / "t5", ["first", "last"])
-    said = Path("page/index.html").read_text("utf-8")
-    assert "t5: no [CLS]: its tokenizer has none, so `first` is a sentence&#39;s first word." in said
+    assert (set(table["vectors"]), set(table["layer"])) == ({*kinds, "words"}, {0, 1, 2, 3})
+    assert name == "roberta" or "[CLS]:" not in Path("page/index.html").read_text("utf-8")
+    words = [word for vectors in asked for word in ("--vectors", vectors)]
+    check(made(capsys, name, *QUICK, *words), folder / name, asked)
+    said = "t5: no [CLS]: its tokenizer has none, so `first` is a sentence&#39;s first word."
+    assert (said in Path("page/index.html").read_text("utf-8")) == (name == "t5")
 
 
 @pytest.mark.exhaustive
 def test_a_bart_gives_every_analysis_of_its_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bart(folder / "bart")
+    save("bart", folder / "bart")
     found = made(capsys, "bart")
     check(found, folder / "bart", ["first", "mean"])
     heads = pd.read_parquet("page/attention.parquet")
@@ -194,7 +188,7 @@ def test_a_bart_gives_every_analysis_of_its_encoder(folder: Path, capsys: pytest
 
 
 def test_a_decoder_is_looked_at_through_its_last_token(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gpt2(folder / "gpt2")
+    save("gpt2", folder / "gpt2")
     found = made(capsys, "gpt2", *QUICK, "--analysis", "probing")
     check(found, folder / "gpt2", ["last", "mean"])
     probes = pd.read_parquet("page/probing.parquet")
@@ -206,7 +200,7 @@ def test_a_decoder_is_looked_at_through_its_last_token(folder: Path, capsys: pyt
 
 
 def test_cls_of_a_decoder_is_refused_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gpt2(folder / "gpt2")
+    save("gpt2", folder / "gpt2")
     with pytest.raises(InputError) as caught:
         made(capsys, "gpt2", *QUICK, "--vectors", "first")
     assert str(caught.value) == (
@@ -223,7 +217,7 @@ def test_checkpoints_of_one_study_are_told_apart_and_left_out_rows_said(
     models = [folder / f"a-study-with-a-long-name/models/additive/seed-{seed}/checkpoint" for seed in (0, 1)]
     for model in models:
         model.mkdir(parents=True)
-        roberta(model)
+        save("roberta", model)
     with Path("texts.csv").open("a", encoding="utf-8") as file:
         file.write(",0\n,1\n")
     text = ("--text", "texts.csv", "--out", "page")
