@@ -1,5 +1,4 @@
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,7 +14,7 @@ from isoscope.platform.mirror.replay import Mirror, MirrorResult, mirror
 from isoscope.platform.runs.lines import RunRecord
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import Tail, read
-from tracked_runs import DIGEST, log_epochs, replayed, shown, start, start_together, write_record
+from tracked_runs import DIGEST, log_epochs, replayed, shown, start, together, write_record
 
 
 @pytest.fixture
@@ -152,20 +151,8 @@ for path in map(Path, sys.argv[2:]): print(Mirror(server).send(read(path)).run_i
 def test_four_processes_at_once_share_a_fresh_database(tmp_path: Path) -> None:
     shared = write_record(tmp_path, digest="aa" * 32, epochs=1)
     own = [write_record(tmp_path, digest=f"b{number}" * 32, epochs=1, seed=number) for number in range(4)]
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", CHILD, str(tmp_path), str(shared), str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for path in own
-    ]
-    start_together(children)
-    said = [child.communicate(timeout=600) for child in children]
-    assert [child.returncode for child in children] == [0] * 4, said
-    ids = [text.split() for text, _ in said]
+    said = together(CHILD, *((tmp_path, shared, path) for path in own))
+    ids = [text.split() for text in said]
     assert len({shared_id for shared_id, _ in ids}) == 1
     assert len({own_id for _, own_id in ids}) == 4
     server = connect(None, tmp_path)

@@ -14,7 +14,7 @@ from isoscope.platform.mirror.mlflow import connect
 from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import read
-from tracked_runs import DIGEST, Following, log_epochs, shown, start, start_together, wait_for, write_record
+from tracked_runs import DIGEST, Following, log_epochs, shown, start, together, wait_for, write_record
 
 
 def test_a_server_shows_what_a_database_shows(project: Path, mlflow_server: Any) -> None:
@@ -103,12 +103,7 @@ Mirror(connect(uri, root)).send(read(path))
 @pytest.mark.postgresql
 def test_postgresql_shows_what_sqlite_shows(project: Path, postgresql: str) -> None:
     path = write_record(project)
-    command = [sys.executable, "-W", "ignore", "-c", CHILD, str(project), postgresql, str(path)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    children = [subprocess.Popen(command, text=True, **pipes) for _ in range(2)]
-    start_together(children)
-    said = [child.communicate(timeout=600)[1] for child in children]
-    assert [child.returncode for child in children] == [0, 0], said
+    together(CHILD, *2 * [(project, postgresql, path)])
     direct, large = connect(None, project), connect(postgresql, project)
     Mirror(direct).send(read(path))
     expected = shown(direct, "fusion")

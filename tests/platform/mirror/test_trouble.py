@@ -21,7 +21,7 @@ from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.runs.lease import HeldError, Lease
 from isoscope.platform.runs.record import read
 from isoscope.platform.stages.mirror import mirror_all, serve
-from tracked_runs import DIGEST, shown, start_together, write_record
+from tracked_runs import DIGEST, shown, together, write_record
 
 OTHER = "aa" * 32
 
@@ -173,19 +173,7 @@ def test_projects_without_a_common_lock_send_one_run_once(project: Path, tmp_pat
         root.mkdir()
         write_record(root)
         write_record(root, digest=OTHER)
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", CHILD, str(root), uri],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for root in roots
-    ]
-    start_together(children)
-    said = [child.communicate(timeout=600) for child in children]
-    assert [out.splitlines()[-1] for out, _ in said] == ["[]"] * len(roots), said
+    assert [out.splitlines()[-1] for out in together(CHILD, *((root, uri) for root in roots))] == ["[]"] * len(roots)
     mirror(roots[0], uri=uri)
     server = connect(uri, project)
     for digest in (DIGEST, OTHER):

@@ -1,9 +1,9 @@
 """Compare models of two trained studies: tables, figures, section of the report, notebook, and what is refused."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -11,16 +11,11 @@ import pytest
 from isoscope import notebook
 from isoscope.base import paths
 from isoscope.base.errors import InputError
-from isoscope.base.paths import Project
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.runs.follower import FOLLOWED
-from isoscope.platform.stages.analyse import analyse
-from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.report import report
-from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import job
 from isoscope.studies import registry
+from trained_projects import Trained, trained
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = "variants/settings/small_allocated.yaml:training"
@@ -44,19 +39,11 @@ def section(few: str = "few", arm: str = "causal-additive-three_tenths") -> dict
     return read_yaml(ROOT, paths.PARAMS)["comparisons"]["spaces"] | {"models": models, "draws": 20, "permutations": 2}
 
 
-class Made(NamedTuple):
+class Made(Trained):
     """A project with two trained studies that differ in the number of training examples."""
 
-    configuration: Configuration
-    project: Project
-
     def compare(self, name: str = NAME) -> Path:
-        return self.analysed(self.configuration.comparison(name), name, self.configuration.root.studies)
-
-    def analysed(self, asked: Any, name: str, studies: Iterable[str]) -> Path:
-        root, arms = self.configuration.root, {study: [*self.configuration.arms(study)] for study in studies}
-        sections = (root.analysis, root.reproduction, asked, root.studies)
-        return analyse(*sections, name=name, arms=arms, project=self.project)
+        return self.analyse(name, self.configuration.root.studies, self.configuration.comparison(name))
 
 
 @pytest.fixture(scope="module")
@@ -65,17 +52,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     tree["tasks"], tree["search"] = ["reordered"], None
     tree["studies"] = {"all": STUDY | {"axes": AXES}, "few": STUDY | {"axes": AXES | {"fraction": ["three_tenths"]}}}
     tree["comparisons"] = {NAME: section()}
-    configuration, project = Configuration(ROOT, TINY, raw=tree), Project(folder, folder)
+    configuration = Configuration(ROOT, TINY, raw=tree)
     configuration.check()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLLOWED, "1")  # no process that sends the records to MLflow
-        prepare(configuration.data("reordered"), task="reordered", project=project)
-        for study in configuration.root.studies:
-            for arm, cell in configuration.cells(study).items():
-                for seed in (0, 1):
-                    work = job(configuration, cell, (study, arm, seed), project)
-                    train(work, output=folder / paths.trained(study, arm, seed))
-        yield Made(configuration, project)
+    with trained(folder, configuration, configuration.root.studies) as found:
+        yield Made(*found)
 
 
 def test_tables_and_figures_are_there(made: Made) -> None:
@@ -98,7 +78,7 @@ def test_tables_and_figures_are_there(made: Made) -> None:
 def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
     folder, root = made.compare(), made.configuration.root
     for study in root.studies:
-        made.analysed(root.studies[study], study, [study])
+        made.analyse(study, [study])
     page = report(root.report, root.studies, root.comparisons, root.tasks, project=made.project).page.read_text("utf-8")
     section = page[page.index(f'<h2 id="comparison-{NAME}">') :].partition("</section>")[0]
     digest = read_yaml(folder, Path("config.yaml"))["digest"]

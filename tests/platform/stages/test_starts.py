@@ -24,12 +24,12 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.runs import run as runs
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.stages.accept import accept_all
-from isoscope.platform.stages.analyse import analyse
 from isoscope.platform.stages.study_cells import Setup, train_starts, training_job
 from isoscope.platform.stages.train import train
 from isoscope.platform.stages.translate import translate, write
 from isoscope.training.job import loop_of
 from start_material import ROOT, Made, made_in, tree
+from trained_projects import Trained
 from training_runs import files
 
 LAST = "checkpoints/epoch-1/model.safetensors"
@@ -237,9 +237,8 @@ def test_they_are_compared(made: Made) -> None:
         for arm in names:
             train_starts(setup, [(study, arm, 0)], title="starts", workers=1, cluster=None)
             train(training_job(setup, study, arm, 0), output=project.folder / paths.trained(study, arm, 0))
-    root, section = configuration.root, configuration.comparison("translate")
-    sections = (root.analysis, root.reproduction, section, root.studies)
-    folder = analyse(*sections, name="translate", arms=arms, project=project) / paths.TABLES
+    found = Trained(configuration, project).analyse("translate", arms, configuration.comparison("translate"))
+    folder = found / paths.TABLES
     near = pd.read_parquet(folder / "nearness.parquet").set_index(["start", "when", "measure"])["value"]
     assert near["itself", "after", "r2"] == 1.0
     assert near["identity", "after", "cka"] < near["ridge", "after", "cka"] < 1.0
