@@ -208,15 +208,6 @@ def test_every_row_is_a_point_once(options: Any) -> None:
     assert bool(equal) == (options.get("square") == "diagonal")
 
 
-def test_means_of_groups_are_joined_and_named() -> None:
-    table = made(2, 3, 2).assign(family="f", text=lambda rows: rows["arm"].str[-1])
-    form = Scatter(x="at", y="value", series="family", means="arm", beside="text", labels=("x", "y"))
-    (axes,) = drawn(form, table).axes
-    centres = [(float(one.lines[0].get_xdata()[0]), float(one.lines[0].get_ydata()[0])) for one in axes.containers]
-    assert centres == [pytest.approx(one) for one in table.groupby("arm")[["at", "value"]].mean().to_numpy().tolist()]
-    assert [text.get_text() for text in axes.texts] == ["0", "1"]
-
-
 @pytest.mark.parametrize("form", FORMS.values(), ids=[*FORMS])
 def test_equal_tables_give_equal_bytes_and_other_tables_other_bytes(form: Form) -> None:
     table = made(2, 2, 2)

@@ -112,20 +112,8 @@ def test_nobody_at_an_address_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
             pass
 
 
-@pytest.mark.parametrize("address", ["", "Auto", "ray://db", "http://db:1", "127.0.0.1:6379"])
-def test_an_address_is_one_of_three(address: str) -> None:
-    with pytest.raises(InputError, match="expected auto, local or ray://HOST:PORT"):
-        check(Cluster(address, 1, 0))
-
-
 @pytest.mark.parametrize("address, missing", [("local", "ray"), ("ray://head:10001", "grpc")])
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, address: str, missing: str) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == missing else util.find_spec("json"))
     with pytest.raises(InputError, match=r"Ray is missing; pip install 'isoscope\[cluster\]'$"):
         check(Cluster(address, 1, 0))
-
-
-def test_ray_is_not_imported_unless_asked_for() -> None:
-    code = "import sys, isoscope.platform.stages.search, isoscope.platform.executor.cluster\n"
-    code += "assert 'ray' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -128,6 +128,22 @@ def test_objectives_in_another_order_are_another_search() -> None:
     assert one == same != other
 
 
+def test_the_time_left_is_that_of_the_budget_that_is_spent_first(tmp_path: Path) -> None:
+    where = place(None, tmp_path)
+    for trials, hours, left in ((100, None, 99 * 60), (100, 0.5, 29 * 60), (2, 0.5, 60), (1, 0.5, 0)):
+        search = a_search(budget={"trials": trials, "hours": hours})
+        study = fresh(search, where)
+        if not study.trials:
+            trial = study.ask()
+            trial.set_user_attr(PROVENANCE, {"seconds": 60.0})
+            study.tell(trial, 1.0)
+        assert status(study, search).eta_seconds == pytest.approx(left)
+        assert status(study, search, workers=2).eta_seconds == pytest.approx(left / 2)
+    search = a_search(budget={"trials": 100, "hours": None})
+    study.ask().set_user_attr(PROVENANCE, {"seconds": 40.0})  # under way
+    assert status(study, search).eta_seconds == pytest.approx(99 * 60 - 40)
+
+
 ANY_STATE = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL, TrialState.RUNNING, TrialState.WAITING)
 FLOATS = st.floats(allow_nan=False)
 ANY_FLOATS = st.floats()
