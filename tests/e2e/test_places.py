@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import isoscope
-from isoscope.states.given_checkpoints import find
 from pipeline_project import ARMS, Finished, Project
 from training_runs import files
 
@@ -168,9 +167,3 @@ def test_a_fusion_of_ones_own_works_once_its_file_is_loaded(answers: tuple[list[
     name, fusion, found = after
     assert (name, fusion) == ("FusionBertForSequenceClassification", {"kind": "product", "scale": 50.0})
     check_probabilities(found, own)
-
-
-def test_checkpoints_are_named_by_study_arm_and_seed(finished: Finished) -> None:
-    outputs = [finished.project.output(arm) for arm in ("additive", "conv2d")]
-    folders = [next((output / "checkpoints").iterdir()) for output in outputs]
-    assert [one.name for one in find([*map(str, folders)])] == ["fusion/additive/seed-0", "fusion/conv2d/seed-0"]

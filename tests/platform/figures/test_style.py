@@ -129,19 +129,6 @@ def test_wrapped_text_is_as_narrow_as_asked_whatever_its_letters(letter: str) ->
     assert drawn_text.get_window_extent(renderer).width <= 1.12 * inches * figure.dpi
 
 
-@pytest.mark.parametrize("width", [3.4, 4.8, 7.2])
-@pytest.mark.parametrize("label", ["deep", "a name of a usual length", "W" * 30, "many words " * 4])
-def test_a_legend_has_as_many_columns_as_fit(label: str, width: float) -> None:
-    with style():
-        figure = Figure(figsize=(width, 3), layout="constrained")
-        axes = figure.subplots()
-        handles = [axes.plot([0, 1], label=wrapped(f"{label} {k}", width - 0.6, size=7.5))[0] for k in range(4)]
-        made = legend_below(figure, handles, columns=4)
-    assert sticking_out(figure) == []
-    assert (made._ncols == 4) == (label == "deep")
-    assert axes.get_position().height * figure.get_figheight() > 1.5, "panels keep their height"
-
-
 def test_a_legend_of_given_columns_that_are_too_wide_is_seen_to_stick_out() -> None:
     """The control of the tests above."""
     with style():

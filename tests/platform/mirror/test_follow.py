@@ -13,7 +13,7 @@ from isoscope.platform.mirror.mlflow import connect
 from isoscope.platform.mirror.replay import mirror
 from isoscope.platform.report.runs import working_seconds
 from isoscope.platform.runs.record import read
-from tracked_runs import DIGEST, Following, lines, log_epochs, replayed, shown, start, wait_for, write_record
+from tracked_runs import DIGEST, Following, lines, log_epochs, replayed, shown, start, wait_for
 
 
 def test_a_run_is_seen_while_it_goes_and_ends_as_one_replayed(
@@ -30,25 +30,6 @@ def test_a_run_is_seen_while_it_goes_and_ends_as_one_replayed(
         record.end("FINISHED")
     assert following.end() == {}
     assert shown(server, "fusion") == replayed(record.path, tmp_path / "other", empty_database)
-
-
-def test_only_the_digests_asked_for_and_of_all_none_that_had_ended_before(project: Path) -> None:
-    server = connect(None, project)
-    write_record(project, digest="aa" * 32)
-    following = Following(project)
-    with start(project) as record, start(project, digest="bb" * 32, study="other"):
-        wait_for(lambda: shown(server, "fusion") and shown(server, "other", "bb" * 32))
-        record.end("FINISHED")
-    assert following.end() == {}
-    assert shown(server, "fusion", "aa" * 32) == []
-    with start(project, digest="cc" * 32), start(project, digest="dd" * 32):
-        alone = Following(project, digests={"cc" * 32})
-        wait_for(lambda: shown(server, "fusion", "cc" * 32))
-        assert alone.end() == {}
-    assert shown(server, "fusion", "dd" * 32) == []
-    write_record(project, digest="ee" * 32)
-    assert Following(project, digests={"ee" * 32}).end() == {}
-    assert shown(server, "fusion", "ee" * 32), "it ended while the follower was starting"
 
 
 def test_one_refused_record_does_not_hold_up_the_others(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

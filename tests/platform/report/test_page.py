@@ -127,13 +127,6 @@ def test_links_where_a_server_is_known(material: Material) -> None:
     assert "start it with isoscope ui" in " ".join(page.text.split())
 
 
-def test_a_server_without_known_experiments_is_still_named(material: Material) -> None:
-    page = Outline(material.page(tracking_uri="https://mlflow.example"))
-    assert [target for target in page.all("href") if target.startswith("http")] == ["https://mlflow.example"]
-    assert "isoscope ui" not in page.text
-    assert "tags.`isoscope.digest` LIKE" in page.text
-
-
 def test_hostile_names_are_text(tmp_path: Path) -> None:
     made = make(
         tmp_path, arms={"additive": 0.8}, seeds=1, labels=HOSTILE, source=HOSTILE[0], plugins={HOSTILE[1]: "a" * 64}

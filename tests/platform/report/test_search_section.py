@@ -76,18 +76,6 @@ def test_the_best_trials_that_keep_to_the_constraints_come_first(folder: Path, o
     assert all(("kernel_size" in row[3]) == (t.params["fusion"] == "conv2d") for row, t in zip(rows, want, strict=True))
 
 
-def test_runs_are_links_where_a_server_and_the_experiment_are_known(folder: Path, material: Material) -> None:
-    known = {"tracking_uri": "http://127.0.0.1:5000", "experiments": {"search": "7"}}
-    found = list(map(unescape, re.findall(r'href="(http[^"]*)"', section(material.page(search=folder, **known)))))
-    assert len(found) == MOST
-    assert all(
-        one.startswith("http://127.0.0.1:5000/#/experiments/7/runs?workflowType=machine_learning&searchFilter=")
-        for one in found
-    )
-    other = {"tracking_uri": "http://127.0.0.1:5000", "experiments": {"fusion": "7"}}
-    assert 'href="http' not in section(material.page(search=folder, **other))
-
-
 def test_several_objectives_show_the_front(tmp_path: Path, material: Material) -> None:
     study = searched(40, 2)
     html = section(material.page(search=write_search(tmp_path, study)))

@@ -2,7 +2,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -46,41 +45,24 @@ def test_what_is_neither_source_nor_setting_does_not_count(repository: Path, pat
     assert (state.dirty, state.diff, state.diff_sha256) == (False, "", None)
 
 
-def _edit(root: Path) -> None:
-    (root / "params.yaml").write_text("training: {epochs: 4}\n")
-
-
-def _stage(root: Path) -> None:
-    _edit(root)
-    _git(root, "add", "params.yaml")
-
-
-def _add(root: Path) -> None:
-    (root / "variants" / "fusion").mkdir(parents=True)
-    (root / "variants" / "fusion" / "größe [1]*.yaml").write_text("model: {fusion: {kind: fft}}\n")
-
-
-def _delete(root: Path) -> None:
-    (root / "src" / "package" / "code.py").unlink()
-
-
-def _binary(root: Path) -> None:
-    (root / "src" / "package" / "table.bin").write_bytes(bytes(range(255, -1, -1)))
-    (root / "src" / "new.bin").write_bytes(b"\0\1\2" * 100)
-
-
-def _latin(root: Path) -> None:
-    (root / "src" / "package" / "code.py").write_bytes("x = 'é'\r\n".encode("latin-1"))
-
-
-CHANGES = [_edit, _stage, _add, _delete, _binary, _latin]
+EDITED = {"params.yaml": b"training: {epochs: 4}\n"}
+CHANGES: dict[str, dict[str, bytes | None]] = {
+    "edit": EDITED,
+    "stage": EDITED,
+    "add": {"variants/fusion/größe [1]*.yaml": b"model: {fusion: {kind: fft}}\n"},
+    "delete": {"src/package/code.py": None},
+    "binary": {"src/package/table.bin": bytes(range(255, -1, -1)), "src/new.bin": b"\0\1\2" * 100},
+    "latin": {"src/package/code.py": "x = 'é'\r\n".encode("latin-1")},
+}
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_commit_and_diff_give_the_sources_back(
-    repository: Path, tmp_path: Path, change: Callable[[Path], None]
-) -> None:
-    change(repository)
+def test_commit_and_diff_give_the_sources_back(repository: Path, tmp_path: Path, change: str) -> None:
+    for name, content in CHANGES[change].items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_bytes(content) if content else (repository / name).unlink()
+    if change == "stage":
+        _git(repository, "add", "params.yaml")
     before = _files(repository / ".git")
     state = git_state(repository)
     assert state.dirty

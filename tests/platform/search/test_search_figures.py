@@ -2,66 +2,32 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.study import Study
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import TrialState, create_trial
 
 from isoscope.platform.report.search_section import CAPTIONS, caption
 from isoscope.platform.search.outcomes import COLUMNS, front, importances, knee
-from isoscope.platform.search.search_figures import history, pictures
-from isoscope.platform.search.searched import Searched
-from search_material import FUSIONS, new, points, searched
+from isoscope.platform.search.search_figures import pictures
+from search_material import new, points, searched
 
 NONE = pd.DataFrame(columns=COLUMNS)
 ONE = ["history", "importances", "slice", "intermediate", "pruning"]
 
 
-def lines(axes: Axes, gid: str) -> list[Line2D]:
-    return [line for line in axes.lines if line.get_gid() == gid]
-
-
-def xy(found: list[Line2D]) -> Counter[tuple[float, float]]:
-    """Points of all these lines."""
-    return Counter(
-        (float(x), float(y)) for line in found for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
-    )
-
-
-def complete(study: Study) -> list[FrozenTrial]:
-    return study.get_trials(states=(TrialState.COMPLETE,))
-
-
-def view(study: Study) -> Searched:
-    found = knee(front(study), study.directions)
-    return Searched(study, chosen=None if found is None else found.number)
-
-
-@pytest.fixture(scope="module")
-def one() -> Study:
-    return searched(60)
-
-
-@pytest.fixture(scope="module")
-def two() -> Study:
-    return searched(60, 2)
-
-
-def test_every_picture_has_a_title_and_a_caption_and_can_be_read(one: Study, two: Study) -> None:
+def test_every_picture_has_a_title_and_a_caption_and_can_be_read() -> None:
+    two = searched(60, 2)
     table = importances(two, least=15, resamples=2)
     found = pictures(two, table, chosen=3, least=15, metadata={"Source": "isoscope digest 8406d364"})
     names = ["history", "front", "importances", "slice", "slice-2"]
     assert [name for name, *_ in found] == names
-    assert [name for name, *_ in pictures(one, NONE, chosen=None, least=50)] == [
+    assert [name for name, *_ in pictures(searched(60), NONE, chosen=None, least=50)] == [
         name for name in ONE if name != "importances"
     ]
     for name, svg in found:
@@ -98,28 +64,8 @@ def failed(count: int) -> Study:
     ids=["none", "none of two", "failed", "1", "1 of two", "2 of three", "2, no axis", "infeasible", "equal", "inf"],
 )
 def test_few_trials_give_few_pictures_and_no_failure(study: Study, names: set[str]) -> None:
-    assert {name for name, *_ in pictures(study, NONE, chosen=view(study).chosen, least=50)} == names
-
-
-def test_the_history_is_every_complete_trial_and_the_best_so_far(two: Study) -> None:
-    figure = history(view(two))
-    for index, axes in enumerate(figure.axes):
-        for gid, allowed in (("feasible", True), ("infeasible", False)):
-            want = [t for t in complete(two) if (t.values[0] >= 0.7) == allowed]
-            assert want
-            assert xy(lines(axes, gid)) == Counter((t.number, t.values[index]) for t in want)
-        (so_far,) = lines(axes, "best so far")
-        allowed_values = [t.values[index] for t in complete(two) if t.values[0] >= 0.7]
-        running = (np.maximum if index == 0 else np.minimum).accumulate(allowed_values)
-        assert np.asarray(so_far.get_ydata()).tolist() == running.tolist()
-    assert [axes.get_ylabel() for axes in figure.axes] == [
-        "Accuracy, validation",
-        "Share of the first direction (a₁),\nvalidation",
-    ]
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    counts = Counter(t.params["fusion"] for t in complete(two))
-    assert [text for text in texts if text.startswith(FUSIONS)] == [f"{name}, n = {counts[name]}" for name in FUSIONS]
-    assert texts[3:] == ["breaks a constraint", f"suggested trial, number {view(two).chosen}", "best so far"]
+    chosen = getattr(knee(front(study), study.directions), "number", None)
+    assert {name for name, *_ in pictures(study, NONE, chosen=chosen, least=50)} == names
 
 
 def test_hostile_names_are_text() -> None:

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from functools import partial
@@ -282,26 +281,6 @@ def test_what_starts_from_accepted_runs_is_accepted(
     accepted = accept_all(jobs, project=project)
     assert {one.digest for one in accepted} == trained
     assert {job.run.folder.name for job in jobs()} == trained
-
-
-@pytest.mark.parametrize(
-    "tuned, still",
-    [
-        ("frozen_embeddings", r"encoder\.embeddings\.(word|position)"),
-        ("frozen_encoder", r"encoder\.(?!map|embeddings\.token)"),
-    ],
-)
-def test_frozen_parts_do_not_learn(made: Made, tuned: str, still: str) -> None:
-    params = tree()
-    params["studies"]["hybrid"]["axes"] |= {"from": ["ridge"], "tuned": [tuned]}
-    setup = Setup(Configuration(ROOT, raw=params), made.setup.project, "train")
-    found = load_file(Made(setup).trained("hybrid", f"translation-ridge-{tuned}") / LAST)
-    start = load_file(made.trained("aligned", "alignment-ridge") / "checkpoints/epoch-0/model.safetensors")
-    for name, weights in found.items():
-        if re.match(still, name):
-            assert np.array_equal(weights, start[name]), name
-    for name in ("encoder.map.weight", "decoder.bert.encoder.layer.0.attention.self.value.weight"):
-        assert not np.array_equal(found[name], start[name])
 
 
 def test_a_hybrid_of_another_folder_is_the_same_bytes(made: Made, tmp_path: Path) -> None:
