@@ -178,6 +178,44 @@ def test_what_is_added_is_all_that_is_worked_out(place: Path, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.glob("*.parquet")) == ["geometry.parquet"], "an earlier page's go"
 
 
+def test_hidden_states_of_another_device_are_others(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(place, tmp_path)
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise InputError("extracted again")
+
+    monkeypatch.setattr("isoscope.states.checkpoint_states._extract", refused)
+    made(place, tmp_path)
+    with pytest.raises(InputError, match="extracted again"):
+        made(place, tmp_path, device="cuda")
+
+
+def test_planes_of_one_shape_are_turned_to_the_first(place: Path, tmp_path: Path) -> None:
+    found = {}
+    for alignment in ("procrustes", "sign"):
+        out = tmp_path / alignment
+        made(place, out, name="encoder other decoder wide", analyses=("planes",), vectors=(), alignment=alignment)
+        found[alignment] = [pd.read_parquet(out / f"{name}.parquet") for name in ("planes", "frames")]
+    distances = {}
+    for alignment, (points, frames) in found.items():
+        together = frames.groupby("group")["checkpoint"].unique().map(sorted)
+        kinds = frames.groupby("group")["vectors"].first()
+        assert sorted(map(tuple, together[kinds == "first"])) == [("encoder", "other"), ("wide",)]
+        assert sorted(map(tuple, together[kinds == "mean"])) == [("decoder", "encoder", "other"), ("wide",)]
+        assert sorted(map(tuple, together[kinds == "last"])) == [("decoder",)]
+        own = frames[(frames["vectors"] == "mean") & frames["checkpoint"].isin(["encoder", "other"])]
+        angles = own.set_index(["checkpoint", "layer"])["angle_1"]
+        assert angles["encoder"].max() < 1e-3 < 5 < angles["other"].min()
+        one, other = (
+            points[(points["checkpoint"] == name) & (points["vectors"] == "mean")][["pc1", "pc2"]].to_numpy()
+            for name in ("encoder", "other")
+        )
+        distances[alignment] = float(((one - other) ** 2).sum())
+    assert distances["procrustes"] < distances["sign"]
+
+
 def test_a_model_without_attention_or_tables_is_a_note_and_no_crash(place: Path, tmp_path: Path) -> None:
     asked = ("planes", "attention", "embedding", "spectrum", "topology")
     drawn(place, tmp_path, name="recurrent decoder", analyses=asked)

@@ -3,8 +3,10 @@
 If they are stopped or killed, and in the reference run, every process is newly started.
 """
 
+import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +190,14 @@ def test_several_asked_for_and_one_started_is_refused(project: Project) -> None:
     done = project.run(str(BINARIES / "accelerate"), *command, code=1)
     assert "isoscope: accelerate launch started one process although several were requested" in done.err
     assert not (project.folder / "models/none").exists()
+
+
+def test_other_commands_run_alone(project: Project) -> None:
+    command = [sys.executable, "-m", "isoscope", "report"]
+    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "PYTHONPATH": str(project.sources)}
+    done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "only isoscope train runs on several processes" in done.stderr
 
 
 @pytest.mark.parametrize("name, value", [

@@ -220,6 +220,8 @@ def test_what_is_wrong_with_an_override_is_not_said_of_params_yaml(project: Path
         ({"low": 1.0, "high": 1.0}, "low below high"),
         ({"low": 3, "high": 2}, "low below high"),
         ({"choices": [1, 1.0]}, "contain a duplicate"),
+        ({"choices": [0, False]}, "contain a duplicate"),
+        ({"choices": [[1, 3], "[1, 3]"]}, "contain a duplicate"),
         ({"choices": [[1, 2], [1, 2]]}, "contain a duplicate"),
     ],
 )

@@ -56,6 +56,11 @@ def test_the_page_says_what_was_searched_and_that_the_best_is_optimistic(folder:
     assert "constraint: Accuracy, validation ≥ 0.7." in text
     assert "Pruning stopped 7 trials early: 134 of 148 steps were run, 9 % were saved." in text
     facts = json.loads((folder / "study.json").read_text("utf-8"))
+    table = pq.read_table(folder / "importances.parquet").to_pylist()
+    (first, *_), rows = table, cells(section(page), "Importances")
+    shown = [first["parameter"], first["architecture"], title(NAMES[0]), f"{first['importance']:.3f}"]
+    assert rows[0] == [*shown, f"[{first['low']:.3f}, {first['high']:.3f}]", str(first["trials"])]
+    assert len(rows) == len(table)
     assert f"Trial {facts['best']} is the best trial, and its score is optimistic" in text
     assert "train it with new seeds and compare it with the default" in text
     for name, value in facts["best_params"].items():
