@@ -39,8 +39,9 @@ def test_a_living_dvc_alone_keeps_its_lock(lock: Path, tmp_path: Path, words: tu
     with subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE) as process:
         process.stdout.readline()  # from here on its command line is its own
         held_by(lock, 2**22 + 1, process.pid)
+        before = lock.read_text()
         free_dvc(tmp_path)
-        assert lock.exists() == bool(words)
+        assert (lock.exists() and lock.read_text() == before) == bool(words)
         process.kill()
 
 
