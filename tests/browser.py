@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
@@ -33,12 +33,39 @@ def chromium() -> str:
     return path
 
 
+OPEN: list[Browser] = []
+
+
 @contextmanager
-def opened(place: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False) -> Generator[Seen]:
-    """Open a file, or an address on 127.0.0.1, in a window of `width` × `height` CSS pixels."""
+def started() -> Generator[Browser]:
+    """The browser that is open, or one that is closed again."""
+    if OPEN:
+        yield OPEN[0]
+        return
     path = chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@pytest.fixture(scope="module")
+def one_browser() -> Generator[None]:
+    """One browser for all tests of a file; each has pages of its own."""
+    with started() as browser:
+        OPEN.append(browser)
+        try:
+            yield
+        finally:
+            OPEN.remove(browser)
+
+
+@contextmanager
+def opened(place: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False) -> Generator[Seen]:
+    """Open a file, or an address on 127.0.0.1, in a window of `width` × `height` CSS pixels."""
+    with started() as browser:
         scheme = "dark" if dark else "light"
         page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         page.set_default_timeout(300_000)  # what comes, comes when the machine lets it
@@ -51,4 +78,4 @@ def opened(place: Path | str, *, width: int = 1280, height: int = 900, dark: boo
         try:
             yield seen
         finally:
-            browser.close()
+            page.close()

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -161,15 +162,20 @@ class Following:
         return self.unsent
 
 
-def start_together(children: Sequence[subprocess.Popen[str]]) -> None:
-    """Wait until each has said that it is ready, then let all go."""
+def together(code: str, *words: Sequence[object]) -> list[str]:
+    """Run code in a process for each of these lists of words, all at once; return what each says after "ready"."""
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    children = [
+        subprocess.Popen([sys.executable, "-W", "ignore", "-c", code, *map(str, one)], **pipes) for one in words
+    ]
     for child in children:
-        assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
     for child in children:
-        assert child.stdin is not None
         child.stdin.write("\n")
         child.stdin.flush()
+    said = [child.communicate(timeout=600) for child in children]
+    assert [child.returncode for child in children] == [0] * len(children), said
+    return [out for out, _ in said]
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 600) -> None:

@@ -22,3 +22,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
             project.commit("Results")
             ended.write_text(json.dumps(first))
     return Finished(Project(folder), Done(*json.loads(ended.read_text())))
+
+
+@pytest.fixture(scope="module")
+def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Project:
+    """A copy of it for the tests of a file, in order; a file's `COPIED` says how (see `Project.copy`)."""
+    return finished.project.copy(tmp_path_factory.mktemp("copy") / "project", **getattr(request.module, "COPIED", {}))

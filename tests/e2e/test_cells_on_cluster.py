@@ -1,7 +1,6 @@
 """Cells of a study on a Ray cluster: each done once, equal to local processes, whatever dies."""
 
 import json
-import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -11,20 +10,12 @@ import pytest
 
 from isoscope.platform.runs.provenance import file_md5s
 from isoscope.platform.runs.record import read
-from pipeline_project import BINARIES, Finished, Project, family, left, wait_for
-from ray_nodes import SETTINGS, RayNodes, needs_ray
+from pipeline_project import BINARIES, Finished, Project, wait_for
+from ray_nodes import RayNodes, needs_ray
 from search_under_way import kill, tree
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 CELLS = ("-S", "studies.fusion.seeds=[0, 1]", "-S", "training.epochs=20", "-S", "training.learning_rate=1e-3")
-CLUSTER = {name: value for name, value in SETTINGS.items() if name != "PYTHONPATH"}
-BROKEN = """
-from isoscope.plugins import fusion
-
-@fusion("broken")
-def broken(hidden_size: int):
-    raise ValueError("no such layer")
-"""
 
 
 @pytest.fixture(scope="module")
@@ -92,58 +83,6 @@ def done_once(project: Project) -> dict[str, int]:
         pairs = [(point.name, point.step) for point in record.metrics]
         assert len(pairs) == len(set(pairs))
     return {digest: len(record.attempts) for digest, record in records.items()}
-
-
-@pytest.mark.exhaustive  # tests/search/test_cluster.py stops one, too
-def test_a_cluster_of_its_own_stops_on_ctrl_c_and_another_gives_the_same_bits(
-    project: Project, local: Project, nodes: RayNodes
-) -> None:
-    words = ("train", "fusion", "additive", *CELLS, "--cluster", "local")
-    process = start(project, *words, **CLUSTER)
-    wait_for(lambda: any(len(record.metrics) > 5 for record in project.records().values()))
-    everyone = family(process)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 130, said
-    assert "done; run the same command to resume" in said
-    assert left(everyone) == []
-    done = project.isoscope(*words[:-1], "auto", **CLUSTER, RAY_ADDRESS=nodes.address)
-    assert "2 of 2 done" in done.err
-    attempts = done_once(project)
-    assert max(attempts.values()) == 2
-    assert outputs(project) == {digest: files for digest, files in outputs(local).items() if digest in attempts}
-
-
-@pytest.mark.exhaustive
-def test_a_failing_cell_is_named_and_stops_no_other(project: Project, nodes: RayNodes) -> None:
-    (project.folder / "plugins/broken.py").write_text(BROKEN, "utf-8")
-    (project.folder / "variants/fusion/broken.yaml").write_text("model: {fusion: {kind: broken}}\n", "utf-8")
-    arms = (
-        "--plugin",
-        "plugins/broken.py",
-        "-S",
-        "studies.fusion.axes.fusion=[broken, additive]",
-        "-S",
-        "training.epochs=2",
-    )
-    words = ("train", "fusion", *arms, "--cluster", "auto")
-    done = project.isoscope(*words, code=1, **CLUSTER, RAY_ADDRESS=nodes.address)
-    line = done.err.splitlines()[-1]
-    assert re.match(
-        r"isoscope: train fusion: 1 of 2 failed: .*broken.*: plugin .*broken.py, line \d+: .*no such layer", line
-    )
-    assert sorted(record.status for record in project.records().values() if record.run) == ["FAILED", "FINISHED"]
-
-
-@pytest.mark.exhaustive
-def test_repro_hands_the_cluster_on_to_its_stages(project: Project, nodes: RayNodes) -> None:
-    project.edit("params.yaml", "  epochs: 4\n", "  epochs: 3\n")
-    done = project.isoscope("repro", "train@fusion", "--cluster", "auto", code=255, RAY_ADDRESS="127.0.0.1:1")
-    assert "isoscope: RAY_ADDRESS=127.0.0.1:1: no Ray cluster answers" in done.err
-    words = ("repro", "train@fusion", "--cluster", "auto", "--gpus-per-run", "0")
-    done = project.isoscope(*words, **CLUSTER, RAY_ADDRESS=nodes.address)
-    assert done.ran == ["train@fusion"]
-    assert sorted(done_once(project).values()) == [1, 1]
 
 
 @pytest.mark.parametrize("command", [("train", "fusion"), ("repro",), ("states", "fusion"), ("search", "run")])

@@ -102,7 +102,6 @@ def test_every_end_has_its_status(project: Project) -> None:
     assert {run.status for run in shown.values()} <= {"FINISHED", "FAILED", "KILLED"}
     for way, _, true in ENDS:
         run = newest(project, way).run
-        assert run is not None
         assert shown[run.digest].status == true, way
     assert project.isoscope("reconcile").out == "no run to mark as KILLED\n"
 
@@ -123,6 +122,9 @@ def test_a_live_run_is_never_touched(project: Project) -> None:
         ]
         wait_for(lambda: found())
         process.send_signal(signal.SIGSTOP)
+        refused = project.isoscope(*command, code=2).err
+        assert "already in progress" in refused
+        assert f"process {process.pid} " in refused
         assert SAID not in project.isoscope("reconcile").err
         assert found()[0].status == "RUNNING"
         assert found()[0].end is None

@@ -11,9 +11,7 @@ import pytest
 
 import warm
 from browser import opened
-from drawn import sticking_out
 from isoscope.platform.cli import main
-from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.report.checkpoint_page import read_tables
 from isoscope.platform.runs.folder_lock import writing
 from isoscope.studies.geometry.views import VIEWS
@@ -106,23 +104,6 @@ def test_a_page_of_an_encoder_and_a_decoder(place: Path) -> None:
         assert seen.complaints == []
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("seed-0/checkpoints/epoch-{}", marks=pytest.mark.exhaustive), "W" * 34 + "-{}"]
-)
-def test_no_text_of_any_figure_is_clipped_whatever_checkpoints_are_called(place: Path, name: str) -> None:
-    facts = json.loads((place / "page/manifest.json").read_text("utf-8"))
-    named = {one: name.format(place) for place, one in enumerate(facts["checkpoints"])}
-    facts["checkpoints"] = {named[one]: digest for one, digest in facts["checkpoints"].items()}
-    tables = {
-        one: table.assign(checkpoint=table["checkpoint"].map(named)) if "checkpoint" in table else table
-        for one, table in read_tables(place / "page", facts).items()
-    }
-    shown = [*pictures(VIEWS, tables)]
-    for one in shown:
-        assert sticking_out(one.figure()) == [], one.name
-    assert len(shown) >= 25
-
-
 def test_a_second_call_imports_no_transformers_and_computes_nothing(place: Path) -> None:
     tables = {path.name: path.read_bytes() for path in (place / "page").glob("*.*")}
     made = {path: path.stat().st_mtime_ns for path in (place / "page/cache").rglob("*") if path.is_file()}
@@ -196,21 +177,6 @@ def test_wrong_input_is_one_line(
     assert ended.value.code == 2
     assert said in line
     assert not (place / "p").exists() or not any((place / "p").glob("*.html"))
-
-
-def test_fewer_sentences_than_dimensions_is_said_on_the_page(place: Path) -> None:
-    isoscope(
-        place,
-        *command(
-            *("--analysis", "measures"),
-            measures=("--measure", "shape"),
-            few=("--sentences", "12", *FEW[2:]),
-            out="small",
-        ),
-    )
-    page = (place / "small/index.html").read_text("utf-8")
-    assert "points in 16 dimensions" in page
-    assert "no shape: points: 12, but this measure needs at least 25" in page
 
 
 def test_every_figure_of_checkpoints_survives_tables_without_numbers(place: Path, pytestconfig: pytest.Config) -> None:

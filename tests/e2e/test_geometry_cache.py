@@ -130,20 +130,6 @@ def test_what_was_altered_in_the_cache_is_made_again(place: Path, tmp_path: Path
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
 
 
-def test_svg_and_png_are_of_the_same_numbers_and_none_is_left_over(place: Path, tmp_path: Path) -> None:
-    drawn(place, tmp_path / "other", labels="half", seed=1)
-    drawn(place, tmp_path / "page")
-    (tmp_path / "page/figures/mine.png").write_bytes(b"kept")
-    for labels, seed in (("half", 1), ("label", 0), ("half", 1)):
-        drawn(place, tmp_path / "page", labels=labels, seed=seed)
-    expected = {path.name: path.read_bytes() for path in (tmp_path / "other/figures").iterdir()}
-    found = {path.name: path.read_bytes() for path in (tmp_path / "page/figures").iterdir()}
-    assert found == expected | {"mine.png": b"kept"}
-    drawn(place, tmp_path / "page", labels=None)
-    assert {name for name in expected if name.startswith("classes-")}
-    assert not list((tmp_path / "page/figures").glob("classes-*"))
-
-
 def test_a_change_of_code_is_another_key(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the stage's own code for states and measures; for a plugin's measure of that and of its file."""
     (tmp_path / "size.py").write_text(
@@ -163,20 +149,6 @@ def test_a_change_of_code_is_another_key(place: Path, tmp_path: Path, monkeypatc
         made(place, tmp_path / "page", measures=("isoscore", "size"))
         now = {kind: len(list((tmp_path / "page/cache" / kind).iterdir())) for kind in ("states", "tables")}
         assert now == {kind: kept[kind] + new[kind] for kind in kept}
-
-
-def test_the_first_token_of_a_causal_model_is_left_out_and_said_where_it_is_asked_for(
-    place: Path, tmp_path: Path
-) -> None:
-    table = drawn(place, tmp_path, name="decoder", vectors=())
-    assert set(table["vectors"]) == {"last", "mean", "words"}
-    assert "attends to no other" not in (tmp_path / "index.html").read_text("utf-8")
-    table = drawn(place, tmp_path, name="decoder", vectors=("first", "last"))
-    assert set(table["vectors"]) == {"last"}
-    said = "decoder: no [CLS]: it is a decoder: its first token attends to no other token"
-    assert said in (tmp_path / "index.html").read_text("utf-8")
-    with pytest.raises(InputError, match=r"checkpoint decoder: --vectors first: .* use last or mean"):
-        drawn(place, tmp_path, name="encoder decoder", vectors=("first",))
 
 
 def test_a_measure_that_no_representation_has_is_said(place: Path, tmp_path: Path) -> None:
@@ -220,24 +192,6 @@ def test_hidden_states_of_another_device_are_others(
         made(place, tmp_path, device="cuda")
 
 
-def test_a_model_without_attention_or_tables_is_a_note_and_no_crash(place: Path, tmp_path: Path) -> None:
-    asked = ("planes", "attention", "embedding", "spectrum", "topology")
-    drawn(place, tmp_path, name="recurrent decoder", analyses=asked)
-    notes = json.loads((tmp_path / "manifest.json").read_text("utf-8"))["notes"]
-    assert {(one["checkpoint"], one["analysis"]) for one in notes} == {
-        ("recurrent", "attention"), ("recurrent", "embedding"),
-    }  # fmt: skip
-    said = (tmp_path / "index.html").read_text("utf-8")
-    assert "recurrent: no attention: attention: MambaModel returns no maps" in said
-    assert "recurrent: no position table" in said
-    assert "decoder: no " not in said
-    for name in ("attention", "cosines", "spectrum"):
-        assert set(pd.read_parquet(tmp_path / f"{name}.parquet")["checkpoint"]) == {"decoder"}
-    before = kept(tmp_path, "states")
-    made(place, tmp_path, name="recurrent decoder", analyses=asked)
-    assert kept(tmp_path, "states") == before, "that there is none is known the second time"
-
-
 def test_planes_of_one_shape_are_turned_to_the_first(place: Path, tmp_path: Path) -> None:
     found = {}
     for alignment in ("procrustes", "sign"):
@@ -262,17 +216,22 @@ def test_planes_of_one_shape_are_turned_to_the_first(place: Path, tmp_path: Path
     assert distances["procrustes"] < distances["sign"]
 
 
-def test_probes_of_a_decoder_are_of_what_has_seen_the_sentence(place: Path, tmp_path: Path) -> None:
-    made(place, tmp_path, name="decoder", analyses=("probing",), vectors=())
-    table = pd.read_parquet(tmp_path / "probing.parquet")
-    assert set(table["vectors"]) == {"last", "mean", "words"}
-    assert set(table.loc[table["vectors"] == "last", "task"]) == {"label", "first token", "length", "bigram shift"}
-    assert set(table["snapshot"]) == {"checkpoint", "random"}
-    scored = table[~table["degenerate"]]
-    assert scored[["score", "chance", "n", "trained"]].notna().all(axis=None)
-    said = pd.read_parquet(tmp_path / "baselines.parquet")
-    assert {"TF-IDF, same folds", "bag of embeddings, checkpoint", "words bound to positions"} <= set(said["baseline"])
-    assert not {"majority class", "TF-IDF, all of train"} & set(said["baseline"]), "there is no training split"
+def test_a_model_without_attention_or_tables_is_a_note_and_no_crash(place: Path, tmp_path: Path) -> None:
+    asked = ("planes", "attention", "embedding", "spectrum", "topology")
+    drawn(place, tmp_path, name="recurrent decoder", analyses=asked)
+    notes = json.loads((tmp_path / "manifest.json").read_text("utf-8"))["notes"]
+    assert {(one["checkpoint"], one["analysis"]) for one in notes} == {
+        ("recurrent", "attention"), ("recurrent", "embedding"),
+    }  # fmt: skip
+    said = (tmp_path / "index.html").read_text("utf-8")
+    assert "recurrent: no attention: attention: MambaModel returns no maps" in said
+    assert "recurrent: no position table" in said
+    assert "decoder: no " not in said
+    for name in ("attention", "cosines", "spectrum"):
+        assert set(pd.read_parquet(tmp_path / f"{name}.parquet")["checkpoint"]) == {"decoder"}
+    before = kept(tmp_path, "states")
+    made(place, tmp_path, name="recurrent decoder", analyses=asked)
+    assert kept(tmp_path, "states") == before, "that there is none is known the second time"
 
 
 @pytest.mark.parametrize("kept", ['{"files": {}}', "[1]", "{", '{"checkpoints": {}, "text": "", "classes": []}'])

@@ -1,9 +1,11 @@
-"""`isoscope geometry` on every kind of architecture, with random weights: its values match their hidden states.
+"""`isoscope geometry` on every kind of architecture, with random weights, and `isoscope.geometry` in a notebook.
 
-The tests compute these by transformers and the formulas. Invalid requests are refused in one line.
+Values are those of the hidden states that transformers and the formulas give. Invalid requests are refused in one line.
 """
 
+import inspect
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,16 +23,20 @@ from transformers import (
     BartForConditionalGeneration,
     GPT2Config,
     GPT2LMHeadModel,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaForSequenceClassification,
     T5Config,
     T5ForConditionalGeneration,
 )
 
+import isoscope
 from isoscope.base.errors import InputError
-from isoscope.platform.cli import app
+from isoscope.notebook import DEFAULTS, geometry
+from isoscope.platform.cli import app, look
 from isoscope.states.given_checkpoints import find
-from probe_material import bert, sentences
+from probe_material import bert, gpt2, pieces, sentences
 
 FEW = ("--sentences", "40", "--words", "40", "--subsample", "16", "--draws", "3", "--attended", "4", "--folds", "3")
 QUICK = ("--analysis", "measures", "--measure", "anisotropy", "--measure", "isoscore", "--measure", "similarity",
@@ -58,37 +64,34 @@ def bytes_pieces(folder: Path, begin: str | None, end: str | None) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def roberta(folder: Path) -> None:
-    sizes = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 2, "intermediate_size": 32}
-    config = RobertaConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=42, pad_token_id=1, type_vocab_size=1, **sizes
-    )
-    RobertaForSequenceClassification(config).save_pretrained(folder)
-    bytes_pieces(folder, "<s>", "</s>")
+ROBERTA = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 2, "intermediate_size": 32}
+T5 = {"d_model": WIDTH, "d_kv": 8, "d_ff": 32, "num_layers": LAYERS, "num_decoder_layers": 2, "num_heads": 2}
+BART = {"d_model": WIDTH, "encoder_layers": LAYERS, "decoder_layers": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+GPT2 = {"n_positions": 40, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0}
+BUILT: dict[str, Callable[[], PreTrainedModel]] = {
+    "roberta": lambda: RobertaForSequenceClassification(
+        RobertaConfig(vocab_size=VOCABULARY, max_position_embeddings=42, pad_token_id=1, type_vocab_size=1, **ROBERTA)
+    ),
+    "t5": lambda: T5ForConditionalGeneration(T5Config(vocab_size=VOCABULARY, **T5)),
+    "bart": lambda: BartForConditionalGeneration(
+        BartConfig(
+            vocab_size=VOCABULARY,
+            max_position_embeddings=40,
+            pad_token_id=0,
+            encoder_attention_heads=2,
+            decoder_attention_heads=2,
+            **BART,
+        )
+    ),
+    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, **GPT2)),
+}
+ENDS = {"roberta": ("<s>", "</s>"), "t5": (None, "</s>"), "bart": ("<s>", "</s>"), "gpt2": (None, None)}
 
 
-def t5(folder: Path) -> None:
-    sizes = {"d_model": WIDTH, "d_kv": 8, "d_ff": 32, "num_layers": LAYERS, "num_decoder_layers": 2, "num_heads": 2}
-    T5ForConditionalGeneration(T5Config(vocab_size=VOCABULARY, **sizes)).save_pretrained(folder)
-    bytes_pieces(folder, None, "</s>")
-
-
-def bart(folder: Path) -> None:
-    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    sizes = {"d_model": WIDTH, "encoder_layers": LAYERS, "decoder_layers": 2, "encoder_ffn_dim": 32}
-    config = BartConfig(
-        vocab_size=VOCABULARY, max_position_embeddings=40, decoder_ffn_dim=32, pad_token_id=0, **heads, **sizes
-    )
-    BartForConditionalGeneration(config).save_pretrained(folder)
-    bytes_pieces(folder, "<s>", "</s>")
-
-
-def gpt2(folder: Path) -> None:
-    config = GPT2Config(
-        vocab_size=VOCABULARY, n_positions=40, n_embd=WIDTH, n_layer=LAYERS, n_head=2, bos_token_id=0, eos_token_id=0
-    )
-    GPT2LMHeadModel(config).save_pretrained(folder)
-    bytes_pieces(folder, None, None)
+def save(name: str, folder: Path) -> None:
+    """A checkpoint of an architecture in a folder, with a tokenizer that has its ends."""
+    BUILT[name]().save_pretrained(folder)
+    bytes_pieces(folder, *ENDS[name])
 
 
 @pytest.fixture
@@ -160,30 +163,26 @@ def check(found: dict[str, Any], folder: Path, kinds: list[str]) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_roberta_is_looked_at_through_its_first_token(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    roberta(folder / "roberta")
-    found = made(capsys, "roberta", *QUICK)
-    check(found, folder / "roberta", ["first", "mean"])
+@pytest.mark.parametrize(
+    "name, kinds, asked", [("roberta", ["first", "mean"], ["last"]), ("t5", ["mean"], ["first", "last"])]
+)
+def test_an_encoder_is_looked_at_through_its_cls_where_it_has_one(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, kinds: list[str], asked: list[str]
+) -> None:
+    save(name, folder / name)
+    check(made(capsys, name, *QUICK), folder / name, kinds)
     table = pd.read_parquet("page/geometry.parquet")
-    assert set(table["vectors"]) == {"first", "mean", "words"}
-    assert set(table["layer"]) == {0, 1, 2, 3}
-    check(made(capsys, "roberta", *QUICK, "--vectors", "last"), folder / "roberta", ["last"])  # </s>, on request
-
-
-@pytest.mark.exhaustive
-def test_of_a_t5_the_encoder_is_looked_at_which_has_no_cls(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    t5(folder / "t5")
-    found = made(capsys, "t5", *QUICK)
-    check(found, folder / "t5", ["mean"])
-    assert "[CLS]:" not in Path("page/index.html").read_text("utf-8")
-    check(made(capsys, "t5", *QUICK, "--vectors", "first", "--vectors", "last"), folder / "t5", ["first", "last"])
-    said = Path("page/index.html").read_text("utf-8")
-    assert "t5: no [CLS]: its tokenizer has none, so `first` is a sentence&#39;s first word." in said
+    assert (set(table["vectors"]), set(table["layer"])) == ({*kinds, "words"}, {0, 1, 2, 3})
+    assert name == "roberta" or "[CLS]:" not in Path("page/index.html").read_text("utf-8")
+    words = [word for vectors in asked for word in ("--vectors", vectors)]
+    check(made(capsys, name, *QUICK, *words), folder / name, asked)
+    said = "t5: no [CLS]: its tokenizer has none, so `first` is a sentence&#39;s first word."
+    assert (said in Path("page/index.html").read_text("utf-8")) == (name == "t5")
 
 
 @pytest.mark.exhaustive
 def test_a_bart_gives_every_analysis_of_its_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bart(folder / "bart")
+    save("bart", folder / "bart")
     found = made(capsys, "bart")
     check(found, folder / "bart", ["first", "mean"])
     heads = pd.read_parquet("page/attention.parquet")
@@ -194,7 +193,7 @@ def test_a_bart_gives_every_analysis_of_its_encoder(folder: Path, capsys: pytest
 
 
 def test_a_decoder_is_looked_at_through_its_last_token(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gpt2(folder / "gpt2")
+    save("gpt2", folder / "gpt2")
     found = made(capsys, "gpt2", *QUICK, "--analysis", "probing")
     check(found, folder / "gpt2", ["last", "mean"])
     probes = pd.read_parquet("page/probing.parquet")
@@ -206,7 +205,7 @@ def test_a_decoder_is_looked_at_through_its_last_token(folder: Path, capsys: pyt
 
 
 def test_cls_of_a_decoder_is_refused_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gpt2(folder / "gpt2")
+    save("gpt2", folder / "gpt2")
     with pytest.raises(InputError) as caught:
         made(capsys, "gpt2", *QUICK, "--vectors", "first")
     assert str(caught.value) == (
@@ -223,7 +222,7 @@ def test_checkpoints_of_one_study_are_told_apart_and_left_out_rows_said(
     models = [folder / f"a-study-with-a-long-name/models/additive/seed-{seed}/checkpoint" for seed in (0, 1)]
     for model in models:
         model.mkdir(parents=True)
-        roberta(model)
+        save("roberta", model)
     with Path("texts.csv").open("a", encoding="utf-8") as file:
         file.write(",0\n,1\n")
     text = ("--text", "texts.csv", "--out", "page")
@@ -259,3 +258,88 @@ def test_checkpoints_with_equal_weights_are_named(
     assert capsys.readouterr().err == "warning: step-1 and step-2 have equal weights; is one of them a copy?\n"
     find(["step-1", "step-3"])
     assert capsys.readouterr().err == ""
+
+
+LITTLE: dict[str, Any] = {"measures": ["isoscore"], "words": 20, "subsample": 16, "draws": 2}
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> PreTrainedTokenizerFast:
+    pieces(tmp_path)
+    return PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer.json"), pad_token="[PAD]")
+
+
+def test_model_and_tokenizer_are_left_as_they_were(tokenizer: PreTrainedTokenizerFast) -> None:
+    model = bert().train()
+    model.encoder.layer[0].eval()
+    backend = tokenizer.backend_tokenizer
+    backend.enable_padding(direction="left", pad_id=3, pad_token="[PAD]", length=12)
+    backend.enable_truncation(9, stride=2, direction="left")
+    before = backend.padding, backend.truncation, [part.training for part in model.modules()]
+    geometry(model, TEXTS, tokenizer=tokenizer, **LITTLE)
+    assert (backend.padding, backend.truncation, [part.training for part in model.modules()]) == before
+    with pytest.raises(InputError, match="leaves no room for text"):
+        geometry(model, TEXTS, tokenizer=tokenizer, max_length=2, **LITTLE)
+    assert (backend.padding, backend.truncation, [part.training for part in model.modules()]) == before
+    backend.no_padding()
+    backend.no_truncation()
+    geometry(model, TEXTS, tokenizer=tokenizer, **LITTLE)
+    assert backend.padding is backend.truncation is None
+
+
+def test_texts_longer_than_the_model_takes_are_cut(tokenizer: PreTrainedTokenizerFast) -> None:
+    long = [f"{text} {' '.join(TEXTS)}" for text in TEXTS]
+    table = isoscope.geometry(bert(), long, tokenizer=tokenizer, **LITTLE)
+    assert table["value"].notna().any()
+
+
+def test_a_causal_models_first_token_is_left_out_and_a_twin_is_given_where_asked_for(
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    table = geometry(gpt2(), TEXTS, tokenizer=tokenizer, twin=True, **LITTLE)
+    assert set(table["vectors"]) == {"last", "mean", "words"}
+    assert set(table["snapshot"]) == {"model", "random"}
+    own, twin = (table.loc[table["snapshot"] == name, "value"].to_numpy() for name in ("model", "random"))
+    assert len(own) == len(twin)
+    assert (own != twin).all()
+    assert set(geometry(bert(), TEXTS, tokenizer=tokenizer, **LITTLE)["vectors"]) == {"first", "mean", "words"}
+
+
+def test_what_cannot_be_measured_is_said(tokenizer: PreTrainedTokenizerFast) -> None:
+    with pytest.raises(InputError, match="'classes' needs labels"):
+        geometry(bert(), TEXTS, tokenizer=tokenizer, measures=["classes"])
+    with pytest.raises(InputError, match="labels: 2 for 32 texts"):
+        geometry(bert(), TEXTS, tokenizer=tokenizer, labels=[0, 1])
+
+
+TOOLS = ("sentences", "attended", "folds", "alignment", "device", "precision", "threads")
+
+
+def test_the_command_line_and_the_notebook_begin_with_the_same() -> None:
+    command, notebook = (inspect.signature(one).parameters for one in (look.geometry, geometry))
+    # Lists on the command line, empty for the usual; and how many sentences of a block, which nobody chooses.
+    asked = ("analyses", "measures", "vectors", "block")
+    known = {name: value for name, value in DEFAULTS._asdict().items() if name not in asked}
+    assert {name: command[name].default for name in known} == known
+    # The notebook is handed its sentences, and its one table is that of the measures.
+    shared = {name: value for name, value in known.items() if name not in TOOLS}
+    assert {name: notebook[name].default for name in shared} == shared
+
+
+@pytest.mark.parametrize(
+    "study, said",
+    [
+        ("fusoin", "studies.fusoin: no such study; did you mean 'fusion'?"),
+        ("mystudy", "studies.mystudy: no such study; known: fusion, isotropy, dynamics, half_depth, aligned, hybrid"),
+        ("fusion", "does not exist; run: isoscope repro"),
+    ],
+)
+def test_a_study_without_tables_is_told_what_makes_them(tmp_path: Path, study: str, said: str) -> None:
+    root = Path(__file__).parents[2]
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copyfile(root / name, tmp_path / name)
+    shutil.copytree(root / "variants", tmp_path / "variants")
+    with pytest.raises(InputError) as caught:
+        isoscope.load(study, project=tmp_path)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,18 +1,14 @@
 """The hidden-state stages run once, resume, are cached, are mirrored, and give one page with an explorer."""
 
 import json
-import os
 import re
-import shutil
 import signal
-import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from filelock import FileLock
 
-from browser import opened
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.results.study_tables import read_tables
 from isoscope.platform.runs.provenance import file_md5s
@@ -101,20 +97,16 @@ def test_the_pipeline_looks_inside_each_arm_and_a_second_time_runs_nothing(explo
     assert run.arrays(run.best).shape("first")[:2] == (2, len(run.probe))
     kept = {text for split in ("train", "validation") for text in _texts(explored.project, split)}
     assert not kept & set(run.probe["text"]), "a sentence that trained or selected the model"
-    copy = explored.project
-    assert copy.isoscope("repro").ran == []
+    assert explored.project.isoscope("repro").ran == []
+    table = measured(explored.project, "additive")
+    single = table[(table["vectors"] == "first") & (table["layer"] == 0)]
+    assert single["degenerate"].all(), "a cell of one point"
+    assert single["value"].isna().all()
+    assert not table[table["layer"] == 1]["degenerate"].any()
 
 
 def _texts(project: Project, split: str) -> list[str]:
     return pd.read_parquet(project.folder / f"data/processed/tiny/{split}.parquet")["sentence"].tolist()
-
-
-def test_a_cell_of_one_point_is_marked_and_has_no_figures(explored: Finished) -> None:
-    table = measured(explored.project, "additive")
-    single = table[(table["vectors"] == "first") & (table["layer"] == 0)]
-    assert single["degenerate"].all()
-    assert single["value"].isna().all()
-    assert not table[table["layer"] == 1]["degenerate"].any()
 
 
 def test_each_figure_is_a_metric_of_a_run_that_names_the_training_run(explored: Finished) -> None:
@@ -167,65 +159,6 @@ def test_a_measure_in_one_file_stands_in_every_result(project: Project) -> None:
     assert [step for step, _ in run.points["geometry/layer_01/first/mean_norm"]] == rows["step"].tolist()
 
 
-def test_an_altered_file_is_put_back(project: Project) -> None:
-    before = file_md5s(states(project, "additive"))
-    published = file_md5s(states(project, "additive") / "states")
-    stored = next(
-        path
-        for path in project.folder.glob(".isoscope/runs/*/output/states/random.safetensors")
-        if file_md5s(path.parent) == published
-    )
-    data = bytearray(stored.read_bytes())
-    data[-9] ^= 1
-    stored.unlink()
-    stored.write_bytes(bytes(data))
-    done = project.isoscope("states", "fusion", "additive")
-    assert "restored from its published copy" in done.err
-    assert file_md5s(states(project, "additive")) == before
-
-
-def test_a_killed_extraction_goes_on_and_ends_with_the_same_bytes(project: Project) -> None:
-    settings = ("-S", "extraction.seed=5")
-    known = project.records()
-    project.isoscope("states", "fusion", "additive", *settings)
-    made = {record.run.stage: digest for digest, record in project.records().items() if digest not in known}
-    before = file_md5s(project.folder / ".isoscope/runs" / made["extract"] / "output")
-    held = project.copy(project.folder.parent / "killed")
-    runs = held.folder / ".isoscope/runs" / made["extract"]
-    for digest in made.values():
-        shutil.rmtree(held.folder / ".isoscope/runs" / digest)
-        (held.folder / ".isoscope/records" / f"{digest}.jsonl").unlink()
-    process = held.start("states", "fusion", "additive", *settings)
-    deadline = time.monotonic() + 600
-    while len(list(runs.glob("work/states/*.safetensors"))) < 2:
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    first = min(runs.glob("work/states/*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
-    at = first.stat().st_mtime_ns
-    held.isoscope("states", "fusion", "additive", *settings)
-    again = runs / "output"
-    assert file_md5s(again) == before
-    assert (again / "states" / first.name).stat().st_mtime_ns == at, "what was done is not done again"
-
-
-@pytest.mark.exhaustive  # tests/test_workers.py
-def test_several_processes_measure_what_one_does(project: Project) -> None:
-    found = []
-    for processes in (1, 3):
-        settings = ("-S", "measures.seed=5", "-S", f"measures.processes={processes}")
-        done = project.isoscope("states", "fusion", "conv2d", *settings, "--json")
-        output = Path(json.loads(done.out)["folders"][0])
-        record = project.records()[output.parent.name]
-        found.append((file_md5s(output), [(point.name, point.step, point.value) for point in record.metrics]))
-        shutil.rmtree(output.parent)
-        (project.folder / ".isoscope/records" / f"{output.parent.name}.jsonl").unlink()
-    assert found[0] == found[1]
-    assert len(found[0][0]) > 5
-
-
 @pytest.mark.parametrize("number", [
     pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive),
     pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive),
@@ -245,22 +178,6 @@ def test_measuring_in_several_processes_ends_at_once(project: Project, number: s
     assert left(everyone) == []
     assert process.returncode == (-9 if number == signal.SIGKILL else 128 + number)
     assert "Traceback" not in said
-
-
-@pytest.mark.exhaustive
-def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project) -> None:
-    """With one snapshot and too few measures for phases: fewer figures, no error; and a measure of a plugin."""
-    (project.folder / "plugins/norms.py").write_text(PLUGIN, "utf-8")
-    project.edit("params.yaml", "plugins: []", "plugins: [plugins/norms.py]")
-    project.edit("params.yaml", "    steps: powers", "    steps: none")
-    project.edit("params.yaml", "    epochs: true", "    epochs: false")
-    project.edit("params.yaml", "  - anisotropy\n  - isoscore\n  - similarity\n  - classes\n", "  - norms\n")
-    project.isoscope("repro")
-    table = pd.read_parquet(project.folder / "reports/parts/fusion/tables/geometry.parquet")
-    assert set(table["figure"]) == {"mean_norm"}
-    assert len(Trajectory(states(project, "conv2d")).trained) == 1
-    assert json.loads((project.folder / "reports/parts/fusion/tables/phases.json").read_text("utf-8")) == []
-    assert "explorer" in (project.folder / "reports/index.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 100])
@@ -289,17 +206,17 @@ def test_wrong_input_is_one_line(project: Project) -> None:
         assert "Traceback" not in done.err
 
 
-def test_the_notebook_reads_what_the_pipeline_wrote(project: Project) -> None:
+def test_the_notebook_reads_what_the_pipeline_wrote(explored: Finished) -> None:
     import isoscope
     from isoscope.base.errors import InputError
     from isoscope.notebook import load
 
-    found = load("fusion", project=project.folder)
+    found = load("fusion", project=explored.project.folder)
     assert {"geometry", "attention", "cosines", "frames"} <= set(found.tables)
     assert set(found.table("geometry")["arm"]) == set(ARMS)
     with pytest.raises(InputError, match="no table 'geometri'; did you mean 'geometry'"):
         found.table("geometri")
-    drawn = {path.stem: path for path in (project.folder / "reports/parts/fusion").rglob("*.svg")}
+    drawn = {path.stem: path for path in (explored.project.folder / "reports/parts/fusion").rglob("*.svg")}
     assert set(found.views) == set(drawn)
     probing = found.view("probing")
     *_, last = probing.values
@@ -316,49 +233,12 @@ def test_the_notebook_reads_what_the_pipeline_wrote(project: Project) -> None:
     assert isoscope.load is load
 
 
-def test_the_documented_lines_read_the_study(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_lines_read_the_study(explored: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
     """The block of docs/inside.md on tables and views."""
-    monkeypatch.chdir(project.folder)
+    monkeypatch.chdir(explored.project.folder)
     page = Page("docs/inside.md")
     next(block for block in page.blocks("python") if "isoscope.load" in block.parsed).evaluate()
     assert page.namespace["study"].views
-
-
-@pytest.mark.chromium
-def test_the_explorer_moves_with_its_sliders(explored: Finished) -> None:
-    data = json.loads((explored.project.folder / "reports/parts/fusion/tables/explorer.json").read_text("utf-8"))
-    with opened(explored.project.folder / "reports/index.html") as seen:
-        box = seen.page.locator(".explorer")
-
-        def slide(name: str, value: int) -> None:
-            slider = box.locator(f"input[name='{name}']")
-            slider.focus()
-            slider.press("Home")
-            for _ in range(value):
-                slider.press("ArrowRight")
-
-        for arm, layer, snapshot in ((0, 1, 2), (1, 1, 4), (1, 0, 0)):
-            for name, value in (("arm", arm), ("seed", 0), ("layer", layer), ("snapshot", snapshot)):
-                slide(name, value)
-            run = data["runs"][arm]
-            shown = box.locator(".sliders").inner_text()
-            assert run["arm"] in shown
-            assert f"update {run['steps'][snapshot]}" in shown
-            points = run["points"][layer][snapshot]
-            dots = box.locator("circle")
-            assert dots.count() == len(data["sentences"])
-            drawn = dots.evaluate_all("all => all.map(e => [+e.getAttribute('cx'), -e.getAttribute('cy')])")
-            assert [value for pair in drawn for value in pair] == points
-        slide("arm", 1)
-        slide("layer", 1)
-        box.locator("circle").last.hover(force=True)  # none lies above it
-        assert data["sentences"][-1] in box.locator("output.sentence").inner_text()
-        slide("arm", 0)
-        slide("layer", 0)
-        assert "All sentences share their vectors" in box.locator(".facts").inner_text()
-        assert seen.requests == []
-        assert seen.complaints == []
-        assert len((explored.project.folder / "reports/index.html").read_bytes()) < 5_000_000
 
 
 def test_every_figure_of_a_study_survives_tables_without_numbers(

@@ -1,4 +1,4 @@
-"""What a machine, a file system or another program puts in the way: one line, no traceback, nothing lost."""
+"""Wrong input, and what a machine, a file system or another program puts in the way: one line, nothing lost."""
 
 import errno
 import os
@@ -10,19 +10,62 @@ import pytest
 
 from pipeline_project import BINARIES, Done, Finished, Project
 
-NO_LOCKS = Path(__file__).parents[1] / "no_locks.py"
+
+@pytest.fixture(scope="module")
+def bare(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Configured, but nothing is prepared; the task `absent` is of the hub, and a hub is a folder that lacks it."""
+    folder = tmp_path_factory.mktemp("bad-input") / "project"
+    bare = finished.project.copy(folder, without=(".isoscope", "data", "models", "reports", "mlflow.db"))
+    bare.edit("params.yaml", "\n- tiny\n", "\n- tiny\n- absent\n")
+    text = bare.text("variants/task/sst2.yaml").replace("name: sst2_sentence", "name: no_such_set")
+    (folder / "variants/task/absent.yaml").write_text(text, "utf-8")
+    (folder / "hub").mkdir()
+    return bare
+
+
 TRAIN = ("train", "fusion", "additive", "--seed", "0")
 
 
-@pytest.fixture(scope="module")
-def shared(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The finished project; each test leaves it as it was."""
-    return finished.project.copy(tmp_path_factory.mktemp("obstacles") / "project", mirrored=False)
+@pytest.mark.parametrize(
+    "command, said",
+    [
+        (("train", "fusion", "conv3d", "--seed", "0"), ("params.yaml", "no arm 'conv3d'", "did you mean 'conv2d'?")),
+        (("train", "fusoin", "conv2d", "--seed", "0"), ("params.yaml", "fusoin", "did you mean 'fusion'?")),
+        (("prepare", "tinny"), ("params.yaml", "no task 'tinny'", "did you mean 'tiny'?")),
+        (("analyse", "fussion"), ("params.yaml", "fussion", "did you mean 'fusion'?")),
+        ((*TRAIN, "-S", "training.epoch=2"), ("training.epoch", "did you mean 'epochs'?")),
+        ((*TRAIN, "-S", "training.epochs=two"), ("training.epochs", "integer", "'two'")),
+        ((*TRAIN, "--plugin", "none.py"), ("none.py", "no such file")),
+        (TRAIN, ("data/processed/tiny", "not prepared", "run: isoscope prepare tiny")),
+        (("analyse", "fusion"), ("2 of 2 runs are missing", "run: isoscope train fusion")),
+        (("report",), ("run: isoscope",)),
+        (("prepare", "absent"), ("no_such_set", "ISOSCOPE_HUB")),
+        (("repro", "-S", "training.epoch=2"), ("training.epoch", "did you mean 'epochs'?")),
+    ],
+    ids=lambda value: " ".join(value) if value[0] in ("train", "prepare", "analyse", "report", "repro") else None,
+)
+def test_one_line_says_what_is_wrong(bare: Project, command: tuple[str, ...], said: tuple[str, ...]) -> None:
+    done = bare.isoscope(*command, code=2, ISOSCOPE_HUB=str(bare.folder / "hub"))
+    (line,) = done.err.splitlines()
+    assert line.startswith("isoscope: ")
+    assert [part for part in said if part not in line] == [], line
+    assert done.out == ""
+    assert bare.records() == {}
+    assert not (bare.folder / "mlflow.db").exists()
+    assert not (bare.folder / "data").exists()
 
 
-@pytest.fixture
-def project(finished: Finished, tmp_path: Path) -> Project:
-    return finished.project.copy(tmp_path / "project", mirrored=False)
+def test_an_absent_device_is_not_replaced(bare: Project, finished: Finished) -> None:
+    shutil.copytree(finished.project.folder / "data", bare.folder / "data")
+    another = (*TRAIN[:-1], "7")  # a run that DVC's cache does not hold
+    done = bare.isoscope(*another, "-S", "training.device=cuda", code=2, CUDA_VISIBLE_DEVICES="")
+    (line,) = done.err.splitlines()
+    assert "training.device: 'cuda' is not available" in line
+    assert not any(record.run for record in bare.records().values())
+
+
+NO_LOCKS = Path(__file__).parents[1] / "no_locks.py"
+COPIED = {"mirrored": False}
 
 
 def line_of(done: Done) -> str:
@@ -43,13 +86,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     [(errno.ENOLCK, TRAIN), (errno.ENOSYS, ("mirror",)), (errno.EOPNOTSUPP, ("gc",)), (errno.ENOLCK, ("repro",))],
     ids=["train", "mirror", "gc", "repro"],
 )
-def test_a_file_system_without_locks_is_named(shared: Project, command: tuple[str, ...], number: int) -> None:
-    before = contents(shared.folder)
+def test_a_file_system_without_locks_is_named(project: Project, command: tuple[str, ...], number: int) -> None:
+    before = contents(project.folder)
     words = (sys.executable, str(NO_LOCKS), str(number), str(BINARIES / "isoscope"), *command)
-    line = line_of(shared.run(*words, code=2))
-    assert str(shared.folder / ".isoscope") in line
+    line = line_of(project.run(*words, code=2))
+    assert str(project.folder / ".isoscope") in line
     assert f"has no locks (flock: {os.strerror(number)}); use a local disk" in line
-    assert contents(shared.folder) == before
+    assert contents(project.folder) == before
 
 
 def where(project: Project, name: str) -> Path:
@@ -74,16 +117,16 @@ FILES = [
 
 @pytest.mark.parametrize("kind, name, command", FILES)
 def test_what_is_no_file_where_a_file_belongs_is_named(
-    shared: Project, kind: str, name: str, command: tuple[str, ...]
+    project: Project, kind: str, name: str, command: tuple[str, ...]
 ) -> None:
-    path = where(shared, name)
+    path = where(project, name)
     kept = path.with_name(f"{path.name}.kept")
     path.parent.mkdir(exist_ok=True)
     if path.exists():
         path.rename(kept)
     path.mkdir() if kind == "folder" else os.mkfifo(path)
     try:
-        done = shared.isoscope(*command, code=None)
+        done = project.isoscope(*command, code=None)
     finally:
         path.rmdir() if kind == "folder" else path.unlink()
         if kept.exists():
@@ -106,17 +149,17 @@ def test_what_is_no_file_where_a_file_belongs_is_named(
         ("| true", 141, "isoscope: the reader of its output has ended"),
     ],
 )
-def test_streams_that_are_closed_full_or_unread(shared: Project, redirected: str, code: int, said: str) -> None:
+def test_streams_that_are_closed_full_or_unread(project: Project, redirected: str, code: int, said: str) -> None:
     """The command prints one short line, which it can only fail to write at its end."""
     script = f'unset PYTHONUNBUFFERED; "{BINARIES / "isoscope"}" --version {redirected}; exit "${{PIPESTATUS[0]}}"'
-    done = shared.run("bash", "-c", script, code=code)
+    done = project.run("bash", "-c", script, code=code)
     assert done.err.startswith(said)
     assert done.err.count("\n") == bool(said)
 
 
 @pytest.mark.parametrize("redirected", ["2>&-", "2> /dev/full"])
-def test_an_error_that_cannot_be_written_keeps_its_exit_code(shared: Project, redirected: str) -> None:
-    shared.run("bash", "-c", f'"{BINARIES / "isoscope"}" train nowhere {redirected}', code=2)
+def test_an_error_that_cannot_be_written_keeps_its_exit_code(project: Project, redirected: str) -> None:
+    project.run("bash", "-c", f'"{BINARIES / "isoscope"}" train nowhere {redirected}', code=2)
 
 
 def test_a_study_trains_with_all_streams_closed(project: Project) -> None:

@@ -1,18 +1,20 @@
-"""A study with objective, observer and view from one plugin needs an entry in params.yaml and an overlay."""
+"""Further studies: an entry in params.yaml and overlays, with a plugin, with penalties, and what is made of them."""
 
 import json
 import re
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
+import pandas as pd
 import pytest
-from safetensors.numpy import load_file
 
+from finished_runs import write_metrics, write_run
+from isoscope.notebook import load
 from isoscope.platform.config.profiles import laid_over
-from isoscope.platform.config.tree import parse_yaml
-from pipeline_project import ROOT, TWO, Finished, Project, written
+from isoscope.platform.config.tree import dump_yaml, parse_yaml, read_yaml
+from pipeline_project import ROOT, Finished, Project, written
 
 OVERLAY = """\
 objective: {kind: piece_length}
@@ -29,7 +31,6 @@ studies:
     seeds: [0, 1, 2]
     kind: arms
 """
-PLAIN = ("-S", "model.encoder.dropout=0", "-S", "model.encoder.attention_dropout=0", "-S", "training.batch_size=7")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
     return found
 
 
-def test_it_is_trained_compared_and_reported(project: Project) -> None:
+def test_it_is_trained_compared_reported_and_in_the_notebook(project: Project) -> None:
     before = project.digest("additive")
     done = project.isoscope("repro", "report", "train@lengths", "analyse@lengths")
     assert "train@lengths" in done.ran
@@ -72,6 +73,8 @@ def test_it_is_trained_compared_and_reported(project: Project) -> None:
     assert f"Lowest mean, {title}: {min(means, key=means.__getitem__)}, " in page
     (other,) = re.findall(r'<h2 id="study-fusion">Study fusion</h2>.*?</section>', page, re.DOTALL)
     assert "of a token" not in other
+    code = "import isoscope; print(isoscope.load('lengths').view('length_error').caption())"
+    assert "Root mean squared error" in project.run(sys.executable, "-c", code).out
 
 
 SEARCH = """\
@@ -106,30 +109,105 @@ def test_a_search_for_the_worse_direction_ends_with_one_line(project: Project) -
     assert "search: validation/loss is maximised, but its objective declares 'minimise'" in done.err
 
 
-def test_the_notebook_finds_its_view(project: Project) -> None:
-    code = "import isoscope; s = isoscope.load('lengths'); print(s.views, s.view('length_error').caption())"
-    said = project.run(sys.executable, "-c", code).out
-    assert "length_error" in said
-    assert "Root mean squared error" in said
+ISOTROPY = """\
+  isotropy:
+    task: tiny
+    settings: [shrink, small]
+    axes:
+      fusion: [additive]
+      penalty: [none, selected]
+    seeds: [0]
+    kind: isotropy
+"""
+SWEEP = """\
+  sweep:
+    task: tiny
+    settings: [shrink, small]
+    axes:
+      fusion: [additive]
+      penalty: [selected, all]
+      weight: [w0, w1, w10]
+      fraction: [tenth, whole]
+    seeds: [0, 1, 2]
+    kind: isotropy
+"""
+WATCH = "watch: {layer: -1, vectors: first, sample: 20, clusters: 2}"
 
 
-@pytest.mark.exhaustive  # tests/e2e/test_processes.py
-def test_two_processes_train_it_as_one(project: Project) -> None:
-    words = ("train", "lengths", "conv2d", "--seed", "0", *PLAIN, "--out")
-    project.isoscope(*words, "models/one")
-    project.run("rm", "-rf", ".isoscope", "mlflow.db")
-    project.run(str(project.binaries / "accelerate"), *TWO, *words, "models/two")
-    one, two = (project.folder / "models" / name for name in ("one", "two"))
-    (record,) = project.records().values()
-    assert record.author is not None
-    assert record.author.environment["processes"] == 2
-    for name, points in written(one).items():
-        other = written(two)[name]
-        assert [step for step, _ in points] == [step for step, _ in other]
-        np.testing.assert_allclose([value for _, value in points], [value for _, value in other], rtol=2e-3, atol=1e-6)
-    for checkpoint in sorted(path.name for path in (one / "checkpoints").iterdir()):
-        weights, others = (load_file(run / "checkpoints" / checkpoint / "model.safetensors") for run in (one, two))
-        for name in (name for name in weights if "key.bias" not in name):  # see test_processes.distance
-            np.testing.assert_allclose(weights[name], others[name], atol=1e-4 * float(np.abs(weights[name]).max()))
-    errors = [pq.read_table(run / "errors.parquet")["squared_error"].to_numpy() for run in (one, two)]
-    np.testing.assert_allclose(*errors, rtol=1e-2, atol=1e-3)
+@pytest.fixture(scope="module")
+def charted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A study of two penalties with one seed, trained and charted by commands."""
+    project = finished.project.copy(tmp_path_factory.mktemp("charted") / "project", mirrored=False)
+    project.edit("params.yaml", "comparisons:", ISOTROPY + "comparisons:")
+    project.edit("params.yaml", "watch:", WATCH)
+    for arm in ("additive-none", "additive-selected"):
+        project.isoscope("train", "isotropy", arm, "--seed", "0")
+    project.isoscope("analyse", "isotropy")
+    return project
+
+
+def test_every_table_and_picture_is_there_and_on_the_page(charted: Project) -> None:
+    folder = charted.folder / "reports/parts/isotropy"
+    tables = {path.stem for path in (folder / "tables").iterdir()}
+    assert tables == {"averages", "courses", "differences", "doses", "metrics", "published", "seeds"}
+    names = {path.stem for path in (folder / "figures").glob("*.svg")} - {"training", "confusion"}
+    assert names == {"anisotropy", "task", "penalty", "explained", "bars", "trade-a_1", "trade-a_1_centred"}
+    found = load("isotropy", project=charted.folder)
+    assert names <= set(found.views)
+    assert found.view("trade").values == ["a_1", "a_1_centred"]
+    charted.isoscope("report")
+    for text in ("How do the arms change during training?", "Published and own values"):
+        assert text in charted.text("reports/index.html")
+
+
+def test_a_sweep_is_compared_at_equal_effect_and_by_share_of_the_data(
+    finished: Finished, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Write finished runs with given numbers: one penalty costs twice as much accuracy as the other."""
+    project = finished.project.copy(tmp_path_factory.mktemp("swept") / "project", mirrored=False)
+    project.edit("params.yaml", "comparisons:", SWEEP + "comparisons:")
+    for penalty, cost in (("selected", 0.1), ("all", 0.2)):
+        for place, weight in enumerate((0.0, 1.0, 10.0)):
+            for fraction, share in (("tenth", 0.1), ("whole", 1.0)):
+                for seed in range(3):
+                    swept_run(project, penalty, weight, fraction, share, seed, a_1=0.9 - 0.2 * place, cost=cost)
+    project.isoscope("analyse", "sweep")
+    folder = project.folder / "reports/parts/sweep"
+    equal = pd.read_parquet(folder / "tables/equal.parquet")
+    whole = equal[equal["reference"] == "additive-selected-whole"]
+    assert set(whole["arm"]) == {"additive-all-whole"}
+    assert set(equal["reference"]) == {"additive-selected-whole", "additive-selected-tenth"}
+    at_a_1 = whole[whole["figure"].str.startswith("validation/accuracy where validation/a_1 is")]
+    assert at_a_1["difference"].tolist() == pytest.approx([-0.1 * (0.9 - a_1) for a_1 in (0.6, 0.7, 0.8)], abs=2e-3)
+    table = pd.read_parquet(folder / "tables/differences.parquet")
+    assert set(table["arm"] + table["reference"].str[-len("w0-whole") :].str[:2]) == {
+        f"additive-{penalty}-{weight}-{share}w0"
+        for penalty in ("selected", "all")
+        for weight in ("w1", "w10")
+        for share in ("tenth", "whole")
+    }
+    assert {"fractions", "trade-a_1"} <= {path.stem for path in (folder / "figures").glob("*.svg")}
+
+
+def swept_run(
+    project: Project, penalty: str, weight: float, fraction: str, share: float, seed: int, *, a_1: float, cost: float
+) -> None:
+    """Write a finished run: its accuracy falls by `cost` times the decrease of a_1."""
+    axes = {"fusion": "additive", "penalty": penalty, "weight": f"w{weight:g}", "fraction": fraction}
+    arm = "-".join(axes.values())
+    folder = write_run(project.folder / "models", arm, seed, study="sweep", task="tiny", items=40)
+    config = read_yaml(folder, Path("config.yaml"))
+    config["inputs"] = read_yaml(project.output("additive"), Path("config.yaml"))["inputs"]
+    config["axes"] = axes
+    config["params"] |= {"penalty": {"kind": "persistent_entropy", "weight": weight}}
+    config["params"]["model"] = {"encoder": {"kind": "scratch"}, "fusion": {"kind": "additive"}}
+    config["params"]["training"] = {"fraction": share, "batch_size": 64, "epochs": 10}
+    (folder / "config.yaml").write_text(dump_yaml(config), "utf-8")
+    own = 1e-3 * seed
+    figures = {"a_1": a_1, "a_1_centred": a_1, "accuracy": 0.8 + 0.1 * share - cost * (0.9 - a_1) + own}
+    lines = [
+        {"name": f"validation/{name}", "value": value, "step": 10, "epoch": None} for name, value in figures.items()
+    ]
+    lines.append({"name": "step/penalty_gradient_norm", "value": 0.01 * weight, "step": 10, "epoch": None})
+    recorded = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    write_metrics(folder, [*lines, *(one for one in recorded if one["name"].startswith("test/"))])

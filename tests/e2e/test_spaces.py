@@ -1,6 +1,7 @@
-"""`isoscope spaces`: checkpoints of different width, depth and tokenizer on the same words, outside a project."""
+"""`isoscope spaces`: checkpoints of different width, depth and tokenizer on the same words, Marian's among them."""
 
 import json
+import warnings
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from transformers import AutoModel, BertConfig, BertModel
+from transformers import AutoModel, BertConfig, BertModel, MarianConfig, MarianModel, MarianTokenizer
 
 from browser import opened
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.word_table import word_table, words
+from isoscope.models.encoder import load_encoder
 from isoscope.platform.cli import app
 from isoscope.states.choices import SPACES
 from isoscope.states.word_space import Space, write_space
 from isoscope.studies.geometry.views import TITLES
+from marian_material import write_pieces
 from probe_material import bert, gpt2, pieces, sentences
 
 FEW = ("--occurrences", "600", "--items", "60", "--draws", "20", "--permutations", "3", "--histogram", "1000")
@@ -169,15 +172,6 @@ def test_sentences_are_the_means_of_their_words(place: Path) -> None:
     assert not (place / "page/figures/contextuality.svg").exists()
 
 
-def test_a_second_call_extracts_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "again", *FEW)
-    assert "encoder: states" in capsys.readouterr().err
-    spaces(place, "encoder", "deep", "--text", "reviews.txt", "--out", "again", *FEW, "--json")
-    out, err = capsys.readouterr()
-    assert ": states" not in err
-    assert json.loads(out)["page"] == "again/index.html"
-
-
 def test_a_model_is_like_itself_and_other_measures_see_another(place: Path) -> None:
     """The same weights in two folders: 1 on the diagonal for all; a decoder of other weights is less alike."""
     model = AutoModel.from_pretrained(place / "encoder")
@@ -268,3 +262,58 @@ def test_the_page_of_geometry_shows_the_same_grids_on_request(
 def test_what_cannot_be_compared_is_refused(place: Path, words: tuple[str, ...], line: str) -> None:
     with pytest.raises(InputError, match=line):
         spaces(place, *words, *FEW)
+
+
+OPUS: dict[str, Any] = {
+    "activation_function": "swish",
+    "add_final_layer_norm": False,
+    "normalize_before": False,
+    "scale_embedding": True,
+    "static_position_embeddings": True,
+}
+"""The options of opus-mt-en-de's config.json that shape the encoder."""
+
+
+@pytest.fixture(scope="module")
+def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("marian")
+    bert().save_pretrained(folder / "bert")
+    pieces(folder / "bert")
+    (folder / "opus").mkdir()
+    write_pieces(folder / "opus", TEXTS, size=60)
+    size = tokens.load(folder / "opus").vocab_size
+    ids = {"pad_token_id": size - 1, "decoder_start_token_id": size - 1, "eos_token_id": 0, "forced_eos_token_id": 0}
+    shape = {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("layers", "attention_heads")}
+    torch.manual_seed(3)
+    config = MarianConfig(vocab_size=size, d_model=16, max_position_embeddings=64, **shape, **ids, **OPUS)
+    MarianModel(config).save_pretrained(folder / "opus")
+    (folder / "texts.txt").write_text("\n".join(TEXTS), "utf-8")
+    return folder
+
+
+def test_words_are_the_means_of_the_pieces_that_the_slow_tokenizer_gives(marian: Path, tmp_path: Path) -> None:
+    model, table = load_encoder(marian / "opus"), word_table(TEXTS, occurrences=600, per_sentence=25, seed=0)
+    space = write_space(tmp_path, model, marian / "opus", table, SPACES._replace(max_length=64, batch_size=7))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # it recommends sacremoses
+        slow = MarianTokenizer.from_pretrained(marian / "opus")
+    whole = MarianModel.from_pretrained(marian / "opus").eval()
+    every = np.ones(len(table.rows), bool)
+    seen = 0
+    for number, text in enumerate(table.texts):
+        encoding = slow(text, return_tensors="pt")
+        names = slow.convert_ids_to_tokens(encoding["input_ids"][0])
+        word_of = np.cumsum([name.startswith("▁") for name in names]) - 1
+        with torch.no_grad():
+            states = whole.encoder(**encoding, output_hidden_states=True).hidden_states
+        own = np.flatnonzero((table.rows["sentence"] == number).to_numpy())
+        for row in own:
+            word = text[: table.rows["begin"][row]].count(" ")
+            rows = [place for place, of in enumerate(word_of[:-1]) if of == word]  # </s> is last
+            for layer, found in enumerate(states):
+                expected = found[0, rows].mean(0).numpy()
+                np.testing.assert_allclose(space.layer(layer, every)[row], expected, atol=1e-5)
+            seen += len(rows) > 1
+    assert seen > 20
+    weights = whole.encoder.embed_tokens.weight.detach().numpy()
+    assert 0 < np.abs(space.layer(-1, every)).max() <= np.abs(weights).max() * 4, "the word table is scaled or not"

@@ -103,15 +103,6 @@ def test_every_fault_has_its_line_and_none_has_two(project: Path, capsys: pytest
     assert [f"isoscope: {line}" for line in json.loads(out)["faults"]] == lines
 
 
-@pytest.mark.exhaustive  # the test above checks all faults together
-@pytest.mark.parametrize("fault", FAULTS)
-def test_one_fault_alone_is_one_line(project: Path, capsys: pytest.CaptureFixture[str], fault: str) -> None:
-    spoil(project, *FAULTS[fault])
-    code, lines, _ = checked(capsys)
-    assert (code, len(lines)) == (2, 1), "\n".join(lines)
-    assert lines[0].startswith(f"isoscope: {fault}")
-
-
 def test_what_cannot_be_read_hides_no_other_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil(project, "params.yaml", "plugins: [", "plugins: [[")
     spoil(project, "dvc.yaml", "isoscope train ${key}", "isoscope trian ${key}")
@@ -150,6 +141,25 @@ def test_another_command_says_the_first_and_how_many_more(project: Path) -> None
     assert str(caught.value).endswith(" (and 1 more; isoscope check lists them)")
 
 
+@pytest.mark.parametrize(
+    "setting, line",
+    [
+        (
+            "studies.fusion.axes={fusion: [fft], task: [cola, mrpc]}",
+            "variants/task/cola.yaml: a task cannot be an axis",
+        ),
+        ("search.space={task: {choices: [cola, mrpc]}}", "variants/task/cola.yaml: a task cannot be an axis"),
+        (
+            "search.space={data.tokenizer.vocab_size: {choices: [100, 200]}}",
+            "search.space: data.tokenizer.vocab_size: trials share the prepared data",
+        ),
+    ],
+)
+def test_neither_an_axis_nor_a_search_changes_the_data(project: Path, setting: str, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        Configuration(project, [setting]).check()
+
+
 @pytest.mark.parametrize("name", ["settings/quick", "fusion/fft"])
 def test_an_arm_cannot_change_the_data_of_its_task(project: Path, name: str) -> None:
     """All arms train on the task's prepared data: an arm's own `data` would be silently ignored."""
@@ -157,19 +167,6 @@ def test_an_arm_cannot_change_the_data_of_its_task(project: Path, name: str) -> 
     path.write_text(path.read_text("utf-8") + "data: {tokenizer: {vocab_size: 100}}\n", "utf-8")
     with pytest.raises(InputError, match=rf"^variants/{name}.yaml: data: all arms of a task share its data"):
         Configuration(project).check()
-
-
-def test_a_task_is_no_axis(project: Path) -> None:
-    line = r"^variants/task/cola.yaml: a task cannot be an axis"
-    with pytest.raises(InputError, match=line):
-        Configuration(project, ["studies.fusion.axes={fusion: [fft], task: [cola, mrpc]}"]).check()
-    with pytest.raises(InputError, match=line):
-        Configuration(project, ["search.space={task: {choices: [cola, mrpc]}}"]).check()
-
-
-def test_data_are_not_searched(project: Path) -> None:
-    with pytest.raises(InputError, match=r"search.space: data.tokenizer.vocab_size: trials share the prepared data"):
-        Configuration(project, ["search.space={data.tokenizer.vocab_size: {choices: [100, 200]}}"]).check()
 
 
 def test_the_fault_of_a_replaced_node_names_what_replaced_it(project: Path) -> None:

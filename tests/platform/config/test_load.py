@@ -10,13 +10,18 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from isoscope.base.errors import InputError
+from isoscope.base.paths import LONGEST, checked_name
+from isoscope.platform.cli import main
+from isoscope.platform.config.declared import logged_by
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Dimension
 from isoscope.platform.config.tree import flatten, merge, parse_override, parse_yaml, split_overrides
+from isoscope.training.anisotropy import batch_figures, posthoc_figures, sample_figures
 
 ROOT = Path(__file__).parents[3]
 PARAMS = parse_yaml((ROOT / "params.yaml").read_text(), "params.yaml")
@@ -215,6 +220,8 @@ def test_what_is_wrong_with_an_override_is_not_said_of_params_yaml(project: Path
         ({"low": 1.0, "high": 1.0}, "low below high"),
         ({"low": 3, "high": 2}, "low below high"),
         ({"choices": [1, 1.0]}, "contain a duplicate"),
+        ({"choices": [0, False]}, "contain a duplicate"),
+        ({"choices": [[1, 3], "[1, 3]"]}, "contain a duplicate"),
         ({"choices": [[1, 2], [1, 2]]}, "contain a duplicate"),
     ],
 )
@@ -346,3 +353,86 @@ def test_a_mistake_is_refused_in_under_a_second_without_torch(project: Path) -> 
     assert done.returncode == 2
     assert done.stdout == "[]\n"
     assert done.stderr == "isoscope: -S: training.epoch: unknown key; did you mean 'epochs'?\n"
+
+
+CLOUD = np.random.default_rng(0).standard_normal((60, 8))
+CLASSES = np.arange(60) % 2
+
+
+def test_every_metric_of_the_watch_names_it() -> None:
+    names = {f"step/{name}" for name in batch_figures(CLOUD)}
+    names |= {f"validation/{name}" for name in sample_figures(CLOUD, CLASSES, clusters=3)}
+    names |= {f"posthoc/{name}" for name in posthoc_figures(CLOUD, CLASSES)}
+    assert len(names) > 40
+    assert {logged_by(name) for name in names} == {"it is logged where training.watch is set"}
+
+
+@pytest.mark.parametrize(
+    "metric, named",
+    [
+        ("step/penalty", "penalty.kind"),
+        ("step/penalty_gradient_norm", "penalty.kind"),
+        ("step/kept/class_1", "penalty.kind"),
+        ("validation/matthews", "objective.kind classification logs it"),
+        ("validation/moved", "objective.kind alignment logs it"),
+        ("validation/allocation/word", "training.allocation"),
+        ("slices", "training.slices"),
+        ("speed/tokens_per_second", "not among the metrics"),
+    ],
+)
+def test_a_metric_names_its_setting(metric: str, named: str) -> None:
+    assert named in logged_by(metric)
+
+
+@pytest.mark.parametrize("metric", ["validation/acuracy", "validation/own", "test/accuracy", ""])
+def test_an_unknown_metric_has_none(metric: str) -> None:
+    assert logged_by(metric) == ""
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["new", LONG],
+        ["new", f"a/{LONG}/b"],
+        ["train", LONG],
+        ["train", "fusion", LONG],
+        ["profile", LONG],
+        ["check", "-S", f"search.name={LONG}"],
+        ["check", "-S", f"tasks=[{LONG}]"],
+        ["check", "-S", f"studies.fusion.task={LONG}"],
+        ["check", "-S", f"studies.fusion.settings=[{LONG}]"],
+        ["check", "-S", f"studies.fusion.axes.fusion=[{LONG}]"],
+        ["check", "-S", f"studies.{LONG}={{task: sentiment, settings: [], axes: {{}}, seeds: [0], kind: arms}}"],
+        ["check", "-S", f"plugins=[plugins/{LONG}.py]"],
+        ["check", "-S", f"variants/fusion/{LONG}.yaml:model.fusion.kind=fft"],
+        ["train", "fusion", "additive", "--plugin", f"{LONG}.py"],
+        ["check", "--plugin", f"{LONG}.py"],
+        ["compare", LONG],
+        ["prepare", LONG],
+        ["prepare", "sentiment", "--out", f"data/by-hand/{LONG}"],
+        ["train", "fusion", "additive", "--seed", "0", "--out", f"models/by-hand/{LONG}"],
+        ["geometry", ".", "--text", "README.md", "--out", LONG],
+        ["new", "short", "--from", f"{LONG}.csv"],
+        ["export", LONG, "out"],
+    ],
+)
+def test_it_is_one_line(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path if words[0] == "new" else ROOT)
+    monkeypatch.setattr(sys, "argv", ["isoscope", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert all(line.startswith("isoscope: ") for line in said.splitlines())  # `check` has a line for each fault
+    assert LONG[:40] in said
+
+
+def test_the_longest_name_is_given() -> None:
+    assert checked_name("study", "x" * LONGEST)
+    with pytest.raises(InputError, match=f"has {LONGEST + 1} characters; give it at most {LONGEST}"):
+        checked_name("study", "x" * (LONGEST + 1))

@@ -1,6 +1,5 @@
 """Profiles are merged into params.yaml, keep its comments, and can be undone without loss."""
 
-import re
 import subprocess
 from pathlib import Path
 
@@ -39,17 +38,6 @@ def test_a_profile_changes_its_numbers_and_keeps_every_comment_beside_others(pro
     assert "batch_size: 32                # examples per update" in after
 
 
-def test_a_profile_fits_lists_as_dvc_writes_them(project: Path) -> None:
-    """`dvc exp run -S` puts lists into lines of their own, and comments between a key and its list."""
-    as_dvc = (project / "params.yaml").read_text("utf-8")
-    text = re.sub(
-        r"^tasks:( +#.*\n)- sentiment\n- reordered\n", r"tasks: [sentiment, reordered] \1", as_dvc, flags=re.M
-    )
-    assert as_dvc != text
-    overlay = {"tasks": ["sst2"]}
-    assert parse_yaml(laid_over(as_dvc, overlay), "after") == parse_yaml(laid_over(text, overlay), "before")
-
-
 def test_a_changed_params_file_is_not_overwritten(project: Path) -> None:
     path = project / "params.yaml"
     path.write_text(path.read_text().replace("epochs: 8", "epochs: 9"))
@@ -77,11 +65,6 @@ def test_a_profile_that_does_not_fit_changes_nothing(project: Path) -> None:
     assert (project / "params.yaml").read_text() == before
 
 
-def test_an_overlay_of_nothing_changes_not_a_byte() -> None:
-    text = (ROOT / "params.yaml").read_text()
-    assert laid_over(text, {}) == text
-
-
 @pytest.mark.parametrize("name", [*known(ROOT)])
 def test_the_check_merges_a_profile_as_it_is_applied(name: str) -> None:
     params, overlay = (read_yaml(ROOT, Path(file)) for file in ("params.yaml", known(ROOT)[name]))
@@ -106,16 +89,6 @@ def check(project: Path) -> int:
 
 def test_the_committed_files_agree(project: Path) -> None:
     assert check(project) == len(known(project))
-
-
-def test_a_profile_leaves_out_names_of_the_search_space(project: Path) -> None:
-    apply(project, "search_sst2")
-    search = Configuration(project).root.search
-    assert search is not None
-    assert [name for name in search.space if name.startswith("model.fusion.")] == [
-        "model.fusion.kernel_size",
-        "model.fusion.normalisation",
-    ]
 
 
 def test_a_project_that_searches_nothing_agrees_with_its_profiles(project: Path) -> None:
@@ -179,12 +152,3 @@ def test_a_study_without_seeds_needs_no_task(project: Path) -> None:
         f"studies.{study}.{one}" for study in Configuration(project).root.studies for one in ("task=absent", "seeds=[]")
     ]
     assert Configuration(project, [*absent, "comparisons={}", "search=null"]).check() == 2
-
-
-@pytest.mark.parametrize("name", ["dynamics", "dynamics_data"])
-def test_studies_of_a_profile_or_of_ones_own_are_no_fault_of_other_profiles(project: Path, name: str) -> None:
-    """A study of a task that another profile does not prepare: whether both fit is asked when it is applied."""
-    apply(project, name)
-    found = Faults()
-    check_agreement(project, Configuration(project), COMMANDS, found)
-    assert found.lines == ()

@@ -1,7 +1,6 @@
 """The five forms at their edges: no rows, no numbers, one point, one arm, twelve arms, 80 classes, long names."""
 
 import warnings
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -20,7 +19,6 @@ from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.style import HATCH, WIDTH, to_svg
 from isoscope.platform.figures.text_form import Texts
 
-Table = Callable[..., pd.DataFrame]
 FORMS: dict[str, Form] = {
     "curves": Curves(x="at", y="value", columns="panel", labels=("Update", "Value"), beside={"base": "noise"}),
     "profile": Profile(x="at", series="arm", rows="panel", columns="part", dash="half"),
@@ -95,6 +93,7 @@ def test_of_eighty_classes_the_largest_have_a_look_and_the_rest_are_one_entry(ki
     (rest,) = [text for text in told if text.startswith("the other ")]
     assert int(rest.split()[-1]) + sum(text.startswith("class") for text in told) == 80
     assert "class 77" in told, "the largest"
+    assert HATCH in {line.get_color() for line in figure.axes[0].lines} or kind != "curves"
     looks = {
         (handle.get_color(), handle.get_marker(), handle.get_linestyle())
         for handle in figure.legends[0].legend_handles
@@ -120,7 +119,6 @@ def test_lines_go_through_means_with_bands_of_an_sd() -> None:
     for arm, own in means.groupby("arm"):
         assert lines(figure, f"arm:{arm}") == sorted(zip(own["at"].astype(float), own["mean"], strict=True))
     np.testing.assert_allclose((rows["high"] - rows["low"]).sort_values(), (2 * means["std"]).sort_values())
-    assert [one.get_title() for one in figure.legends[0].get_texts()[:0]] == []
     assert figure.legends[0].get_title().get_text() == "n = 3 seeds"
     assert "noise" in legend(figure)
 
@@ -137,28 +135,6 @@ def test_a_band_ends_where_the_metric_ends_and_a_gap_has_a_cross_and_no_number()
     crosses = [line for axes in figure.axes for line in axes.lines if line.get_gid() == "gap"]
     assert [list(line.get_xdata()) for line in crosses] == [[1], [1]]
     assert "shared: no geometry" in legend(figure)
-
-
-def test_references_that_differ_have_a_line_for_each_series() -> None:
-    table = made(2)
-    same, differ = (
-        drawn(FORMS["curves"], table),
-        drawn(FORMS["curves"], table.assign(base=table["arm"].str[-1].astype(float))),
-    )
-    assert [len([one for one in each.axes[0].lines if one.get_gid() == "base"]) for each in (same, differ)] == [1, 2]
-
-
-def test_marks_notes_and_thin_lines() -> None:
-    table = made(1, seeds=2).assign(mark=None, note="12 %", each=np.nan)
-    table.loc[table["at"] == 2, "mark"] = "chosen"
-    thin = table.assign(each=table["seed"], mark=None)
-    form = Curves(x="at", y="value", columns="panel", thin="each", scales=("linear", "log"))
-    figure = drawn(form, pd.concat([table, thin], ignore_index=True))
-    names = {line.get_gid() for line in figure.axes[0].lines}
-    assert {"arm:arm 0", "arm:arm 0/each:0", "arm:arm 0/each:1", "chosen"} <= names
-    assert [text.get_text() for text in figure.axes[0].texts] == ["12 %"]
-    (ring,) = [line for line in figure.axes[0].lines if line.get_gid() == "chosen"]
-    assert list(ring.get_xdata()) == [2]
 
 
 def test_what_is_drawn_is_said_in_words() -> None:
@@ -253,23 +229,6 @@ def test_every_row_is_a_point_once(options: Any) -> None:
     assert bool(equal) == (options.get("square") == "diagonal")
 
 
-def test_means_of_groups_are_joined_and_named() -> None:
-    table = made(2, 3, 2).assign(family="f", text=lambda rows: rows["arm"].str[-1])
-    form = Scatter(x="at", y="value", series="family", means="arm", beside="text", labels=("x", "y"))
-    (axes,) = drawn(form, table).axes
-    centres = [(float(one.lines[0].get_xdata()[0]), float(one.lines[0].get_ydata()[0])) for one in axes.containers]
-    assert centres == [pytest.approx(one) for one in table.groupby("arm")[["at", "value"]].mean().to_numpy().tolist()]
-    assert [text.get_text() for text in axes.texts] == ["0", "1"]
-
-
-def test_many_columns_of_panels_become_rows() -> None:
-    form = Curves(x="at", y="value", rows="half", columns="arm", series="panel", labels=("Update", ""))
-    figure = drawn(form, made(8))
-    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["a", "b"]
-    assert figure.axes[0].get_ylabel() == "arm 0"
-    assert len(figure.axes) == 16
-
-
 @pytest.mark.parametrize("form", FORMS.values(), ids=[*FORMS])
 def test_equal_tables_give_equal_bytes_and_other_tables_other_bytes(form: Form) -> None:
     table = made(2, 2, 2)
@@ -282,8 +241,3 @@ def test_any_name_is_drawn_as_text(name: str) -> None:
         svg = to_svg(form(made(2, 2, 1, name)))
         assert "<script" not in svg
     assert f"{name} 0" in legend(FORMS["curves"](made(2, 2, 1, name)))
-
-
-def test_the_rest_is_grey() -> None:
-    figure = FORMS["curves"](made(30, 2, 1))
-    assert HATCH in {line.get_color() for line in figure.axes[0].lines}

@@ -1,6 +1,7 @@
-"""Which experiment holds a run, its name and description; runs that earlier versions put elsewhere."""
+"""Which experiment holds a run, its name, group and columns, and how it differs from its study's settings."""
 
 import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,13 @@ import pytest
 
 from isoscope.base.errors import InputError
 from isoscope.platform.mirror import browsing
-from isoscope.platform.mirror.browsing import NOTE, has_arms, runs_page
-from isoscope.platform.mirror.fields import DIGEST as TAG
+from isoscope.platform.mirror.browsing import NOTE
 from isoscope.platform.mirror.fields import known_experiments
 from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
+from isoscope.platform.mirror.settings import _committed, changed, written
 from isoscope.platform.runs.field_checks import SEARCH
-from isoscope.platform.runs.lines import End, Run, RunRecord, plugin_tags
+from isoscope.platform.runs.lines import Run, RunRecord, plugin_tags
 from isoscope.platform.runs.record import read
 from isoscope.platform.stages.mirror import serve
 from tracked_runs import DIGEST, RUN, shown, start, write_record
@@ -58,12 +59,6 @@ def test_an_experiment_holds_comparable_runs(fields: dict[str, Any], experiment:
     assert (browsing.experiment(RunRecord(run), run), run.title) == (experiment, name or fields["arm"])
 
 
-def test_a_run_that_a_search_began_is_the_studys_once_it_is_published() -> None:
-    run = Run(0, DIGEST, **{**RUN, **BEGUN})
-    ended = {output: RunRecord(run, end=End(1, "FINISHED", output=output)) for output in (None, "models/fusion/a/0")}
-    assert [browsing.experiment(record, run) for record in ended.values()] == ["search-small", "fusion"]
-
-
 @pytest.mark.parametrize(
     "fields, command, place",
     [
@@ -95,24 +90,9 @@ def test_what_reads_a_study_is_apart_and_names_what_it_read(project: Path, serve
     assert known_experiments(project, None).keys() == {"fusion", "fusion/inside"}
 
 
-def test_a_run_that_an_earlier_version_mirrored_elsewhere_is_completed_there(project: Path, server: Server) -> None:
-    """A run as isoscope 0.1 left it: in the study's experiment, named like the training run, without description."""
-    path = write_record(project, digest="ee" * 32, **EXTRACTED)
-    old = server.client.create_run(server.client.create_experiment("fusion"), 1, {TAG: "ee" * 32}, "additive seed 0")
-    for new in (1, 0):
-        sent = Mirror(server).send(read(path))
-        assert (sent.run_id, sent.new["runs"], bool(sent.new["metrics"])) == (old.info.run_id, 0, bool(new))
-        assert everywhere(server, "ee" * 32) == [("fusion", "extract additive seed 0")]
-    assert server.client.get_experiment_by_name("fusion/inside") is None
-    assert known_experiments(project, None).keys() == {"fusion"}
-    [run] = shown(server, "fusion", "ee" * 32)
-    assert run["tags"]["reads"].startswith("7" * 64)
-
-
 def test_a_name_and_a_description_that_a_person_gave_stay(project: Path, server: Server) -> None:
     path = write_record(project)
     run_id = Mirror(server).send(read(path)).run_id
-    assert run_id is not None
     server.client.set_tag(run_id, NOTE, "the run of slide 3")
     server.client.update_run(run_id, name="slide 3")
     assert Mirror(server).send(read(path)).new.total() == 0
@@ -143,18 +123,10 @@ def test_experiments_are_of_training_runs_and_grouped_by_arm_unless_a_person_cho
     path = write_record(project)
     Mirror(server).send(read(path))
     experiment = server.client.get_experiment_by_name("fusion")
-    assert experiment is not None
     assert experiment.tags[browsing.VIEW_TAG] == browsing.view([])
     server.client.set_experiment_tag(experiment.experiment_id, "mlflow.experimentKind", "genai_development")
     Mirror(server).send(read(path))
     assert server.client.get_experiment("1").tags["mlflow.experimentKind"] == "genai_development"
-
-
-def test_only_experiments_of_studies_open_grouped_by_arm() -> None:
-    grouped = {name: has_arms(name) for name in ("fusion", "fusion/inside", "search-fusion")}
-    assert grouped == {"fusion": True, "fusion/inside": False, "search-fusion": False}
-    assert "by-arm" in runs_page("", "1")
-    assert "by-arm" not in runs_page("", "1", grouped=False)
 
 
 def test_no_group_mixes_settings_code_plugins_or_data() -> None:
@@ -189,3 +161,109 @@ def test_a_port_in_use_is_refused() -> None:
             InputError, match=rf"^--port {port}: Address already in use; give another, such as {port + 1}$"
         ):
             serve(nowhere, port)
+
+
+SETTINGS = """\
+studies:
+  fusion: {task: order, settings: [small], axes: {fusion: [additive]}, seeds: [0]}
+training: {learning_rate: 1e-3, epochs: 8, threads: 1, betas: [0.9, 0.999], budget: null}
+model: {fusion: {kind: fft}, encoder: {kind: scratch, layers: 4}}
+"""
+OVERLAYS = {
+    "task/order": "training: {epochs: 3}",
+    "settings/small": "training: {learning_rate: 2e-5}\nmodel: {encoder: {layers: 1}}",
+    "fusion/additive": "model: {fusion: {kind: additive}}",
+}
+ARM = {
+    "training.learning_rate": 2e-5,
+    "training.epochs": 3,
+    "training.threads": 1,
+    "training.betas": [0.9, 0.999],
+    "training.budget": None,
+    "model.fusion.kind": "additive",
+    "model.encoder.kind": "scratch",
+    "model.encoder.layers": 1,
+}
+
+
+@pytest.fixture
+def study(project: Path) -> Path:
+    """A project with the settings of a study, committed."""
+    (project / "params.yaml").write_text(SETTINGS)
+    for name, text in OVERLAYS.items():
+        overlay = project / "variants" / f"{name}.yaml"
+        overlay.parent.mkdir(parents=True, exist_ok=True)
+        overlay.write_text(f"{text}\n")
+    for words in (("init", "--quiet"), ("add", "params.yaml", "variants"), ("commit", "--quiet", "-m", "settings")):
+        subprocess.run(("git", *words), cwd=project, check=True)
+    return project
+
+
+@pytest.mark.parametrize(
+    "given, name",
+    [
+        ({}, ""),
+        ({"training.learning_rate": 3e-4}, "learning_rate=0.0003"),
+        ({"training.betas": [0.9, 0.98]}, "betas=[0.9, 0.98]"),
+        ({"training.budget": 7}, "budget=7"),
+        ({"model.fusion.kind": "fft"}, "fusion.kind=fft"),
+        ({"training.threads": 8}, ""),  # defines no run
+        ({"training.later": 8}, ""),  # the settings do not have it
+        ({"training.epochs": 4, "model.encoder.layers": 2}, "epochs=4 layers=2"),
+        (
+            {"training.epochs": 4, "training.betas": [0, 0], "training.budget": 1, "model.encoder.kind": "run"}
+            | {"model.encoder.layers": 2, "training.learning_rate": 1.0},
+            "learning_rate=1.0 epochs=4 betas=[0, 0] budget=1 and 2 more",
+        ),
+    ],
+)
+def test_the_difference_is_named_as_short_as_it_is_clear(study: Path, given: dict[str, Any], name: str) -> None:
+    run = Run(0, DIGEST, **{**RUN, "params": ARM | given})
+    assert written(changed(study, run)) == name
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"stage": "extract"}, {"study": None}, {"study": "other"}, {"axes": {"fusion": "gone"}}, {"axes": {"..": "x"}}],
+)
+def test_what_has_no_settings_has_no_difference(study: Path, fields: dict[str, Any]) -> None:
+    assert changed(study, Run(0, DIGEST, **{**RUN, "params": ARM | {"training.epochs": 4}, **fields})) == {}
+
+
+def test_a_params_file_that_dvc_has_rewritten_is_no_setting(study: Path) -> None:
+    (study / "params.yaml").write_text(SETTINGS.replace("epochs: 8", "epochs: 4"))
+    (study / "variants/task/order.yaml").write_text("training: {epochs: 4}\n")
+    run = Run(0, DIGEST, **{**RUN, "params": ARM | {"training.epochs": 4}})
+    assert changed(study, run) == {"training.epochs": 4}
+
+
+def test_name_group_columns_and_order_follow_and_stay(study: Path) -> None:
+    faster = ARM | {"training.learning_rate": 3e-4}
+    ends = {"aa" * 32: (ARM, "FINISHED"), "bb" * 32: (faster, "KILLED"), "cc" * 32: (faster, "FAILED")}
+    server = connect(None, study)
+    for _ in range(2):
+        for digest, (params, status) in ends.items():
+            with start(study, digest=digest, params=params) as record:
+                record.end(status)
+            Mirror(server).send(read(record.path))
+        # A later commit renames nothing.
+        (study / "variants/settings/small.yaml").write_text("training: {learning_rate: 3e-4}\n")
+        subprocess.run(("git", "commit", "--quiet", "-a", "-m", "faster", "--allow-empty"), cwd=study, check=True)
+        _committed.cache_clear()
+        runs = {digest: shown(server, "fusion", digest)[0] for digest in ends}
+        names = [run["name"] for run in runs.values()]
+        assert names == ["additive seed 0", *2 * ["additive seed 0 learning_rate=0.0003"]]
+        tags = [runs[digest]["tags"] for digest in ends]
+        assert [one[browsing.CHANGED] for one in tags] == ["nothing", *2 * ["learning_rate=0.0003"]]
+        assert [one[browsing.ORDER] for one in tags] == ["1 finished", "3 killed", "3 failed"]
+        groups = [one[browsing.ARM_AND_SETTING] for one in tags]
+        assert groups[0].startswith("additive, setting ")
+        assert groups[1].startswith("additive learning_rate=0.0003, setting ")
+        assert groups[1] == groups[2]
+        view = server.client.get_experiment(server.experiment("fusion")).tags[browsing.VIEW_TAG]
+        assert browsing.columns(view) == ["params.`training.learning_rate`"]
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", '{"selectedColumns": 3}', '{"selectedColumns": [3]}'])
+def test_a_view_that_a_person_has_changed_has_no_columns_of_ours(text: str | None) -> None:
+    assert browsing.columns(text) == []

@@ -51,17 +51,6 @@ def test_a_bit_turned_over_anywhere_changes_nothing_that_is_read(tmp_path: Path)
         assert found.damaged or found == whole or found.__dict__ | {"_summed": True} == whole.__dict__
 
 
-def test_an_unharmed_record_has_no_damage_and_needs_no_mending(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write_record(tmp_path, epochs=2)
-    before = path.read_bytes()
-    with Record(path) as record:
-        record.mend(own(read(path)), source="metrics.jsonl")
-    assert path.read_bytes() == before
-    assert capsys.readouterr().err == ""
-
-
 def spoil(path: Path) -> None:
     """A digit of a step turned over: to the eye a good line, of a point that never was."""
     lines = path.read_bytes().splitlines(keepends=True)

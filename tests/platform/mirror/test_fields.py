@@ -1,14 +1,12 @@
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isoscope.platform.mirror import fields as plan
-from isoscope.platform.runs.lines import Run
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import read
-from tracked_runs import DIGEST, RUN, start, write_record
+from tracked_runs import start, write_record
 
 NAMES = st.text(st.sampled_from("aZ09_-./ :[]@%é\n\0中\ud800"), min_size=1, max_size=20) | st.text(min_size=1)
 
@@ -23,6 +21,7 @@ def test_every_name_becomes_one_that_mlflow_takes(name: str) -> None:
     _validate_metric_name(safe)
     _validate_tag_name(safe)
     assert plan.safe_name(safe) == safe
+    assert plan.safe_name("geometry/layer_07/avg_sim é") == "geometry/layer_07/avg_sim é", "what MLflow takes stays"
 
 
 @given(st.lists(NAMES, unique=True, max_size=8))
@@ -30,11 +29,6 @@ def test_every_name_becomes_one_that_mlflow_takes(name: str) -> None:
 @settings(max_examples=200, deadline=None)
 def test_two_names_never_become_one(names: list[str]) -> None:
     assert len({plan.safe_name(name) for name in names}) == len(names)
-
-
-@pytest.mark.parametrize("name", ["train/loss", "geometry/layer_07/avg_sim", "speed/tokens per second", "é" * 250])
-def test_a_name_that_mlflow_takes_is_left_alone(name: str) -> None:
-    assert plan.safe_name(name) == name
 
 
 def test_bounds_are_those_of_mlflow() -> None:
@@ -58,34 +52,12 @@ def test_chunks_hold_everything_in_order_and_no_more_than_a_request_may(items: l
     assert all(len(chunk) == 1 or sum(map(len, chunk)) <= plan.BATCH_CHARACTERS for chunk in chunks)
 
 
-def test_parameters_read_as_in_yaml_beside_study_arm_seed_task_and_axes() -> None:
-    params = {"a.b": None, "a.c": True, "a.d": 2e-5, "a.e": [3, 3], "a.f": "gelu", "long": "x" * 7000}
-    found = plan.params(Run(0, DIGEST, **{**RUN, "params": params}))
-    assert {name: found[name] for name in ("a.b", "a.c", "a.d", "a.e", "a.f")} == {
-        "a.b": "null",
-        "a.c": "true",
-        "a.d": "2e-05",
-        "a.e": "[3, 3]",
-        "a.f": "gelu",
-    }
-    assert {name: found[name] for name in ("study", "arm", "seed", "task", "axis.fusion")} == {
-        "study": "fusion",
-        "arm": "additive",
-        "seed": "0",
-        "task": "order",
-        "axis.fusion": "additive",
-    }
-    assert len(found["long"]) == plan.PARAM_LENGTH
-    assert found["long"].endswith("… cut: 7000 characters")
-
-
 def test_git_tags_are_the_authors_and_the_diff_as_much_as_a_tag_holds(tmp_path: Path) -> None:
     git = Git("1" * 40, "ü" * 9000)
     path = write_record(tmp_path, git=git)
     with start(tmp_path, git=Git("2" * 40, "published again from other sources")):
         pass
     record = read(path)
-    assert record.run is not None
     tags = plan.tags(record, record.run)
     assert tags["mlflow.source.git.commit"] == "1" * 40
     assert tags["mlflow.source.git.dirty"] == "true"
@@ -99,20 +71,10 @@ def test_git_tags_are_the_authors_and_the_diff_as_much_as_a_tag_holds(tmp_path: 
 def test_a_clean_commit_has_no_diff_and_no_commit_no_git_tags(tmp_path: Path) -> None:
     clean = read(write_record(tmp_path / "clean", git=Git("1" * 40)))
     none = read(write_record(tmp_path / "none", git=Git(None)))
-    assert clean.run is not None
-    assert none.run is not None
     tags = plan.tags(clean, clean.run)
     assert tags["mlflow.source.git.dirty"] == "false"
     assert "mlflow.source.git.diff" not in tags
     assert not any(name.startswith("mlflow.source.git.") for name in plan.tags(none, none.run))
-
-
-def test_a_data_set_read_by_two_attempts_stands_once(tmp_path: Path) -> None:
-    with start(tmp_path) as record:
-        for _ in range(2):
-            record.dataset("order/test", context="test", digest="d" * 32 + ".dir", path="data/order", rows=7)
-    [(key, item)] = plan.inputs(read(record.path)).items()
-    assert (key, item.context, item.rows) == (("order/test", "d" * 32 + ".dir"), "test", 7)
 
 
 def test_a_models_metrics_are_the_runs_own_points(tmp_path: Path) -> None:
@@ -123,7 +85,6 @@ def test_a_models_metrics_are_the_runs_own_points(tmp_path: Path) -> None:
         record.checkpoint("epoch-1", epoch=1, step=10, path="c", md5="m", metrics=figures)
         record.checkpoint("epoch-1", epoch=1, step=10, path="c", md5="m2", metrics=figures)
     kept = read(record.path)
-    assert kept.run is not None
     [model] = plan.models(kept, kept.run)
     assert model.points[:2] == kept.metrics
     assert [(point.name, point.step) for point in model.points[2:]] == [("elsewhere", 10)]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from isoscope.base.paths import Project
 from isoscope.platform.config.tree import dump_yaml
 from isoscope.platform.mirror.mlflow import connect
 from isoscope.platform.runs.lines import RunRecord, summed
+from isoscope.platform.runs.provenance import dvc_md5
+from isoscope.platform.runs.restored import restored
 from isoscope.platform.runs.stored import locked_runs
 from isoscope.platform.stages.mirror import mirror_all
 from tracked_runs import RUN, shown, write_record
@@ -176,3 +179,30 @@ def test_a_listing_of_dvcs_cache_that_leads_out_of_its_folder_is_not_used(tmp_pa
     for listed, found in (([sound], 1), ([sound, {"relpath": f"additive/seed-0/{name}", "md5": md5}], 0)):
         listing.write_text(json.dumps(listed))
         assert len(locked_runs(tmp_path, tmp_path)) == found
+
+
+def test_data_is_claimed_where_it_is_at_hand_and_the_same(project: Path) -> None:
+    data = project / "data/processed/order"
+    data.mkdir(parents=True)
+    for split in ("train", "validation", "test"):
+        (data / f"{split}.parquet").write_bytes(split.encode())
+    output = pulled(project, GOOD, 0, inputs={"data/processed/order": dvc_md5(data)})
+    claimed = {one.name: one.digest for one in restored(output, root=project, t=1).datasets}
+    assert claimed == {f"order/{path.stem}": dvc_md5(path) for path in data.iterdir()}
+    (data / "train.parquet").write_bytes(b"other")
+    assert restored(output, root=project, t=1).datasets == []
+    shutil.rmtree(project / "data")
+    assert restored(output, root=project, t=1).datasets == []
+
+
+def test_a_folder_that_is_no_finished_run_is_refused(project: Path) -> None:
+    output = pulled(project, GOOD, 0)
+    (output / "metrics.jsonl").write_text('{"name": "train/loss"}\n')
+    with pytest.raises(InputError, match=r"metrics.jsonl:1: not a metric point"):
+        restored(output, root=project, t=1)
+    (output / "metrics.jsonl").unlink()
+    with pytest.raises(InputError, match="get it with dvc pull"):
+        restored(output, root=project, t=1)
+    (output / "config.yaml").write_text("study: fusion\n")
+    with pytest.raises(InputError, match="digest"):
+        restored(output, root=project, t=1)

@@ -1,5 +1,4 @@
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,7 +14,7 @@ from isoscope.platform.mirror.replay import Mirror, MirrorResult, mirror
 from isoscope.platform.runs.lines import RunRecord
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import Tail, read
-from tracked_runs import DIGEST, log_epochs, replayed, shown, start, start_together, write_record
+from tracked_runs import DIGEST, replayed, shown, start, together, write_record
 
 
 @pytest.fixture
@@ -31,8 +30,6 @@ def test_mlflow_shows_all_that_the_record_says_however_often_it_is_replayed(proj
     git = Git("1" * 40, "diff --git a/params.yaml b/params.yaml\n+training: {epochs: 2}\n")
     path = write_record(project, git=git)
     record = read(path)
-    assert record.run is not None
-    assert record.end is not None
     sent = Mirror(server).send(record)
     [run] = shown(server, "fusion")
     assert (run["name"], run["status"]) == ("additive seed 0", "FINISHED")
@@ -76,38 +73,6 @@ def test_a_record_mirrored_as_it_grows_ends_as_one_replayed_at_once(
             if number % 5 == 0:  # another process at times, which knows nothing
                 Mirror(server).send(read(growing))
     assert shown(server, "fusion") == replayed(growing, tmp_path / "other", empty_database)
-
-
-def test_two_processes_that_follow_one_record_are_refused_nothing(
-    project: Path, server: Server, tmp_path: Path, empty_database: Path
-) -> None:
-    whole = write_record(project).read_bytes().splitlines(keepends=True)
-    growing = tmp_path / f"{DIGEST}.jsonl"
-    both = [(Tail(growing), Mirror(one)) for one in (server, connect(None, project))]
-    with growing.open("ab", buffering=0) as file:
-        for line in whole:
-            file.write(line)
-            for tail, live in both:
-                tail.poll()
-                live.send(tail.record)
-            both.reverse()
-    assert shown(server, "fusion") == replayed(growing, tmp_path / "other", empty_database)
-
-
-def test_past_its_deadline_a_mirror_begins_no_request(
-    project: Path, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_record(project, epochs=1)
-    live = Mirror(server)
-    live.send(read(path))
-    with start(project) as record:
-        log_epochs(record, range(1, 4))
-        record.end("FINISHED")
-    begun = []
-    monkeypatch.setattr(server, "find", lambda *wanted: begun.append(wanted))
-    with pytest.raises(UnreachableError, match="no time left"):
-        live.send(read(path), deadline=time.monotonic())
-    assert not begun
 
 
 class Dying:
@@ -170,20 +135,8 @@ for path in map(Path, sys.argv[2:]): print(Mirror(server).send(read(path)).run_i
 def test_four_processes_at_once_share_a_fresh_database(tmp_path: Path) -> None:
     shared = write_record(tmp_path, digest="aa" * 32, epochs=1)
     own = [write_record(tmp_path, digest=f"b{number}" * 32, epochs=1, seed=number) for number in range(4)]
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", CHILD, str(tmp_path), str(shared), str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for path in own
-    ]
-    start_together(children)
-    said = [child.communicate(timeout=600) for child in children]
-    assert [child.returncode for child in children] == [0] * 4, said
-    ids = [text.split() for text, _ in said]
+    said = together(CHILD, *((tmp_path, shared, path) for path in own))
+    ids = [text.split() for text in said]
     assert len({shared_id for shared_id, _ in ids}) == 1
     assert len({own_id for _, own_id in ids}) == 4
     server = connect(None, tmp_path)
@@ -287,17 +240,6 @@ def test_the_record_takes_the_place_of_what_was_restored(project: Path, server: 
     assert shown(server, "fusion") == [run]
 
 
-def test_a_deleted_experiment_is_refused_with_the_cure_and_the_others_go_on(project: Path, server: Server) -> None:
-    first = Mirror(server).send(read(write_record(project)))
-    write_record(project, digest="aa" * 32, study="other")
-    experiment = server.client.get_run(first.run_id or "").info.experiment_id
-    server.client.delete_experiment(experiment)
-    done = {sent.digest: sent for sent in mirror(project)}
-    assert f"mlflow experiments restore --experiment-id {experiment}" in (done[DIGEST].error or "")
-    assert done["aa" * 32].error is None
-    assert shown(server, "other", "aa" * 32)[0]["status"] == "FINISHED"
-
-
 def test_what_cannot_be_mirrored_says_why(project: Path, server: Server, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="first line is missing"):
         Mirror(server).send(RunRecord())
@@ -312,35 +254,12 @@ def test_what_cannot_be_mirrored_says_why(project: Path, server: Server, tmp_pat
     assert "not a database" in (sent.error or "")
 
 
-def test_a_relative_database_lies_in_the_project(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
-    assert connect(None, project).uri == f"sqlite:///{project}/mlflow.db"
-    monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    assert connect(None, project).uri == f"sqlite:///{project}/mlflow.db"
-    assert list(tmp_path.iterdir()) == [project]
-
-
 def test_runs_of_one_digest_in_two_studies_are_two(project: Path, server: Server) -> None:
     record = read(write_record(project))
-    assert record.run is not None
     Mirror(server).send(record)
     record.run = record.run._replace(study="remedies", arm="plain")
     assert Mirror(server).send(record).new["runs"] == 1
     assert len(shown(server, "fusion")) == len(shown(server, "remedies")) == 1
-
-
-def test_epochs_added_later_reach_the_run(project: Path, server: Server) -> None:
-    path = write_record(project, epochs=1)
-    Mirror(server).send(read(path))
-    with start(project) as record:
-        log_epochs(record, range(1, 4))
-        record.end("FINISHED")
-    sent = Mirror(server).send(read(path))
-    assert (sent.new["metrics"], sent.new["data sets"]) == (14, 0)
-    assert len(shown(server, "fusion")[0]["models"]) == 3
 
 
 def test_a_checkpoint_is_what_mlflow_calls_an_external_model(

@@ -1,4 +1,8 @@
+"""MLflow as a server, as PostgreSQL and as a database in the making: each shows what SQLite shows, or nothing."""
+
 import http.server
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +14,7 @@ from isoscope.platform.mirror.mlflow import connect
 from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import read
-from tracked_runs import DIGEST, Following, log_epochs, shown, start, wait_for, write_record
+from tracked_runs import DIGEST, Following, log_epochs, shown, start, together, wait_for, write_record
 
 
 def test_a_server_shows_what_a_database_shows(project: Path, mlflow_server: Any) -> None:
@@ -82,3 +86,44 @@ def test_a_server_that_answers_500_is_one_that_is_away(project: Path, broken: st
     assert first.error == second.error
     assert {first.digest, second.digest} == {DIGEST, "aa" * 32}
     assert "\n" not in first.error
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from isoscope.platform.mirror.replay import Mirror, connect
+from isoscope.platform.runs.record import read
+root, uri, path = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+print("ready", flush=True)
+sys.stdin.readline()
+Mirror(connect(uri, root)).send(read(path))
+"""
+
+
+@pytest.mark.postgresql
+def test_postgresql_shows_what_sqlite_shows(project: Path, postgresql: str) -> None:
+    path = write_record(project)
+    together(CHILD, *2 * [(project, postgresql, path)])
+    direct, large = connect(None, project), connect(postgresql, project)
+    Mirror(direct).send(read(path))
+    expected = shown(direct, "fusion")
+    assert len(expected) == 1
+    assert shown(large, "fusion") == expected
+    sent = Mirror(large).send(read(path))
+    assert (sent.digest, sent.new.total()) == (DIGEST, 0)
+
+
+MAKE = "from pathlib import Path; from isoscope.platform.mirror.mlflow import connect; connect(None, Path({!r}))"
+
+
+def test_a_kill_while_the_schema_is_made_leaves_no_half_database(tmp_path: Path) -> None:
+    making = tmp_path / "mlflow.db.making"
+    process = subprocess.Popen([sys.executable, "-c", MAKE.format(str(tmp_path))])
+    wait_for(lambda: making.exists() and making.stat().st_size > 0)
+    process.kill()
+    process.wait()
+    assert not (tmp_path / "mlflow.db").exists()
+    server = connect(None, tmp_path)
+    assert [experiment.name for experiment in server.client.search_experiments()] == ["Default"]
+    assert not list(tmp_path.glob("mlflow.db.*"))
+    server.client._tracking_client.store.engine.dispose()

@@ -1,4 +1,4 @@
-"""Servers, stores and notes that the mirror cannot use: one line with the cause, and no other run waits."""
+"""Servers, stores, records and notes that the mirror cannot use: one line with the cause; no other run waits."""
 
 import json
 import os
@@ -14,12 +14,14 @@ from mlflow.store.entities import PagedList
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
-from isoscope.platform.mirror.fields import Model
+from isoscope.platform.mirror.fields import Model, known_experiments
+from isoscope.platform.mirror.follow import follow
 from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
+from isoscope.platform.runs.lease import HeldError, Lease
 from isoscope.platform.runs.record import read
 from isoscope.platform.stages.mirror import mirror_all, serve
-from tracked_runs import DIGEST, shown, start_together, write_record
+from tracked_runs import DIGEST, shown, together, write_record
 
 OTHER = "aa" * 32
 
@@ -171,19 +173,7 @@ def test_projects_without_a_common_lock_send_one_run_once(project: Path, tmp_pat
         root.mkdir()
         write_record(root)
         write_record(root, digest=OTHER)
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", CHILD, str(root), uri],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for root in roots
-    ]
-    start_together(children)
-    said = [child.communicate(timeout=600) for child in children]
-    assert [out.splitlines()[-1] for out, _ in said] == ["[]"] * len(roots), said
+    assert [out.splitlines()[-1] for out in together(CHILD, *((root, uri) for root in roots))] == ["[]"] * len(roots)
     mirror(roots[0], uri=uri)
     server = connect(uri, project)
     for digest in (DIGEST, OTHER):
@@ -265,3 +255,34 @@ def test_projects_that_create_one_model_at_once_keep_the_same(
     [run] = shown(server, "fusion")
     assert [model["status"] for model in run["models"]] == ["READY", "READY"]
     assert len(run["outputs"]) == 2
+
+
+DAMAGE = ["[]", "{", "3", '{"mlflow.db": []}', "\udcff"]
+
+
+@pytest.mark.parametrize("name", ["experiments.json", "mirrored.json"])
+@pytest.mark.parametrize("text", DAMAGE)
+def test_a_damaged_note_is_named_and_written_anew(
+    project: Path, name: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_record(project, epochs=1)
+    note = project / ".isoscope" / name
+    note.write_bytes(text.encode("utf-8", "surrogateescape"))
+    ended = follow(project / ".isoscope/records", project, until=lambda: True, digests={"5e" * 32})
+    assert (ended.unsent, ended.away) == ({}, False)
+    mirror_all(Project(project, project), None)
+    err = capsys.readouterr().err
+    assert f"warning: {note}: damaged (" in err
+    assert "does not answer" not in err
+    assert isinstance(json.loads(note.read_text("utf-8")), dict)
+    [run] = shown(connect(None, project), "fusion")
+    assert run["status"] == "FINISHED"
+    assert known_experiments(project, None).keys() == {"fusion"}
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"pid": 1, "host": "h", "since": "x"}', "x"])
+def test_a_lease_whose_note_is_damaged_is_held_all_the_same(tmp_path: Path, text: str) -> None:
+    with Lease(tmp_path):
+        (tmp_path / "lease.json").write_text(text)
+        with pytest.raises(HeldError, match="held by an unknown process"):
+            Lease(tmp_path)

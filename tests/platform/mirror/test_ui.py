@@ -1,5 +1,6 @@
-"""`isoscope ui`: the server that it starts ends with it, however it ends, and shows nobody a password."""
+"""`isoscope ui` names each experiment's page; its server ends with it, however it ends, and shows no password."""
 
+import re
 import signal
 import socket
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from isoscope.platform.mirror.replay import mirror
 from pipeline_project import family, left
+from tracked_runs import write_record
 
 MAIN = "import sys; from isoscope.platform.cli import main; main()"
 
@@ -20,6 +23,8 @@ MAIN = "import sys; from isoscope.platform.cli import main; main()"
 def pages(project: Path) -> Path:
     for name in ("params.yaml", "dvc.yaml"):
         (project / name).write_text("{}\n")
+    write_record(project)
+    mirror(project)
     return project
 
 
@@ -34,7 +39,7 @@ def served(folder: Path, *before: str) -> tuple[subprocess.Popen[bytes], list[ps
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [*before, sys.executable, "-W", "ignore", "-c", MAIN, "ui", "--port", str(port)]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=heard)
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, start_new_session=True, preexec_fn=heard)
     while True:
         assert process.poll() is None
         try:
@@ -51,5 +56,6 @@ def test_no_process_outlives_it(pages: Path, number: int) -> None:
     words = [word for one in all_of_it for word in one.cmdline()]
     assert not [word for word in words if "mlflow.db" in word], "an address may hold a password; anybody may list words"
     process.send_signal(number)
-    process.wait(timeout=300)
+    said, _ = process.communicate(timeout=300)
+    assert re.search(rb"^  fusion: http://127\.0\.0\.1:\d+/#/experiments/\d+/runs", said, re.MULTILINE)
     assert not left(all_of_it, seconds=60)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 
+from browser import one_browser  # noqa: F401 - a fixture
 from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.results.study_tables import StoredTables

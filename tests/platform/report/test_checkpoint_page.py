@@ -92,17 +92,6 @@ def rows_of(text: str, heading: str) -> list[list[str]]:
     return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in body.split("<tr>")[1:]]
 
 
-def test_each_group_that_was_measured_is_a_figure_of_its_kind(made: Path) -> None:
-    names = {path.stem for path in (made / "figures").glob("*.svg")}
-    assert names == {path.stem for path in (made / "figures").glob("*.png")}
-    measured = {f"{group}-{kind}" for group in ("similarity", "dimension", "shape") for kind in ("first", "words")}
-    assert names == measured | {"planes-0", "planes-1"}
-    text = (made / "index.html").read_text("utf-8")
-    assert text.count("<figure>") == text.count("<svg ") == len(names)
-    assert [kind in text for kind in KINDS.values()] == [True, False, False, True]
-    assert "n = 4,321, d = 8." in text
-
-
 def test_the_table_holds_the_last_layers_numbers_beside_twin_and_noise(made: Path) -> None:
     table = pd.read_parquet(made / "geometry.parquet")
     last = table[table["layer"] == LAYERS - 1]
@@ -120,40 +109,24 @@ def test_the_table_holds_the_last_layers_numbers_beside_twin_and_noise(made: Pat
     assert next(row for row in found if row[0].startswith("Mean cosine"))[4] == "–", "no interval where there is none"
 
 
-def test_the_page_says_what_was_read(made: Path) -> None:
-    assert f"{SENTENCES} of 872 sentences of reviews.csv, column &#39;text&#39;" in (made / "index.html").read_text()
-    assert "2 of 874 rows are empty; left out." in (made / "index.html").read_text()
-
-
-def test_sentences_that_lost_their_end_are_counted(made: Path) -> None:
+def test_the_page_says_what_was_read_and_asks_for_nothing(made: Path) -> None:
     text = (made / "index.html").read_text("utf-8")
-    assert "decoder: 3 sentences are longer than 32 tokens or the model&#39;s limit; they are truncated." in text
-    assert "encoder: 3" not in text
-
-
-def test_nothing_is_asked_for_and_references_lead_somewhere(made: Path) -> None:
-    text = (made / "index.html").read_text("utf-8")
+    digests = [digest[:12] for digest in json.loads((made / "manifest.json").read_text())["checkpoints"].values()]
+    for said in (
+        f"{SENTENCES} of 872 sentences of reviews.csv, column &#39;text&#39;",
+        "2 of 874 rows are empty; left out.",
+        "decoder: 3 sentences are longer than 32 tokens or the model&#39;s limit; they are truncated.",
+        "<dt>encoder</dt><dd>runs/encoder, <code>0abcdef",
+        "n = 4,321, d = 8.",
+    ):
+        assert said in text
     ids = re.findall(r'\sid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text)) <= set(ids)
     assert not re.search(r'<script|@import|(?:src|href)="(?!#|data:)', text)
-
-
-def test_every_figure_names_what_it_was_made_from(made: Path) -> None:
-    digests = [digest[:12] for digest in json.loads((made / "manifest.json").read_text())["checkpoints"].values()]
     for path in (made / "figures").glob("*.svg"):
         assert all(part in path.read_text("utf-8") for part in ("text 0123456789ab", *digests))
-
-
-def test_the_same_tables_give_the_same_page_and_draw_nothing(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {path: path.read_bytes() for path in made.rglob("*") if path.is_file()}
-
-    def refused(*_: Any, **__: Any) -> None:
-        raise AssertionError("drawn again")
-
-    monkeypatch.setattr(Picture, "figure", refused)
-    page(made)
-    assert {path: path.read_bytes() for path in made.rglob("*") if path.is_file()} == before
+        assert path.with_suffix(".png").is_file()
 
 
 def test_only_the_figures_of_changed_numbers_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,11 +134,16 @@ def test_only_the_figures_of_changed_numbers_are_drawn_again(tmp_path: Path, mon
     page(tmp_path)
     drawn, real = [], Picture.figure
     monkeypatch.setattr(Picture, "figure", lambda picture: (drawn.append(picture.name), real(picture))[1])
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    page(tmp_path)
+    assert (drawn, {path: path.read_bytes() for path in before}) == ([], before), "the same tables, the same page"
     table.loc[(table["figure"] == "avg_sim") & (table["vectors"] == "words"), "value"] += 0.5
-    before = (tmp_path / "figures/similarity-words.svg").read_bytes()
     again(tmp_path, table)
     assert drawn == ["similarity-words"]
-    assert (tmp_path / "figures/similarity-words.svg").read_bytes() != before
+    assert (tmp_path / "figures/similarity-words.svg").read_bytes() != before[tmp_path / "figures/similarity-words.svg"]
+    table.loc[table["measure"] == "shape", "value"] = np.nan
+    assert "Shape of" not in again(tmp_path, table)
+    assert not list((tmp_path / "figures").glob("shape-*")), "an earlier page's figures go"
 
 
 def test_one_point_few_points_and_missing_measures_are_said_first(tmp_path: Path) -> None:
@@ -181,15 +159,6 @@ def test_one_point_few_points_and_missing_measures_are_said_first(tmp_path: Path
     assert "decoder: 5 points in 8 dimensions (first)." in text
     assert "decoder, first, words: no shape: points: 5, but this measure needs at least 25." in text
     assert text.index("What limits these results?") < text.index("<figure>")
-
-
-def test_the_planes_of_a_decoder_name_its_last_token(tmp_path: Path) -> None:
-    write(tmp_path, causal=["decoder"])
-    for path in (tmp_path / "frames.parquet", tmp_path / "planes.parquet"):
-        one = pd.read_parquet(path)
-        one.assign(vectors=one["checkpoint"].map({"encoder": "first", "decoder": "last"})).to_parquet(path)
-    said = page(tmp_path).read_text("utf-8")
-    assert "decoder: first and second principal component of the last token ([SEP] of an encoder) at each layer" in said
 
 
 def test_the_first_table_is_a_summary_of_the_last_layer_beside_twin_and_noise(tmp_path: Path) -> None:
@@ -212,6 +181,7 @@ def test_the_first_table_is_a_summary_of_the_last_layer_beside_twin_and_noise(tm
             )
             assert row[figure] == {"value": own, "twin": twin, "noise": 0.25}
         assert "effective_rank" not in row, "not measured"
+    assert summary({}) == []
     cells = rows_of(text, "How do the checkpoints differ at their last layer?")
     own = rows[0]["a_1"]
     assert cells[0][:3] == ["encoder", KINDS["first"], str(LAYERS)]
@@ -221,74 +191,12 @@ def test_the_first_table_is_a_summary_of_the_last_layer_beside_twin_and_noise(tm
     assert len(cells) == 2
 
 
-def test_there_is_no_summary_where_none_of_its_figures_was_measured(tmp_path: Path) -> None:
-    table = write(tmp_path)
-    assert 'id="summary"' not in again(tmp_path, table[table["figure"] == "two_nn_at_n"])
-    assert summary({}) == []
-
-
-def test_the_axis_of_depth_is_explained_where_checkpoints_differ_in_it(tmp_path: Path) -> None:
-    table = write(tmp_path)
-    assert "Depth 1" not in again(tmp_path, table)
-    text = again(tmp_path, table[(table["checkpoint"] == "encoder") | (table["layer"] < LAYERS - 1)])
-    assert "Depth 1 is the last layer: encoder 2, decoder 1." in text
-    assert ">Depth (layer / number of layers)</text>" in (tmp_path / "figures/similarity-words.svg").read_text("utf-8")
-
-
-def test_a_checkpoint_that_was_given_by_a_path_is_known_by_both(made: Path) -> None:
-    text = (made / "index.html").read_text("utf-8")
-    assert "<dt>encoder</dt><dd>runs/encoder, <code>0abcdef" in text
-
-
-def test_checkpoints_of_one_shape_are_drawn_together_with_their_angles(tmp_path: Path) -> None:
-    write(tmp_path)
-    apart = page(tmp_path).read_text("utf-8")
-    assert "cannot be aligned: compare them only within a shape" in apart
-    assert "Aligned (" not in apart
-    for path in (tmp_path / "frames.parquet", tmp_path / "planes.parquet"):
-        pd.read_parquet(path).assign(group=0).to_parquet(path)
-    together = page(tmp_path).read_text("utf-8")
-    assert (
-        "Aligned (procrustes) to encoder. Largest principal angle between planes at the last layer: decoder 30°."
-        in together
-    )
-    assert "cannot be aligned" not in together
-    drawing = (tmp_path / "figures/planes-0.svg").read_text("utf-8")
-    assert all(f">{name}</text>" in drawing for name in ("encoder", "decoder"))
-    assert not (tmp_path / "figures/planes-1.svg").exists(), "an earlier page's figures go"
-
-
 def test_a_page_without_measures_and_what_an_analysis_lacked(tmp_path: Path) -> None:
     note = {"checkpoint": HOSTILE, "analysis": "attention", "note": "attention: MambaModel gives none"}
-    write(tmp_path, tables=["frames", "planes"], notes=[note])
+    named = {"checkpoints": (HOSTILE, "decoder"), "classes": [HOSTILE, "positive"]}
+    write(tmp_path, tables=["frames", "planes"], notes=[note], **named)
     text = page(tmp_path).read_text("utf-8")
     assert "&lt;img src=x onerror=alert(1)&gt;: no attention: attention: MambaModel gives none." in text
     assert "<img" not in text
     assert "What are all metrics at the last layer?" not in text
     assert [name.split('"')[0] for name in text.split('<h2 id="')[1:]] == ["notes", "part-1", "reading"]
-
-
-def test_a_group_without_any_number_has_no_figure(tmp_path: Path) -> None:
-    table = write(tmp_path)
-    again(tmp_path, table)
-    assert list((tmp_path / "figures").glob("shape-*"))
-    (tmp_path / "figures/notes.txt").write_text("one's own", "utf-8")
-    table.loc[table["measure"] == "shape", "value"] = np.nan
-    assert "Shape of" not in again(tmp_path, table)
-    assert not list((tmp_path / "figures").glob("shape-*")), "an earlier page's figures go"
-    assert (tmp_path / "figures/notes.txt").is_file()
-    assert list((tmp_path / "figures").glob("dimension-*"))
-
-
-def test_hostile_names_are_text(tmp_path: Path) -> None:
-    write(tmp_path, checkpoints=(HOSTILE, "decoder"), classes=[HOSTILE, "positive"])
-    text = page(tmp_path).read_text("utf-8")
-    assert "<img" not in text
-    assert "&lt;img src=x onerror=alert(1)&gt;" in text
-
-
-def test_planes_name_the_checkpoint_its_classes_and_no_seed(made: Path) -> None:
-    drawing = (made / "figures/planes-0.svg").read_text("utf-8")
-    for words in ("encoder", "negative", "positive", "vectors shared"):
-        assert f">{words}</text>" in drawing
-    assert "seed" not in drawing

@@ -32,10 +32,6 @@ def captions(folder: Path) -> dict[str, str]:
     return {one.caption: str(one.picture) for one in found}
 
 
-def test_a_study_of_another_kind_has_no_explorer(material: Material) -> None:
-    assert "explorer" not in re.sub(r"<style>.*?</style>", "", material.page(), flags=re.S)
-
-
 def test_the_page_holds_explorer_phases_and_pictures(inside: Inside, material: Material) -> None:
     page = material.explored(inside(("geometry", "attention", "bars")))
     assert page.count('class="explorer"') == 1
@@ -80,12 +76,6 @@ def test_tests_and_families_are_counted(inside: Inside, material: Material) -> N
     assert first == own == ("1", "1", "1", "1", "0.05"), "on the first screen as in the section"
 
 
-def test_pictures_follow_the_order_of_the_views(inside: Inside) -> None:
-    folder = inside(("probing", "baselines", "kernel", "cosines", "cosine_maps", "kernel_response", "planes", "frames"))
-    starts = [caption.split()[0] for caption in captions(folder)]
-    assert starts == ["Feature", "Feature", "Cosines", "Cosines", "Mean", "Frequency", "Where", "What", "What", "What"]
-
-
 @pytest.mark.parametrize(
     "tables, said",
     [
@@ -124,16 +114,6 @@ def test_a_caption_says_what_is_shown(inside: Inside, tables: tuple[str, ...], s
     assert [caption[: len(start)] for caption, start in zip(found, said, strict=True)] == said
 
 
-def test_two_studies_share_no_id(inside: Inside) -> None:
-    folder = inside()
-    one, other = (shown(folder, key) for key in ("study-1", "study-2"))
-    ids = [re.findall(r' id="([^"]+)"', str(drawing.picture)) for found in (one, other) for drawing in found["figures"]]
-    every = [name for part in ids for name in part]
-    assert len(ids) == 4
-    assert all(ids)
-    assert len(every) == len(set(every))
-
-
 def test_the_data_is_the_same_and_no_sentence_ends_the_script(inside: Inside) -> None:
     folder = inside(sentences=[HOSTILE, "a", "b", "c"], classes=[HOSTILE, "positive"])
     (found,) = re.findall(r'<script type="application/json">(.*?)</script>', shown(folder)["extra"], re.S)
@@ -159,13 +139,6 @@ def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(inside: Inside
     ) as refused:
         shown(folder)
     assert "\n" not in str(refused.value)
-
-
-def test_a_missing_figure_is_refused_too(inside: Inside) -> None:
-    folder = inside()
-    (folder / "figures/heads.svg").unlink()
-    with pytest.raises(InputError, match="isoscope repro"):
-        shown(folder)
 
 
 def test_the_explorer_has_the_colours_of_the_figures() -> None:

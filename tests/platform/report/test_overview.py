@@ -29,6 +29,7 @@ def test_the_best_arm_has_the_highest_mean(tables: Tables) -> None:
     means = {one.arm: one.mean for one in tables.comparison if one.metric == "accuracy" and one.kind != "baseline"}
     assert found["best"].startswith(f"Highest mean, Accuracy: {max(means, key=lambda arm: means[arm])}, ")
     assert found["question"] == "How do additive, conv2d_identity and fft differ on order?"
+    assert summary(tables).items() >= {name: found[name] for name in ("question", "best", "limits")}.items()
 
 
 def test_a_reversed_effect_reverses_the_sentence(tmp_path: Path) -> None:
@@ -54,18 +55,8 @@ def test_arms_that_are_not_better_than_a_baseline_are_named(tables: Tables, scor
     assert said == ([] if score < 0.5 else [f"No better mean than majority class (0.990): {', '.join(arms)}."])
 
 
-def test_a_terminal_gets_the_same(tables: Tables) -> None:
-    found = summary(tables)
-    assert found["question"] == "How do additive, conv2d_identity and fft differ on order?"
-    assert found["best"].startswith("Highest mean, Accuracy: ")
-    assert found["findings"][0].startswith("holds: Accuracy, ")
-    assert found["limits"] == overview(tables)["limits"]
-
-
 def test_the_interval_is_that_of_the_verdict(tables: Tables) -> None:
     fft = row(tables, "fft")
-    assert fft.paired is not None
-    assert fft.paired.interval is not None
     for whole, shown in ((Interval(-0.5, 0.5), Interval(-0.5, 0.5)), (None, fft.paired.interval)):
         changed = fft._replace(two_way=whole)
         rows = [changed if one is fft else one for one in tables.comparison]
@@ -85,7 +76,6 @@ def test_an_under_powered_difference_says_how_many_seeds_it_takes(tables: Tables
     assert count > 0
     start = f"Under-powered: {count} of {len(weak)}. Seeds in all, to find a difference: "
     row = next(one for one in weak if one.verdict and one.verdict.word == "under-powered")
-    assert row.paired is not None
     measured = abs(row.paired.mean)
     wanted = (
         rf"{row.arm}: about (\d+) for one as large as measured \({measured:.3f}\), about (\d+) for one of the margin "
@@ -107,7 +97,6 @@ def test_a_failed_seed_is_named_beside_the_verdict_with_the_median(tmp_path: Pat
     made = tables_of("fusion", of_runs(folders), margin=0.02)
     write_tables(tmp_path / "tables", made)
     found = row(read_tables(tmp_path / "tables"), "fft")
-    assert found.robust is not None
     said = finding(found, made)["text"]
     assert " Seed 3 lies apart from the others (−0.5" in said
     assert f"Median: {numbers.signed(found.robust.median)}, range {numbers.interval(found.robust.range)}." in said

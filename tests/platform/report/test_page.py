@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -72,27 +73,19 @@ def test_a_large_table_is_a_file_next_to_the_page(material: Material, monkeypatc
     assert "(in data/, beside this page)" in page.html
 
 
-def test_ids_are_unique_and_references_lead_somewhere(outline: Outline) -> None:
+def test_the_page_is_whole(outline: Outline) -> None:
+    """Ids are unique, references lead somewhere, headings go down a level at a time, figures and tables are told."""
     ids = outline.all("id")
     assert len(ids) == len(set(ids))
-    assert {target[1:] for target in outline.all("href") if target.startswith("#")} <= set(ids)
-    for names in outline.all("aria-labelledby"):
-        assert set(names.split()) <= set(ids)
-
-
-def test_headings_go_down_one_level_at_a_time(outline: Outline) -> None:
+    links = [target[1:] for target in outline.all("href") if target.startswith("#")]
+    assert {*links, *(name for names in outline.all("aria-labelledby") for name in names.split())} <= set(ids)
     levels = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch(r"h[1-6]", tag)]
-    assert levels[0] == 1
-    assert levels.count(1) == 1
+    assert (levels[0], levels.count(1)) == (1, 1)
     assert all(below - above <= 1 for above, below in pairwise(levels))
-
-
-def test_every_figure_and_table_is_described(outline: Outline) -> None:
-    tags = [tag for tag, _ in outline.tags]
-    assert tags.count("figure") == tags.count("figcaption") == 2
-    assert tags.count("table") == tags.count("caption") == 5
-    assert tags.count("desc") == 2
-    assert tags.count("svg") == 3, "the first screen shows the first figure again"
+    counts = Counter(tag for tag, _ in outline.tags)
+    assert counts["figure"] == counts["figcaption"] == counts["desc"] == 2
+    assert counts["table"] == counts["caption"] == 5
+    assert counts["svg"] == 3, "the first screen shows the first figure again"
     assert all("scope" in attrs for tag, attrs in outline.tags if tag == "th")
 
 
@@ -107,33 +100,18 @@ def test_every_caption_of_a_study_names_its_origin(material: Material) -> None:
         assert "not recorded here" in caption  # the run without a record
 
 
-def test_the_table_holds_arms_and_baselines_with_n(outline: Outline, material: Material) -> None:
+def test_the_table_holds_arms_and_baselines_with_n_and_verdicts_what_was_detectable(
+    outline: Outline, material: Material
+) -> None:
     first = material.studies[0].comparison[0]
-    assert f"{first.mean:.3f} ± {first.sd:.3f} (3)" in outline.text
-    for name in ("majority class", "TF-IDF, unigrams", "TF-IDF, uni- and bigrams"):
-        assert name in outline.text
+    baselines = ("majority class", "TF-IDF, unigrams", "TF-IDF, uni- and bigrams")
+    sections = ("Study fusion", "Data", "Runs", "Plugins", "plugins/gated.py", "CC0-1.0", "word order", "isoscope ui")
+    for text in (f"{first.mean:.3f} ± {first.sd:.3f} (3)", "2 from epoch 8", *baselines, *sections):
+        assert text in outline.text
     assert outline.text.count("(120 rows)") == 9
-    assert "2 from epoch 8" in outline.text
-
-
-def test_a_verdict_is_a_sentence_and_on_the_first_screen_a_row(outline: Outline) -> None:
     value = r"−0\.\d+ \[.+?\]"
     assert re.search(rf"holds Accuracy, fft against additive: lower, {value} \(3 paired seeds\); over", outline.text)
     assert re.search(rf"Accuracy, fft against additive {value} 3 paired seeds holds", outline.text)
-
-
-def test_sections(outline: Outline) -> None:
-    for words in (
-        "Study fusion",
-        "Data",
-        "Runs",
-        "Plugins",
-        "plugins/gated.py",
-        "CC0-1.0",
-        "word order",
-        "isoscope ui",
-    ):
-        assert words in outline.text
 
 
 def test_links_where_a_server_is_known(material: Material) -> None:
@@ -148,32 +126,16 @@ def test_links_where_a_server_is_known(material: Material) -> None:
     assert "start it with isoscope ui" in " ".join(page.text.split())
 
 
-def test_a_server_without_known_experiments_is_still_named(material: Material) -> None:
-    page = Outline(material.page(tracking_uri="https://mlflow.example"))
-    assert [target for target in page.all("href") if target.startswith("http")] == ["https://mlflow.example"]
-    assert "isoscope ui" not in page.text
-    assert "tags.`isoscope.digest` LIKE" in page.text
-
-
-def test_the_same_input_gives_the_same_page(material: Material) -> None:
-    assert material.page() == material.page()
-
-
 def test_hostile_names_are_text(tmp_path: Path) -> None:
     made = make(
         tmp_path, arms={"additive": 0.8}, seeds=1, labels=HOSTILE, source=HOSTILE[0], plugins={HOSTILE[1]: "a" * 64}
     )
     page = Outline(made.page(title=HOSTILE[0]))
+    assert "One arm: nothing to compare." in page.text
     assert "img" not in {tag for tag, _ in page.tags}
     assert [tag for tag, _ in page.tags].count("script") == 1
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
     assert all(name in page.text for name in HOSTILE)
-
-
-def test_one_arm_and_one_seed_compare_nothing(tmp_path: Path) -> None:
-    page = Outline(make(tmp_path, arms={"additive": 0.8}, seeds=1).page())
-    assert "One arm: nothing to compare." in page.text
-    assert "1 run" in page.text
 
 
 def test_two_seeds_get_no_interval(tmp_path: Path) -> None:
@@ -188,13 +150,10 @@ def test_a_study_without_seeds_says_so(material: Material) -> None:
     study = material.studies[0]
     nothing = {name: table[:0] for name, table in study.by_name.items()}
     empty = study._replace(study="later", by_name=nothing, comparison=[], runs=[])
+    assert "There is no task." in Outline(material.page(studies=[], manifests={}, records={})).text
     page = Outline(material.page(studies=[study, empty], folders={**material.folders, "later": Path()}))
     assert "No runs: this study has no seeds." in page.text
     assert len(page.all("id")) == len(set(page.all("id")))
-
-
-def test_an_empty_project_has_a_page(material: Material) -> None:
-    assert "There is no task." in Outline(material.page(studies=[], manifests={}, records={})).text
 
 
 def test_a_page_without_a_title_of_its_own_names_its_studies() -> None:
@@ -226,6 +185,8 @@ def test_the_first_screen_says_what_a_study_asks_and_where_its_text_is_from(mate
 def test_what_a_reader_must_know(tmp_path: Path) -> None:
     manifest = make_manifest(tmp_path)
     shown = task("order", manifest)
+    manifest["splits"]["train"]["tokens"] = {"min": 3, "mean": 8.1, "q50": 8.0, "q95": 14.5, "max": 17}
+    assert task("order", manifest)["splits"][0]["tokens"] == "3 / 8 / 14.5 / 17"
     assert {"Source": "made", "Licence": "CC0-1.0", "Revision": "v1"}.items() <= shown["about"].items()
     assert shown["about"]["Bayes ceiling"] == "1.0"
     assert shown["about"]["Texts in two splits"] == "train/validation 0; train/test 0; validation/test 0"
@@ -238,12 +199,6 @@ def test_what_a_reader_must_know(tmp_path: Path) -> None:
     assert train["sha256"] == manifest["files"]["train.parquet"]["sha256"]
     assert train["tokens"] == "–"
     assert shown["baselines"][0][0] == "TF-IDF, unigrams, test accuracy"
-
-
-def test_tokens_where_they_are_known(tmp_path: Path) -> None:
-    manifest = make_manifest(tmp_path)
-    manifest["splits"]["train"]["tokens"] = {"min": 3, "mean": 8.1, "q50": 8.0, "q95": 14.5, "max": 17}
-    assert task("order", manifest)["splits"][0]["tokens"] == "3 / 8 / 14.5 / 17"
 
 
 @pytest.mark.parametrize("key", ["source", "splits", "files", "baselines", "facts", "shared"])

@@ -1,23 +1,19 @@
-"""The page in a browser: drawn, legible, and no wider than the screen."""
+"""The page in a browser: legible, no wider than the screen, with filter and explorer."""
 
-import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from matplotlib.image import imread
 from playwright.sync_api import Page, expect
 
 from browser import Seen, opened
-from isoscope.platform.figures.style import ARM_COLOURS
-from isoscope.platform.report.drawing import inline
 from report_material import Material
 from search_material import searched, write_search
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.chromium, pytest.mark.usefixtures("one_browser")]
 Inside = Callable[..., Path]
 
 # Boxes wider than the window, outside what scrolls by itself.
@@ -49,14 +45,6 @@ def file(material: Material, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-FILL = "part => getComputedStyle(part).fill"
-
-
-def rgb(colour: str) -> str:
-    """Return `#0080c0` as a browser writes it."""
-    return f"rgb({', '.join(str(int(colour[place : place + 2], 16)) for place in (1, 3, 5))})"
-
-
 def heights(seen: Seen) -> list[float]:
     """Font size on the screen, in pixels, of every text in the first figure."""
     return seen.page.evaluate(
@@ -67,68 +55,38 @@ def heights(seen: Seen) -> list[float]:
     )
 
 
-@pytest.mark.parametrize("width", [1280, 400])
+GROUNDS = "all => all.map(one => getComputedStyle(one).backgroundColor)"
+# Of each box: whether it is wider than its place, a stop of the keyboard, and says that it scrolls.
+BOXES = """all => all.filter(box => box.checkVisibility()).map(box => [box.scrollWidth > box.clientWidth + 1,
+  box.tabIndex === 0, getComputedStyle(box, "::before").content.includes("Scroll")])"""
+
+
+@pytest.mark.parametrize("width", [1400, 400])
 @pytest.mark.parametrize("dark", [False, True])
-def test_it_fits_reads_and_asks_for_nothing(file: Path, width: int, dark: bool) -> None:
+def test_it_fits_reads_asks_for_nothing_and_axe_finds_no_serious_fault(file: Path, width: int, dark: bool) -> None:
     with opened(file, width=width, dark=dark) as seen:
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         assert seen.page.evaluate(TOO_WIDE) == []
         for figure in seen.page.locator("figure svg").all():
             box = figure.bounding_box()
-            assert box is not None
-            assert box["width"] >= 600 or width == 1280
+            assert box["width"] >= 600 or width == 1400
             assert box["height"] > 150
         sizes = heights(seen)
         assert len(sizes) > 20
         assert min(sizes) >= 9
         assert min(seen.page.evaluate(CONTRAST, "p, li, td, th, figcaption, caption, dd, dt, a")) >= 4.5
         assert min(seen.page.evaluate(CONTRAST, "#study-fusion-training-axes_1 text")) >= 7
+        if dark:  # figures stand on white there, too
+            assert set(seen.page.locator(".drawing, .preview").evaluate_all(GROUNDS)) == {"rgb(255, 255, 255)"}
+            assert seen.page.locator("body").evaluate_all(GROUNDS) != ["rgb(255, 255, 255)"]
+        seen.page.wait_for_function(
+            "!document.querySelector('table').closest('.scroll').matches(':not(.scrolls)[tabindex]')"
+        )
+        found = seen.page.locator("div.scroll").evaluate_all(BOXES)
+        assert all(len({*box}) == 1 for box in found), "what scrolls says so, and only that is a stop"
+        assert any(scrolls for scrolls, *_ in found) or width > 400
         assert seen.requests == []
         assert seen.complaints == []
-
-
-@pytest.mark.parametrize("colour", ARM_COLOURS[:3])
-def test_curves_are_drawn_within_their_axes(file: Path, colour: str) -> None:
-    with opened(file) as seen:
-        axes = seen.page.locator("#study-fusion-training-axes_1")
-        frame = axes.locator("path").first.bounding_box()
-        parts = axes.locator("[id^='study-fusion-training-arm:'] > path").all()
-        stroked = "part => getComputedStyle(part).stroke"
-        curves = [part for part in parts if part.evaluate(stroked) == rgb(colour) and part.evaluate(FILL) == "none"]
-        boxes = [box for curve in curves if (box := curve.bounding_box()) is not None]
-        assert len(boxes) == 5  # train, validation, and validation of each seed
-        assert frame is not None
-        for box in boxes:
-            assert frame["x"] - 2 <= box["x"]
-            assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 2
-            assert box["width"] > frame["width"] / 2
-            assert box["height"] > frame["height"] / 4
-
-
-def test_a_digest_leads_to_its_run(file: Path, material: Material) -> None:
-    digest = material.studies[0].runs[4].digest
-    with opened(file) as seen:
-        seen.page.locator("figure summary").first.click()
-        seen.page.locator(f"figcaption a[href='#run-{digest}']").first.click()
-        row = seen.page.locator("tr:target")
-        assert digest[:12] in (row.text_content() or "")
-        row.scroll_into_view_if_needed()
-        assert row.is_visible()
-
-
-def test_a_wide_table_scrolls_with_the_keyboard(file: Path) -> None:
-    with opened(file, width=400) as seen:
-        table = seen.page.locator(".scroll:has(table)").first
-        table.focus()
-        seen.page.keyboard.press("ArrowRight")
-        seen.page.wait_for_timeout(400)
-        assert table.evaluate("e => e.scrollLeft") > 0
-
-
-@pytest.mark.parametrize("width", [1400, 400])
-@pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_no_serious_fault(file: Path, width: int, dark: bool) -> None:
-    with opened(file, width=width, dark=dark) as seen:
         if width == 400:
             seen.page.get_by_role("button", name="Contents").click()
         assert grave(seen.page) == []
@@ -136,26 +94,11 @@ def test_axe_finds_no_serious_fault(file: Path, width: int, dark: bool) -> None:
         assert grave(seen.page) == ["label"], "negative control: a field without a label"
 
 
-def grave(page: Page) -> list[str]:
+def grave(page: Page, **where: str) -> list[str]:
     """Return the rules that the page breaks, of serious or critical impact."""
-    return [one["id"] for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
-
-
-def test_an_arm_is_hidden_and_shown_by_the_keyboard(file: Path) -> None:
-    with opened(file) as seen:
-        curves = seen.page.locator("#study-fusion-training [id*='-arm:fft']")
-        assert curves.count() == 16, (
-            "in two panels a line and band of two splits, and three seeds; a legend's mark and text"
-        )
-        shown = "parts => parts.filter(part => getComputedStyle(part).visibility === 'visible').length"
-        assert curves.evaluate_all(shown) == 16
-        assert "fft" in curves.all_text_contents()[-1]
-        seen.page.get_by_label("fft", exact=True).first.focus()
-        seen.page.keyboard.press("Space")
-        assert curves.evaluate_all(shown) == 0
-        assert seen.page.locator("#study-fusion-training [id*='-arm:additive']").evaluate_all(shown) == 16
-        seen.page.keyboard.press("Space")
-        assert curves.evaluate_all(shown) == 16
+    return [
+        one["id"] for one in Axe().run(page, **where).response["violations"] if one["impact"] in ("serious", "critical")
+    ]
 
 
 def test_a_figure_and_its_data_are_downloads(file: Path, material: Material, tmp_path: Path) -> None:
@@ -171,25 +114,6 @@ def test_a_figure_and_its_data_are_downloads(file: Path, material: Material, tmp
     own = material.studies[0].by_name["bands"]
     assert len(rows) == len(own)
     assert rows["mean"].to_numpy() == pytest.approx(own["mean"].to_numpy(dtype=float), rel=1e-5, nan_ok=True)
-
-
-def test_a_small_svg_looks_as_matplotlib_wrote_it(tmp_path: Path, material: Material) -> None:
-    """The picture of the page against the file it was made from, pixel by pixel."""
-    original = (material.folders["fusion"] / "figures/training.svg").read_text("utf-8")
-    shown = inline(original, key="a", title="t", description="d")
-    ends = []
-    for name, svg in (("before", original[original.index("<svg") :]), ("after", shown)):
-        fonts = (
-            "<style>svg { display: block; width: 800px; height: auto; color: #1b1f24; "
-            "stroke-linejoin: round; stroke-linecap: butt }</style>"
-        )
-        (tmp_path / f"{name}.html").write_text(f"<!DOCTYPE html><meta charset='utf-8'>{fonts}{svg}", "utf-8")
-        with opened(tmp_path / f"{name}.html") as seen:
-            ends.append(imread(io.BytesIO(seen.page.locator("svg").screenshot())).astype(float))
-    before, after = ends
-    assert before.shape == after.shape
-    assert (np.abs(before - after).max(-1) > 0.2).mean() < 1e-3, "at edges, a hundredth of a point is a shade"
-    assert before.std() > 0.05
 
 
 def test_a_trial_of_the_front_is_read_by_pointer_and_keyboard(tmp_path: Path, material: Material) -> None:
@@ -211,8 +135,7 @@ def test_a_trial_of_the_front_is_read_by_pointer_and_keyboard(tmp_path: Path, ma
         box = figure.locator(f"[id$='-{suggested.replace('-', ':')}']").bounding_box()
         seen.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         expect(seen.page.locator(f"#{suggested}")).to_be_in_viewport()
-        found = Axe().run(seen.page, context="#search-front")
-        assert [one for one in found.response["violations"] if one["impact"] in ("serious", "critical")] == []
+        assert grave(seen.page, context="#search-front") == []
 
 
 def test_arms_and_seeds_of_curves_are_switched_off_and_on(file: Path) -> None:
@@ -222,44 +145,14 @@ def test_arms_and_seeds_of_curves_are_switched_off_and_on(file: Path) -> None:
         visible = "parts => parts.filter(part => part.getAttribute('visibility') !== 'hidden').map(part => part.id)"
         every = figure.locator("[id*='-arm:']").evaluate_all(visible)
         assert any("/seed:1" in name for name in every)
-        figure.get_by_label("fft", exact=True).uncheck()
+        figure.get_by_label("fft", exact=True).focus()
+        seen.page.keyboard.press("Space")
         assert figure.locator("[id*='-arm:']").evaluate_all(visible) == [one for one in every if "arm:fft" not in one]
         figure.get_by_label("1", exact=True).uncheck()
         left = figure.locator("[id*='-arm:']").evaluate_all(visible)
         assert left == [one for one in every if "arm:fft" not in one and "/seed:1" not in one]
         figure.get_by_label("fft", exact=True).check()
         assert figure.locator("[id*='-arm:']").evaluate_all(visible) == [one for one in every if "/seed:1" not in one]
-
-
-def test_figures_stand_on_white_in_dark_mode_too(file: Path) -> None:
-    with opened(file, dark=True) as seen:
-        grounds = "all => all.map(one => getComputedStyle(one).backgroundColor)"
-        assert set(seen.page.locator(".drawing, .preview").evaluate_all(grounds)) == {"rgb(255, 255, 255)"}
-        assert seen.page.locator("body").evaluate_all(grounds) != ["rgb(255, 255, 255)"]
-
-
-@pytest.mark.parametrize("width", [1400, 400])
-def test_what_scrolls_says_so_and_only_that_is_a_stop(file: Path, width: int) -> None:
-    with opened(file, width=width) as seen:
-        boxes = """all => all.filter(box => box.checkVisibility()).map(box => [box.scrollWidth > box.clientWidth + 1,
-          box.tabIndex === 0, getComputedStyle(box, "::before").content.includes("Scroll")])"""
-        seen.page.wait_for_function(
-            "!document.querySelector('table').closest('.scroll').matches(':not(.scrolls)[tabindex]')"
-        )
-        found = seen.page.locator("div.scroll").evaluate_all(boxes)
-        assert all(len({*box}) == 1 for box in found)
-        assert any(scrolls for scrolls, *_ in found) or width > 400
-
-
-def test_a_caption_keeps_its_distance_from_the_border(file: Path) -> None:
-    with opened(file, width=1000) as seen:  # with the side bar, a table is much narrower than the window
-        box = seen.page.locator(".scroll:has(table)").first
-        box.evaluate("e => { e.querySelector('table').style.width = '200%' }")
-        outer, inner = box.bounding_box(), box.locator("caption span").first.bounding_box()
-        assert outer is not None
-        assert inner is not None
-        assert inner["x"] - outer["x"] >= 10
-        assert outer["x"] + outer["width"] - inner["x"] - inner["width"] >= 10
 
 
 def test_a_narrow_screen_has_its_contents_at_hand(file: Path) -> None:
@@ -274,7 +167,6 @@ def test_a_narrow_screen_has_its_contents_at_hand(file: Path) -> None:
         expect(link).to_be_hidden()
         expect(seen.page.locator("#study-fusion-differences")).to_be_in_viewport()
         picture = seen.page.locator(".preview svg").first.bounding_box()
-        assert picture is not None
         assert picture["width"] >= 600, "its labels can be read"
 
 
@@ -290,20 +182,6 @@ def test_paper_has_no_folds_and_nothing_to_click(material: Material, inside: Ins
         first = seen.page.locator("figcaption details").first
         first.evaluate("fold => { fold.open = true }")
         expect(first.locator(".origin")).to_be_visible()
-
-
-def test_a_table_that_was_left_behind_does_not_replace_the_page(
-    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("isoscope.platform.report.drawing.MOST", 10)
-    path = tmp_path / "index.html"
-    path.write_text(material.page(), "utf-8")  # without data/
-    with opened(path) as seen:
-        seen.page.locator("figcaption summary").first.click()
-        with seen.page.expect_popup():
-            seen.page.get_by_role("link", name="(in data/, beside this page)").first.click()
-        assert seen.page.url == path.as_uri()
-        assert seen.page.locator("h1").is_visible()
 
 
 def test_a_figure_is_a_single_stop_and_chapters_are_skipped(file: Path) -> None:
@@ -322,3 +200,135 @@ def test_a_figure_is_a_single_stop_and_chapters_are_skipped(file: Path) -> None:
             seen.page.evaluate("document.activeElement.closest('section').getAttribute('aria-labelledby')")
             == "study-fusion"
         )
+
+
+def headings(page: Page) -> list[str]:
+    return page.locator("#content :is(h2, h3):visible").all_inner_texts()
+
+
+def test_the_filter_shows_what_has_all_words(file: Path) -> None:
+    with opened(file) as seen:
+        rows = seen.page.locator("#content tbody tr:visible")
+        everything = rows.count()
+        seen.page.fill("#filter", "fft accuracy")
+        texts = [row.lower() for row in seen.page.locator(".findings li:visible").all_inner_texts()]
+        assert texts
+        section = seen.page.locator("section[aria-labelledby=study-fusion] .findings li:visible").all_inner_texts()
+        assert len(section) == 1
+        assert "accuracy, fft against" in section[0].lower()
+        table = seen.page.locator("section[aria-labelledby=study-fusion] table").first
+        assert table.locator("tbody tr:visible").all_inner_texts()[1].startswith("additive"), "the reference stays"
+        assert "F1" not in table.locator("th[scope=rowgroup]:visible").all_inner_texts()
+        seen.page.fill("#filter", "nothing is called this")
+        assert seen.page.locator("#matches").inner_text() == "Nothing found"
+        assert headings(seen.page) == [], "none is left without what it heads"
+        assert seen.page.locator("figure:visible").count() == 0
+        seen.page.fill("#filter", "")
+        assert rows.count() == everything
+
+
+def test_only_what_a_person_reads_is_searched(file: Path, material: Material) -> None:
+    sheet = re.search(r"\.(s[0-9a-f]{6})\{", material.page())
+    assert sheet
+    with opened(file) as seen:
+        for query in (sheet[1], material.studies[0].runs[0].digest[:12], "currentColor"):
+            seen.page.fill("#filter", query)
+            expect(seen.page.locator("#matches")).to_have_text("Nothing found")
+        seen.page.fill("#filter", "epoch validation")  # a figure's labels
+        expect(seen.page.locator("#study-fusion-training")).to_be_visible()
+        for query in ("a1", "A_1", "a₁"):  # a subscript, however it is typed
+            seen.page.fill("#filter", query)
+            assert seen.page.locator(".words dt:visible").all_inner_texts() == ["a₁"]
+            assert headings(seen.page) == ["How to read this report", "What do the terms mean?"]
+
+
+def test_a_filtered_page_has_an_address(file: Path) -> None:
+    with opened(file) as seen:
+        seen.page.fill("#filter", "a₁")
+        address = seen.page.evaluate("location.href")
+        shown = headings(seen.page)
+        assert seen.requests == []
+        assert seen.complaints == []
+    with opened(address) as seen:
+        assert seen.page.input_value("#filter") == "a₁"
+        assert headings(seen.page) == shown
+    with opened(f"{address}#reading") as seen:
+        assert seen.page.input_value("#filter") == "a₁", "the link leads to what is shown"
+        expect(seen.page.locator("#reading")).to_be_in_viewport()
+    with opened(f"{address}#study-fusion-training") as seen:
+        assert seen.page.input_value("#filter") == "", "the link leads to what the filter hides"
+        expect(seen.page.locator("#study-fusion-training")).to_be_in_viewport()
+
+
+LEGEND = """list => [...list.children].map(entry =>
+  [entry.textContent.trim(), getComputedStyle(entry.firstElementChild).backgroundColor])"""
+DOTS = "all => all.map(dot => [getComputedStyle(dot).fill, dot.getAttribute('visibility')])"
+
+
+@pytest.fixture
+def page(material: Material, inside: Inside, tmp_path: Path) -> Callable[..., Path]:
+    """Makes a page with an explorer of given sentences, labels and classes."""
+
+    def made(**changed: object) -> Path:
+        path = tmp_path / "index.html"
+        path.write_text(material.explored(inside(**changed)), "utf-8")
+        return path
+
+    return made
+
+
+def legend(seen: Seen) -> dict[str, str]:
+    """Colour by class."""
+    return dict(seen.page.locator(".explorer .legend").evaluate(LEGEND))
+
+
+def colours(seen: Seen) -> list[str]:
+    """Of each sentence's dot."""
+    return [colour for colour, _ in seen.page.locator(".explorer circle").evaluate_all(DOTS)]
+
+
+def slide(seen: Seen, name: str, value: int) -> None:
+    slider = seen.page.locator(f".explorer input[name='{name}']")
+    slider.focus()
+    slider.press("Home")
+    for _ in range(value):
+        slider.press("ArrowRight")
+
+
+def test_dots_legend_axes_and_sliders(page: Callable[..., Path]) -> None:
+    """It starts at the last layer of the chosen snapshot; one point is said and not drawn."""
+    with opened(page()) as seen:
+        shown = seen.page.locator(".explorer .sliders").inner_text()
+        assert "additive" in shown
+        assert "update 64 (chosen)" in shown
+        facts = seen.page.locator(".explorer .facts")
+        said = "x: first axis of a plane, 75.0 % of this snapshot's variance; y: second, 12.5 %."
+        assert facts.inner_text() == said
+        named = legend(seen)
+        assert list(named) == ["negative", "positive"]
+        assert len(set(named.values())) == 2
+        assert colours(seen) == [named[name] for name in ("positive", "negative", "positive", "negative")]
+        seen.page.locator(".explorer circle").nth(1).hover(force=True)
+        assert seen.page.locator("output.sentence").inner_text() == "negative: a dull one"
+        for slider, value, visibility in (("layer", 0, "hidden"), ("arm", 1, "visible")):
+            slide(seen, slider, value)
+            dots = seen.page.locator(".explorer circle").evaluate_all(DOTS)
+            assert {one for _, one in dots} == {visibility}
+            assert ("All sentences share their vectors" in facts.inner_text()) == (visibility == "hidden")
+        assert seen.complaints == []
+        assert seen.requests == []
+
+
+def test_sentences_without_a_class_are_no_ones_colour(page: Callable[..., Path]) -> None:
+    with opened(page(labels=[1, -1, 0, -1])) as seen:
+        named = legend(seen)
+        assert set(named) == {"no class", "negative", "positive"}
+        assert len(set(named.values())) == 3
+        assert colours(seen) == [named[name] for name in ("positive", "no class", "negative", "no class")]
+
+
+def test_a_class_that_is_a_number_is_called_a_class_and_a_hostile_one_is_text(page: Callable[..., Path]) -> None:
+    with opened(page(classes=["0", "<img src=x>"])) as seen:
+        assert list(legend(seen)) == ["class 0", "<img src=x>"]
+        assert seen.page.locator(".explorer img").count() == 0
+        assert seen.requests == []

@@ -1,12 +1,14 @@
-"""A run's row: the content of its record, missing data, and the query that finds it in MLflow."""
+"""A run's row: its record, missing data, the query that finds it in MLflow; and a page older than params.yaml."""
 
-from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import pytest
 
+from isoscope.platform.config.project import Study
 from isoscope.platform.outputs import Trained
-from isoscope.platform.report.runs import plugins, read_records, run_row, server, working_seconds
+from isoscope.platform.report.completeness import lacking
+from isoscope.platform.report.runs import run_row, server, working_seconds
 from isoscope.platform.runs.lines import Attempt, End, Point, Run, RunRecord
 from report_material import COMMIT, Material
 
@@ -30,28 +32,19 @@ def test_a_pause_before_a_resume_is_no_work() -> None:
         *(attempt(9_000_000), Point(9_004_000, "train/loss", 1.0, 2), End(9_005_000, "FINISHED")),
     )
     assert working_seconds(made) == pytest.approx(10 + 5, abs=1.01)
-
-
-def test_a_run_that_never_wrote_took_no_time() -> None:
-    assert working_seconds(record(attempt(1_000))) == 0
-    assert working_seconds(record()) is None
+    assert [working_seconds(record(*lines)) for lines in ((attempt(1_000),), ())] == [0, None]
 
 
 def test_what_a_record_says() -> None:
     row = run_row(RUN, record(attempt(0, dirty=True), End(5_000, "FINISHED")), tracking_uri=None, experiment=None)
     said = {"status": "finished", "commit": COMMIT, "dirty": True, "device": "cuda", "attempts": 1}
     assert said.items() <= row.items()
-
-
-def test_without_a_record_nothing_is_made_up() -> None:
-    row = run_row(RUN, None, tracking_uri=None, experiment=None)
-    nothing = dict.fromkeys(("commit", "dirty", "device", "seconds"))
-    assert {"status": "no record here", **nothing}.items() <= row.items()
+    nothing = {"status": "no record here", **dict.fromkeys(("commit", "dirty", "device", "seconds"))}
+    assert nothing.items() <= run_row(RUN, None, tracking_uri=None, experiment=None).items()
 
 
 def test_the_link_searches_for_the_digest() -> None:
     link = run_row(RUN, None, tracking_uri="http://127.0.0.1:5000/", experiment="7")["link"]
-    assert link is not None
     base, query = link.split("?")
     assert base == "http://127.0.0.1:5000/#/experiments/7/runs"
     search = f"tags.`isoscope.digest` = '{RUN.digest}'"
@@ -84,13 +77,52 @@ def test_a_page_names_a_server_without_its_password(tracking_uri: str | None, ad
     assert server(tracking_uri) == address
 
 
-def test_records_are_those_of_the_shown_runs(material: Material, tmp_path: Path) -> None:
-    (tmp_path / "other.jsonl").write_text("{}\n")
-    assert read_records(tmp_path, material.studies) == {}
-    shown = [run.digest for run in material.studies[0].runs]
-    assert sorted(material.records) == sorted(shown[:-1])
+ARMS = ("additive", "conv2d_identity", "fft")
+PARAMS = {"training.epochs": 8, "training.device": "cpu", "model.fusion.kernel_size": [3, 3]}
 
 
-def test_plugins_name_their_runs() -> None:
-    rows = [run_row(run, None, tracking_uri=None, experiment=None) for run in (RUN, RUN._replace(plugins={}))]
-    assert plugins(rows) == {("p.py", "f" * 64): rows[:1]}
+def study(**changed: Any) -> Study:
+    given = {"task": "order", "settings": [], "axes": {"fusion": list(ARMS)}, "seeds": [0, 1, 2], "kind": "arms"}
+    return Study(**given | changed)
+
+
+def found(material: Material, arms: Any = ARMS, *, now: Any = PARAMS, **changed: Any) -> list[str]:
+    """What the part of the material lacks of a study, whose runs all have the parameters `PARAMS`."""
+    (tables,) = material.studies
+    records = {run.digest: RunRecord(Run(0, run.digest, "train", params=PARAMS)) for run in tables.runs}
+    return lacking(tables, study(**changed), dict.fromkeys(arms, now), records)
+
+
+def test_a_complete_part_lacks_nothing(material: Material) -> None:
+    assert found(material) == []
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"seeds": [0, 1, 2, 3]}, "3 runs are missing: additive seed 3, conv2d_identity seed 3, fft seed 3"),
+        ({"arms": (*ARMS, "spectrum")}, "3 runs are missing: spectrum seed 0, spectrum seed 1, spectrum seed 2"),
+        ({"seeds": [0, 1]}, "3 runs are not in params.yaml: additive seed 2, conv2d_identity seed 2, fft seed 2"),
+        ({"arms": ARMS[:2]}, "3 runs are not in params.yaml: fft seed 0, fft seed 1, fft seed 2"),
+        ({"now": PARAMS | {"training.epochs": 9}}, "and 6 more (training.epochs)"),
+        ({"now": PARAMS | {"model.fusion.kernel_size": [5, 5]}}, "and 6 more (model.fusion.kernel_size)"),
+    ],
+)
+def test_what_is_missing_or_older_is_named(material: Material, changed: dict[str, Any], said: str) -> None:
+    (sentence,) = found(material, **changed)
+    assert said in sentence
+
+
+@pytest.mark.parametrize(
+    "now", [PARAMS | {"training.device": "cuda"}, PARAMS | {"training.new": 1}, {}], ids=["device", "new", "none"]
+)
+def test_what_changes_no_number_is_not_named(material: Material, now: dict[str, Any]) -> None:
+    assert found(material, now=now) == []
+
+
+def test_the_first_screen_says_it(material: Material) -> None:
+    said = "3 runs are missing: fft seed 3"
+    page = material.page(lacks={"fusion": [said]})
+    assert page.index(said) < page.index('id="study-fusion"')
+    assert "This part is not what params.yaml asks for." in page
+    assert "This part is not what params.yaml asks for." not in material.page()

@@ -6,12 +6,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from matplotlib.figure import Figure
 
 from finished_runs import write_run
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.outputs import table_of_metrics
-from isoscope.platform.report.drawing import SENTENCE, _padded, inline
+from isoscope.platform.report.drawing import inline
 from isoscope.studies.arms.views import TRAINING
 from isoscope.studies.curves import bands, curves, seeds
 
@@ -39,23 +38,6 @@ def test_the_drawing_is_the_same(drawing: str) -> None:
         assert one == pytest.approx(other, abs=0.01)
 
 
-def test_a_narrow_figure_is_as_wide_as_the_page_so_its_letters_are_as_large() -> None:
-    narrow, wide = (_padded(f'<svg viewBox="0 0 {width} 100">') for width in ("318.4", "576"))
-    assert narrow == '<svg viewBox="-100 0 518.4 100">'
-    assert wide == '<svg viewBox="0 0 576 100">'
-
-
-def test_the_title_of_a_caption_does_not_end_at_et_al() -> None:
-    assert SENTENCE.split("As in Vázquez et al. 2022? Ranks of parts.", 1) == [
-        "As in Vázquez et al. 2022?",
-        "Ranks of parts.",
-    ]
-
-
-def test_it_is_half_as_large(drawing: str) -> None:
-    assert len(inline(drawing, key="a", title="t", description="d")) < 0.6 * len(drawing)
-
-
 def test_styles_are_kept_as_classes(drawing: str) -> None:
     """Each element has the style that it had: by class, or, if it refers to an id, as its own."""
     rules = dict(re.findall(r"\.(s[0-9a-f]{6})\{([^{}]*)\}", inline(drawing, key="a", title="t", description="d")))
@@ -68,38 +50,17 @@ def test_styles_are_kept_as_classes(drawing: str) -> None:
     assert len(rules) > 5
 
 
-def test_two_on_one_page_share_no_id(drawing: str) -> None:
+def test_two_on_one_page_share_neither_ids_nor_styles(drawing: str) -> None:
     one, two = (inline(drawing, key=key, title="t", description="d") for key in "ab")
     assert ids(drawing)
     assert not set(ids(one)) & set(ids(two))
     assert len(ids(one)) == len(set(ids(one)))
-
-
-def test_parts_that_share_a_name_are_numbered() -> None:
-    figure = Figure(figsize=(2, 2))
-    axes = figure.subplots()
-    for height in range(3):
-        axes.plot([0, 1], [height, height + 1], gid="mean")
-    svg = to_svg(figure)
-    assert ids(svg).count("mean") == 3
-    found = ids(inline(svg, key="a", title="t", description="d"))
-    assert [name for name in found if name.startswith("a-mean")] == ["a-mean", "a-mean~2", "a-mean~3"]
-    assert len(found) == len(set(found))
-
-
-def test_every_reference_is_to_an_id_of_its_own(drawing: str) -> None:
-    svg = inline(drawing, key="a", title="t", description="d")
-    used = re.findall(r'(?:url\(#|href="#)([^")]+)', svg)
-    assert used
-    assert set(used) <= set(ids(svg))
-
-
-def test_nothing_that_reaches_beyond_the_figure(drawing: str) -> None:
-    svg = inline(drawing, key="a", title="t", description="d")
+    assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', one)) <= set(ids(one))
     assert "*{stroke" in drawing
-    (sheet,) = re.findall(r"<style>(.*?)</style>", svg)
+    (sheet,) = re.findall(r"<style>(.*?)</style>", one)
     assert re.fullmatch(r"(\.s[0-9a-f]{6}\{[^{}*]*\})+", sheet), "rules of classes only"
-    assert not re.search(r"<metadata|<\?xml|<!DOCTYPE|rdf", svg)
+    assert not re.search(r"<metadata|<\?xml|<!DOCTYPE|rdf", one)
+    assert len(one) < 0.6 * len(drawing)
 
 
 def test_name_and_description_are_spoken_and_escaped(drawing: str) -> None:

@@ -1,19 +1,29 @@
-"""Locks between processes: on a file system without flock, on a link, and while another has them."""
+"""One owner per run and one command per folder: leases and locks, also where a file system has none."""
 
 import errno
+import fcntl
+import json
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import Timeout
 
 import no_locks
 from isoscope.base.errors import InputError
+from isoscope.models import exported
+from isoscope.platform.runs.folder_lock import writing
 from isoscope.platform.runs.lease import Lease, held
 from isoscope.platform.runs.locks import file_lock
+from isoscope.platform.stages import export
+from isoscope.platform.stages.page_folder import page_folder
 
 USERS: dict[str, Callable[[Path], object]] = {
     "lease": Lease,
@@ -70,3 +80,126 @@ def test_locks_that_are_there_exclude(tmp_path: Path) -> None:
     path = tmp_path / "results.lock"
     with file_lock(path), pytest.raises(Timeout):
         file_lock(path, seconds=0.1).acquire()
+
+
+# Takes the lease so many times; the holder creates a file that must not exist before.
+CONTEND = """
+import os, random, sys, time
+from pathlib import Path
+from isoscope.base.errors import InputError
+from isoscope.platform.runs.lease import Lease
+folder, wanted = Path(sys.argv[1]), int(sys.argv[2])
+alone = folder / "alone"
+had = refused = 0
+while had < wanted:
+    try:
+        with Lease(folder):
+            os.close(os.open(alone, os.O_CREAT | os.O_EXCL))
+            time.sleep(random.random() * 1e-3)
+            alone.unlink()
+            had += 1
+    except InputError:
+        refused += 1
+    time.sleep(random.random() * 1e-3)
+print(had, refused)
+"""
+HOLD = """
+import sys, time
+from pathlib import Path
+from isoscope.platform.runs.lease import Lease
+lease = Lease(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_second_owner_is_refused_and_told_who_has_it(holder: subprocess.Popen[str], tmp_path: Path) -> None:
+    assert held(tmp_path)
+    assert not held(tmp_path / "none"), "never begun"
+    with pytest.raises(InputError, match=f"held by process {holder.pid}") as caught:
+        Lease(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert held(tmp_path), "the attempt must not take it away"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_dead_owner_frees_it(holder: subprocess.Popen[str], tmp_path: Path, number: signal.Signals) -> None:
+    holder.send_signal(number)
+    holder.wait()
+    assert not held(tmp_path)
+    with Lease(tmp_path) as lease:
+        assert json.loads(lease.path.read_text())["pid"] == os.getpid()
+    assert not held(tmp_path)
+
+
+def test_a_thousand_turns_between_four_processes_and_never_two_owners(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CONTEND, str(tmp_path), "250"]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    answers = [process.communicate(timeout=600)[0].split() for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4
+    assert sum(int(had) for had, _ in answers) == 1000
+    assert sum(int(refused) for _, refused in answers) > 100, "they did meet"
+
+
+WRITING = """\
+import sys, time
+from pathlib import Path
+from isoscope.platform.runs.folder_lock import writing
+with writing(Path(sys.argv[1]), called="it"):
+    Path(sys.argv[1], "file").touch()
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def writer(folder: Path) -> subprocess.Popen[str]:
+    """A process that writes the folder."""
+    process = subprocess.Popen([sys.executable, "-c", WRITING, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_the_second_is_refused_with_the_first_and_a_kill_frees_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "page"
+    with writer(folder) as first:
+        with pytest.raises(InputError, match=f"^--out page: process {first.pid} is writing there; wait for it"):
+            writing(folder, called="--out page").__enter__()
+        first.send_signal(signal.SIGKILL)
+    with writing(folder, called="--out page"):
+        assert (folder / "file").exists()
+
+
+@pytest.mark.parametrize("error", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF])
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    def refused(*_: Any) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(InputError, match=rf"^{tmp_path}/page: its file system has no locks .*; use a local disk"):
+        writing(tmp_path / "page", called="it").__enter__()
+    assert not (tmp_path / "page").exists()
+
+
+@pytest.mark.parametrize("name", ["geometry", "spaces", "translate"])
+def test_a_page_that_another_command_has_made_meanwhile_stays(tmp_path: Path, name: str) -> None:
+    (tmp_path / "manifest.json").write_text('{"made_by": "isoscope other"}', "utf-8")
+    (tmp_path / "index.html").touch()
+    with pytest.raises(InputError, match="contains other files"), page_folder(tmp_path, name):
+        raise AssertionError("it was free")
+
+
+def test_exporting_to_a_folder_that_is_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exported, "read_model", lambda folder: None)
+    out = tmp_path / "given"
+    with writing(out, called="it"), pytest.raises(InputError, match=f"^OUT {out}: process {os.getpid()} is writing"):
+        export.export(tmp_path, out, form=None)

@@ -1,4 +1,4 @@
-"""The machine's load in the record of a run, and that it changes nothing else."""
+"""The machine's load in the record of a run."""
 
 import time
 from itertools import pairwise
@@ -10,7 +10,6 @@ import pytest
 from isoscope.platform.runs.machine_load import LoadSampler, _parse, gpu_load
 from isoscope.platform.runs.record import Record, read
 from tracked_runs import start
-from training_runs import files, make_loop
 
 CPU, MEGABYTES, SHARE = (
     f"system/{name}"
@@ -37,6 +36,11 @@ def points(record: Record) -> dict[str, list[tuple[int, float]]]:
 def test_the_load_of_cpu_and_memory_is_that_of_the_machine(tmp_path: Path) -> None:
     with start(tmp_path) as record:
         found = sampled(record, 10)
+        size = record.path.stat().st_size
+        time.sleep(0.4)
+        assert record.path.stat().st_size == size, "a stopped sampler writes nothing more"
+    times = [point.t for point in read(record.path).metrics if point.name == CPU]
+    assert all(later - earlier >= 80 for earlier, later in pairwise(times))
     memory = psutil.virtual_memory()
     assert found.keys() == {CPU, MEGABYTES, SHARE}
     steps = [[step for step, _ in points] for points in found.values()]
@@ -46,48 +50,6 @@ def test_the_load_of_cpu_and_memory_is_that_of_the_machine(tmp_path: Path) -> No
     assert 50 / (psutil.cpu_count() or 1) < sum(busy) / len(busy) <= 100
     assert found[MEGABYTES][-1][1] == pytest.approx(memory.used / 1e6, rel=0.3)
     assert found[SHARE][-1][1] == pytest.approx(100 * found[MEGABYTES][-1][1] / (memory.total / 1e6), abs=0.1)
-
-
-def test_a_short_run_has_no_samples_and_a_resumed_run_counts_on(tmp_path: Path) -> None:
-    with start(tmp_path) as record:
-        assert sampled(record, 0, first=3600.0) == {}
-        before = sampled(record, 3)[CPU]
-    with Record(record.path) as again:
-        after = sampled(again, len(before) + 3)[CPU]
-    assert len(after) > len(before)
-    assert [step for step, _ in after] == list(range(len(after)))
-
-
-def test_a_stopped_sampler_writes_nothing_more(tmp_path: Path) -> None:
-    with start(tmp_path) as record:
-        sampled(record, 2)
-        size = record.path.stat().st_size
-        time.sleep(0.4)
-        assert record.path.stat().st_size == size
-
-
-def test_samples_come_at_equal_times(tmp_path: Path) -> None:
-    with start(tmp_path) as record:
-        sampled(record, 10)
-    times = [point.t for point in read(record.path).metrics if point.name == CPU]
-    assert all(later - earlier >= 80 for earlier, later in pairwise(times))
-
-
-def test_training_beside_a_sampler_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Weights, metrics and golden trace, with dropout; the sampler is as busy as it can be."""
-    found = []
-    for name in ("alone", "sampled"):
-        (folder := tmp_path / name).mkdir()
-        with start(folder) as record:
-            sampler = LoadSampler(record, gpus=False, first=0.001, every=0.001) if name == "sampled" else None
-            loop = make_loop(folder)
-            loop.fit()
-            if sampler is not None:
-                sampler.stop()
-        found.append(files(folder / "work"))
-        assert bool(read(record.path).metrics) == (name == "sampled")
-    assert found[0].keys() > {"trace.json", "metrics.jsonl"}
-    assert found[0] == found[1]
 
 
 def test_a_line_of_nvidia_smi_in_mlflows_names_and_units() -> None:

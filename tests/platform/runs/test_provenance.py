@@ -2,7 +2,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -35,56 +34,35 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_clean_tree_is_its_commit(repository: Path) -> None:
-    state = git_state(repository)
-    assert state.commit == _git(repository, "rev-parse", "HEAD").strip()
-    assert (state.dirty, state.diff, state.diff_sha256) == (False, "", None)
-
-
 @pytest.mark.parametrize(
     "path", ["dvc.lock", "README.md", "notes.txt", "src/package/__pycache__/a.pyc", "plugins/x.py"]
 )
 def test_what_is_neither_source_nor_setting_does_not_count(repository: Path, path: str) -> None:
     (repository / path).parent.mkdir(exist_ok=True)
     (repository / path).write_text("other\n")
-    assert not git_state(repository).dirty
+    state = git_state(repository)
+    assert state.commit == _git(repository, "rev-parse", "HEAD").strip()
+    assert (state.dirty, state.diff, state.diff_sha256) == (False, "", None)
 
 
-def _edit(root: Path) -> None:
-    (root / "params.yaml").write_text("training: {epochs: 4}\n")
-
-
-def _stage(root: Path) -> None:
-    _edit(root)
-    _git(root, "add", "params.yaml")
-
-
-def _add(root: Path) -> None:
-    (root / "variants" / "fusion").mkdir(parents=True)
-    (root / "variants" / "fusion" / "größe [1]*.yaml").write_text("model: {fusion: {kind: fft}}\n")
-
-
-def _delete(root: Path) -> None:
-    (root / "src" / "package" / "code.py").unlink()
-
-
-def _binary(root: Path) -> None:
-    (root / "src" / "package" / "table.bin").write_bytes(bytes(range(255, -1, -1)))
-    (root / "src" / "new.bin").write_bytes(b"\0\1\2" * 100)
-
-
-def _latin(root: Path) -> None:
-    (root / "src" / "package" / "code.py").write_bytes("x = 'é'\r\n".encode("latin-1"))
-
-
-CHANGES = [_edit, _stage, _add, _delete, _binary, _latin]
+EDITED = {"params.yaml": b"training: {epochs: 4}\n"}
+CHANGES: dict[str, dict[str, bytes | None]] = {
+    "edit": EDITED,
+    "stage": EDITED,
+    "add": {"variants/fusion/größe [1]*.yaml": b"model: {fusion: {kind: fft}}\n"},
+    "delete": {"src/package/code.py": None},
+    "binary": {"src/package/table.bin": bytes(range(255, -1, -1)), "src/new.bin": b"\0\1\2" * 100},
+    "latin": {"src/package/code.py": "x = 'é'\r\n".encode("latin-1")},
+}
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_commit_and_diff_give_the_sources_back(
-    repository: Path, tmp_path: Path, change: Callable[[Path], None]
-) -> None:
-    change(repository)
+def test_commit_and_diff_give_the_sources_back(repository: Path, tmp_path: Path, change: str) -> None:
+    for name, content in CHANGES[change].items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_bytes(content) if content else (repository / name).unlink()
+    if change == "stage":
+        _git(repository, "add", "params.yaml")
     before = _files(repository / ".git")
     state = git_state(repository)
     assert state.dirty
@@ -115,14 +93,6 @@ def test_a_change_within_the_tick_of_the_commit_is_seen(repository: Path) -> Non
 
 def _files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-def test_a_project_in_a_folder_of_the_repository_is_seen_alone(repository: Path) -> None:
-    inner = repository / "inner"
-    (inner / "src").mkdir(parents=True)
-    (inner / "src" / "code.py").write_text("y = 1\n")
-    assert not git_state(repository).dirty
-    assert "inner/src/code.py" in git_state(inner).diff
 
 
 def test_without_git_a_repository_or_a_commit_nothing_vouches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,9 +155,6 @@ def test_a_folder_is_named_by_paths_and_bytes_alone(tmp_path: Path) -> None:
     assert dvc_md5(tmp_path) == tree_md5(known) == tree_md5(dict(reversed(known.items())))
     (tmp_path / "a").rename(tmp_path / "c")
     assert dvc_md5(tmp_path) != tree_md5(known)
-
-
-def test_what_is_not_there_has_no_hash(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file or folder"):
         dvc_md5(tmp_path / "gone")
 

@@ -1,21 +1,16 @@
-"""A published output that its run did not write is named, with the command that restores it."""
+"""An output is the old or the new folder, whole; one that its run did not write is named, with the cure."""
 
-import hashlib
-import json
-import shutil
 from pathlib import Path
 
 import pytest
 
+from isoscope.base.atomic_files import MANIFEST, fault, seal
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project, extracted, measured, trained
 from isoscope.base.processes import StopSignal
-from isoscope.platform.config.tree import dump_yaml
-from isoscope.platform.runs import stored
 from isoscope.platform.runs.follower import FOLLOWED
-from isoscope.platform.runs.provenance import file_md5s
 from isoscope.platform.runs.run import Identity, Run, tracked
-from isoscope.platform.runs.stored import check_published
+from isoscope.platform.runs.stored import check_published, publish
 from struck import KINDS
 
 PLACES = {"train": trained, "extract": extracted, "measure": measured}
@@ -81,30 +76,45 @@ def test_what_nothing_vouches_for_passes(tmp_path: Path) -> None:
     check_published(Project(tmp_path, tmp_path), folder)
 
 
-def test_two_studies_with_an_equal_cell_are_checked_by_the_same_bytes_in_a_clone(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "run/checkpoints").mkdir(parents=True)
+    (tmp_path / "run/checkpoints/weights").write_bytes(b"w" * 5000)
+    (tmp_path / "run/metrics.jsonl").write_text("{}\n")
+    (tmp_path / "run/manifest.json").write_text("seal")
+    return tmp_path / "run"
+
+
+def test_it_is_a_whole_copy_with_extras_and_without_the_seal_also_in_the_place_of_a_link(
+    source: Path, tmp_path: Path
 ) -> None:
-    """They share a digest, and differ in the names in config.yaml; a clone has no stored output."""
-    project, place = run.project, PLACES[run.identity.stage]
-    cache, stages = project.folder / ".dvc/cache", {}
-    monkeypatch.setattr(stored, "dvc_cache", lambda _: cache)
-    for study in ("fusion", "other"):
-        run.identity = run.identity._replace(study=study)
-        target = project.folder / place(study, "additive", 0)
-        run.publish(target)
-        files = {f"additive/seed-0/{name}": md5 for name, md5 in file_md5s(target).items()}
-        listing = json.dumps([{"relpath": name, "md5": md5} for name, md5 in files.items()]).encode()
-        folder = hashlib.md5(listing).hexdigest() + ".dir"
-        kept = {folder: listing} | {md5: (target.parents[1] / name).read_bytes() for name, md5 in files.items()}
-        for md5, content in kept.items():
-            (cache / "files/md5" / md5[:2]).mkdir(parents=True, exist_ok=True)
-            (cache / "files/md5" / md5[:2] / md5[2:]).write_bytes(content)
-        stages[study] = {"outs": [{"path": target.parents[1].relative_to(project.folder).as_posix(), "md5": folder}]}
-    (project.folder / "dvc.lock").write_text(dump_yaml({"stages": stages}))
-    shutil.rmtree(run.folder)
-    for study in ("fusion", "other"):
-        target = project.folder / place(study, "additive", 0)
-        check_published(project, target)
-        KINDS["flipped"](target / "table.parquet")
-        with pytest.raises(InputError, match=r"table.parquet has changed since it was written"):
-            check_published(project, target)
+    out = tmp_path / "out"
+    (tmp_path / "cache").mkdir()
+    out.symlink_to(tmp_path / "cache")
+    for _ in range(2):
+        publish(source, out, extra={"config.yaml": "a: 1\n"}, leave_out={"manifest.json"})
+        assert not out.is_symlink()
+        found = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+        assert found == {"checkpoints/weights", "metrics.jsonl", "config.yaml"}
+        (out / "stray").write_text("the second time replaces the first whole")
+    assert list((tmp_path / "cache").iterdir()) == [], "replaced, not followed"
+    assert (out / "checkpoints/weights").read_bytes() == (source / "checkpoints/weights").read_bytes()
+
+
+def test_what_a_killed_writer_left_is_no_part_of_the_seal(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner/weights").write_bytes(b"whole")
+    (tmp_path / f".{MANIFEST}.writing").write_text("{", "utf-8")
+    (tmp_path / "inner/.table.parquet.writing").write_bytes(b"half")
+    left = tmp_path / "inner/.epoch-3.writing"
+    left.mkdir()
+    (left / "weights").write_bytes(b"half")
+    seal(tmp_path)
+    assert fault(tmp_path) is None
+    names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    assert names == {MANIFEST, "inner", "inner/weights"}
+    for harm, said in ((Path.unlink, "is missing"), (lambda file: file.write_bytes(b"whale"), "has changed")):
+        harm(tmp_path / "inner/weights")
+        assert fault(tmp_path).startswith(f"inner/weights {said}")
+    (tmp_path / MANIFEST).unlink()
+    assert fault(tmp_path) == f"{MANIFEST} is missing"

@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 from isoscope.base.errors import InputError
-from isoscope.platform.runs.lines import Attempt, End, Run, RunRecord, summed
+from isoscope.platform.runs.lines import RunRecord, summed
 from isoscope.platform.runs.provenance import Git
-from isoscope.platform.runs.record import Record, Tail, read
+from isoscope.platform.runs.record import Record, read
 from tracked_runs import DIGEST, ENVIRONMENT, RUN, lines, log_epochs, start, write_record
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     git = Git("1" * 40, "diff --git a/params.yaml b/params.yaml\n")
     record = read(write_record(tmp_path, epochs=2, git=git))
-    assert record.run is not None
     alone = {"parent": None, "tags": {}}
     assert record.run._replace(t=0)._asdict() == {"t": 0, "digest": DIGEST, **RUN, **alone}
     [attempt] = record.attempts
@@ -35,7 +34,6 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert [item.epoch for item in record.checkpoints] == [1, 2]
     assert [Path(item.path).name for item in record.artifacts] == [f"{git.diff_sha256}.patch", "config.yaml"]
     assert Path(record.artifacts[0].path).read_text() == git.diff
-    assert record.end is not None
     assert (record.end.status, record.status, record.damaged) == ("FINISHED", "FINISHED", 0)
     times = [line["t"] for line in lines(record.path or Path())]
     assert times == sorted(times)
@@ -87,7 +85,6 @@ def test_nothing_logged_is_lost_to_sigkill(tmp_path: Path) -> None:
         "    sys.stdout.write(f'{step}\\n'); sys.stdout.flush()\n"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
         for _ in range(300):
             child.stdout.readline()
         child.send_signal(signal.SIGKILL)
@@ -152,32 +149,6 @@ def test_status_follows_the_attempts_and_their_ends(tmp_path: Path, story: str, 
     assert read(record.path).status == status
 
 
-def test_the_author_is_the_attempt_that_finished_the_run(tmp_path: Path) -> None:
-    with Record(tmp_path / "record.jsonl") as record:
-        record.run(digest=DIGEST, **RUN)
-        for commit, status in (("a", "KILLED"), ("b", "FINISHED"), ("c", "FINISHED")):
-            record.attempt(git=Git(commit), environment={})
-            record.end(status)
-    author = read(record.path).author
-    assert author is not None
-    assert author.git["commit"] == "b"
-
-
-def test_a_tail_takes_in_each_line_once_and_leaves_the_unfinished_one(tmp_path: Path) -> None:
-    whole = write_record(tmp_path, epochs=1).read_bytes()
-    path = tmp_path / "growing.jsonl"
-    path.touch()
-    tail = Tail(path)
-    assert not tail.poll()
-    with path.open("ab", buffering=0) as file:
-        for start_at in range(0, len(whole), 37):
-            file.write(whole[start_at : start_at + 37])
-            tail.poll()
-    assert not tail.poll()
-    assert (tail.offset, tail.lines) == (len(whole), whole.count(b"\n"))
-    assert tail.record == read(path)
-
-
 def test_lines_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
     path = write_record(tmp_path, epochs=1)
     with path.open("ab") as file:
@@ -215,16 +186,3 @@ def test_the_record_needs_no_heavy_library() -> None:
     )
     assert "isoscope" in loaded
     assert not loaded & {"torch", "transformers", "mlflow", "pandas", "numpy", "pydantic", "sqlalchemy", "dvc"}
-
-
-def test_an_end_given_again_is_no_later_end() -> None:
-    """A finished run that is found and put somewhere has not been worked on since."""
-    record = RunRecord()
-    record.take(Run(1, "d", "train"))
-    record.take(Attempt(10, "h", 1, {}, {}))
-    record.take(End(20, "FINISHED"))
-    record.take(End(500, "FINISHED", output="models/x", output_md5="m"))
-    assert record.end == End(20, "FINISHED", output="models/x", output_md5="m")
-    record.take(Attempt(600, "h", 2, {}, {}))
-    record.take(End(700, "FINISHED"))
-    assert record.end.t == 700

@@ -2,7 +2,6 @@
 
 import collections
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,12 +14,8 @@ import psutil
 import pytest
 
 from isoscope.base.errors import InputError
-from isoscope.base.paths import Project
 from isoscope.platform.executor import cluster as module
 from isoscope.platform.executor.cluster import Cluster, check, connected
-from isoscope.platform.executor.live_table import Progress
-from isoscope.platform.stages.search_runs import run_there
-from isoscope.platform.stages.study_cells import Setup
 from ray_nodes import SETTINGS, RayNodes, needs_ray
 from search_under_way import STATES, begin, ended, in_state, kill, tree, trials_of, wait
 from search_under_way import check as check_all
@@ -117,29 +112,8 @@ def test_nobody_at_an_address_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
             pass
 
 
-@pytest.mark.parametrize("address", ["", "Auto", "ray://db", "http://db:1", "127.0.0.1:6379"])
-def test_an_address_is_one_of_three(address: str) -> None:
-    with pytest.raises(InputError, match="expected auto, local or ray://HOST:PORT"):
-        check(Cluster(address, 1, 0))
-
-
 @pytest.mark.parametrize("address, missing", [("local", "ray"), ("ray://head:10001", "grpc")])
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, address: str, missing: str) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == missing else util.find_spec("json"))
     with pytest.raises(InputError, match=r"Ray is missing; pip install 'isoscope\[cluster\]'$"):
         check(Cluster(address, 1, 0))
-
-
-def test_a_node_without_the_project_says_so(tmp_path: Path) -> None:
-    gone = tmp_path / "project"
-    setup = Setup.__new__(Setup)  # as on the node, where it comes without a configuration
-    setup.__dict__.update(project=Project(gone, gone), stage="train")
-    with pytest.raises(InputError, match=rf"^node \S+: no project at {re.escape(str(gone))}; .* at the same path"):
-        run_there(setup, {}, 0, None, Progress())
-    assert not gone.exists()
-
-
-def test_ray_is_not_imported_unless_asked_for() -> None:
-    code = "import sys, isoscope.platform.stages.search, isoscope.platform.executor.cluster\n"
-    code += "assert 'ray' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -74,12 +74,6 @@ def test_a_figure_without_sentences_has_seeds_alone_and_is_of_test_where_it_can_
     assert (bars["judged"], bars["by"]) == ("validation/bar_mean", "seeds")
 
 
-def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
-    (found,) = confirmation(["validation/accuracy"], *arms(tmp_path, 0.1, seeds=2), **OPTIONS)
-    assert found["low"] is found["p"] is found["detectable"] is None
-    assert found["verdict"] == "under-powered"
-
-
 @pytest.mark.parametrize("figure", ["accuracy", "f1", "matthews", "loss"])
 def test_a_trial_and_a_default_at_chance_have_no_verdict(figure: str) -> None:
     """Both predict the class that is the larger in a test split of 220 and 180, at every seed."""

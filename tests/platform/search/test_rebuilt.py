@@ -1,19 +1,30 @@
-"""A study rebuilt from the table of its trials, as in a fresh clone, and a study that is behind its table."""
+"""The table of trials, and a study rebuilt from it, as in a fresh clone, or behind it."""
 
+import math
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import optuna
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
 
 from isoscope.base.errors import InputError
+from isoscope.base.parquet import write_parquet
 from isoscope.platform.config.searching import Search
-from isoscope.platform.search.outcomes import PROVENANCE
+from isoscope.platform.search.outcomes import PROVENANCE, front
 from isoscope.platform.search.status import in_words, status
 from isoscope.platform.search.storage import Place, place
 from isoscope.platform.search.stored_trials import StoredTrials
 from isoscope.platform.search.study import held_study, identity, stored_study
 from isoscope.platform.search.trials_table import rebuilt, trials_table
+from search_material import NAMES, new, searched
 from search_work import IDENTITY, a_search, driven
 
 STATES = optuna.trial.TrialState
@@ -44,16 +55,6 @@ def test_a_trial_that_had_not_ended_keeps_its_number_and_its_choices(tmp_path: P
     after = go_on(place(None, tmp_path / "after"), 6, kept=kept_of(before))
     assert [trial.params for trial in after.trials] == [trial.params for trial in before.trials]
     assert [trial.state for trial in after.trials] == [STATES.COMPLETE] * 6
-
-
-def test_choices_outlast_being_kept_twice(tmp_path: Path) -> None:
-    before = go_on(place(None, tmp_path / "before"), 6, left=2)
-    where = place(None, tmp_path / "between")
-    with held_study(a_search(), IDENTITY, where, steps=1, kept=lambda: kept_of(before)) as one:
-        waiting = one.study
-    assert [trial.state for trial in waiting.trials[4:]] == [STATES.WAITING] * 2
-    after = go_on(place(None, tmp_path / "after"), 6, kept=kept_of(waiting))
-    assert [trial.params for trial in after.trials] == [trial.params for trial in before.trials]
 
 
 def test_a_trial_that_ended_in_one_place_alone_is_no_parting(tmp_path: Path) -> None:
@@ -94,14 +95,6 @@ def test_two_that_have_parted_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^search 'sleep': trial 0 differs between the storage and the longer"):
         go_on(here, 8, kept=kept_of(there))
     assert len(go_on(here, 3).trials) == 3
-
-
-def test_choices_that_another_program_queued_are_kept(tmp_path: Path) -> None:
-    where = place(None, tmp_path / "before")
-    study = go_on(where, 1)
-    study.enqueue_trial({"fusion": "conv2d", "model.fusion.width": 3, "penalty.weight": 2.5})
-    after = go_on(place(None, tmp_path / "after"), 2, kept=kept_of(study))
-    assert after.trials[1].params == {"fusion": "conv2d", "model.fusion.width": 3, "penalty.weight": 2.5}
 
 
 def fresh(search: Search, where: Place) -> optuna.Study:
@@ -149,3 +142,114 @@ def test_the_time_left_is_that_of_the_budget_that_is_spent_first(tmp_path: Path)
     search = a_search(budget={"trials": 100, "hours": None})
     study.ask().set_user_attr(PROVENANCE, {"seconds": 40.0})  # under way
     assert status(study, search).eta_seconds == pytest.approx(99 * 60 - 40)
+
+
+ANY_STATE = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL, TrialState.RUNNING, TrialState.WAITING)
+FLOATS = st.floats(allow_nan=False)
+ANY_FLOATS = st.floats()
+SPACE: dict[str, tuple[BaseDistribution, st.SearchStrategy[Any]]] = {
+    "training.learning_rate": (FloatDistribution(1e-7, 1.0, log=True), st.floats(1e-7, 1.0)),
+    "stepped": (FloatDistribution(0, 1, step=0.25), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])),
+    "model.fusion.modes": (IntDistribution(1, 64, log=True), st.integers(1, 64)),
+    "fusion": (CategoricalDistribution(("additive", "conv2d", "fft")), st.sampled_from(["additive", "conv2d", "fft"])),
+    "model.fusion.kernel_size": (CategoricalDistribution(("[3]", "[3, 5]")), st.sampled_from(["[3]", "[3, 5]"])),
+    "mixed": (CategoricalDistribution((None, True, 2, 0.5, "x")), st.sampled_from([None, True, 2, 0.5, "x"])),
+}
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | ANY_FLOATS | st.text(), st.lists, max_leaves=4)
+
+
+@st.composite
+def trials(draw: st.DrawFn, number: int) -> FrozenTrial:
+    """Any trial that Optuna accepts: every state, any part of the space, NaN and infinite values."""
+    state = draw(st.sampled_from(ANY_STATE))
+    names = draw(st.sets(st.sampled_from(sorted(SPACE))))
+    moments = st.datetimes(datetime(1980, 1, 1), datetime(2100, 1, 1)).map(lambda one: one.replace(fold=0))
+    started = None if state == TrialState.WAITING else draw(moments)
+    values = [draw(FLOATS)] if state == TrialState.COMPLETE else None
+    if state == TrialState.PRUNED:
+        values = draw(st.none() | FLOATS.map(lambda one: [one]))
+    attributes = draw(st.dictionaries(st.text().map("own {}".format), JSON, max_size=3))
+    known = {"digests": st.lists(st.text(max_size=4), max_size=2), "seconds": st.floats(0, 1e9)}
+    attributes |= draw(st.fixed_dictionaries({}, optional={PROVENANCE: st.fixed_dictionaries({}, optional=known)}))
+    constraints = draw(st.dictionaries(st.sampled_from(["a", "b c"]), FLOATS))
+    return FrozenTrial(
+        number=number,
+        trial_id=number,
+        state=state,
+        value=None,
+        values=values,
+        datetime_start=started,
+        datetime_complete=started + timedelta(seconds=3) if started and state.is_finished() else None,
+        params={name: draw(SPACE[name][1]) for name in sorted(names)},
+        distributions={name: SPACE[name][0] for name in sorted(names)},
+        intermediate_values=draw(st.dictionaries(st.integers(0, 99), ANY_FLOATS, max_size=4)),
+        user_attrs=attributes,
+        system_attrs={f"constraints:{name}": value for name, value in constraints.items()},
+    )
+
+
+def same(one: FrozenTrial, other: FrozenTrial) -> bool:
+    """Equal in everything, where NaN is equal to NaN, 1 is not 1.0 and 0.0 is not −0.0."""
+    return repr(sorted(vars(one).items())) == repr(sorted(vars(other).items()))
+
+
+def again(table: pd.DataFrame) -> Study:
+    """A new study with the trials of a table."""
+    study = optuna.create_study()
+    study.add_trials(rebuilt(table))
+    return study
+
+
+def through(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    write_parquet(table, path)
+    return pd.read_parquet(path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 5).flatmap(lambda n: st.tuples(*[trials(number) for number in range(n)])))
+def test_any_trials_come_back_through_parquet(tmp_path_factory: pytest.TempPathFactory, drawn: Any) -> None:
+    study = new()
+    for trial in drawn:
+        study.add_trial(trial)
+    read = through(trials_table(study), tmp_path_factory.mktemp("trials") / "trials.parquet")
+    assert len(study.trials) == len(drawn)
+    shuffled = again(read.sample(frac=1, random_state=0))
+    assert all(same(one, other) for one, other in zip(shuffled.trials, study.trials, strict=True)), "rows in any order"
+
+
+def test_the_columns_say_what_the_trials_are() -> None:
+    study = searched(40, 2)
+    table = trials_table(study)
+    assert table["number"].tolist() == list(range(40))
+    kinds = table.dtypes.astype(str)
+    assert kinds["param/training.learning_rate"] == "float64"
+    assert kinds["param/model.fusion.modes"] == "Int64"
+    assert kinds["started"] == kinds["ended"] == "timestamp[us, tz=UTC][pyarrow]"
+    best = {trial.number for trial in front(study)}
+    for trial, row in zip(study.trials, table.to_dict("records"), strict=True):
+        assert row["state"] == trial.state.name
+        assert row["digests"] == trial.user_attrs[PROVENANCE]["digests"]
+        assert row["seconds"] == trial.user_attrs[PROVENANCE]["seconds"]
+        assert row["feasible"] == (not any(one > 0 for one in trial.constraints.values()))
+        assert row["on_front"] == (trial.number in best)
+        for name in ("fusion", "model.fusion.kernel_size", "training.dropout", "model.fusion.modes"):
+            found = row[f"param/{name}"]
+            assert pd.isna(found) if name not in trial.params else found == trial.params[name]
+        assert row["param/penalty"] in ("0", "1"), "a choice is text"
+        values = [row[f"objective/{name}"] for name in NAMES[:2]]
+        assert values == trial.values if trial.values else all(map(math.isnan, values))
+        if trial.constraints:
+            assert row["constraint/validation/accuracy"] == trial.constraints["validation/accuracy"]
+        else:
+            assert math.isnan(row["constraint/validation/accuracy"])
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_types_do_not_depend_on_what_is_in_the_table(tmp_path: Path, count: int) -> None:
+    def types(study: Study, name: str) -> dict[str, str]:
+        write_parquet(trials_table(study), tmp_path / name)
+        return {field.name: str(field.type) for field in pq.read_schema(tmp_path / name)}
+
+    whole, part = types(searched(40), "whole"), types(searched(count), "part")
+    assert part == {name: kind for name, kind in whole.items() if name in part}
+    assert part["digests"] == whole["digests"] == "list<element: string>"

@@ -1,6 +1,7 @@
-"""One driver per study, whoever died; a trial that was interrupted at its begin is taken up, never begun twice."""
+"""One driver per study; a damaged storage is named; a trial interrupted at its begin is taken up."""
 
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,16 @@ from optuna.study import Study
 from optuna.trial import Trial
 from sqlalchemy.exc import OperationalError
 
+from isoscope.base.errors import InputError
 from isoscope.platform.runs.lease import HeldError
+from isoscope.platform.search import storage
+from isoscope.platform.search.status import in_words, status
 from isoscope.platform.search.storage import place
+from isoscope.platform.search.study import stored_study
 from isoscope.platform.search.study_lock import held
 from postgres import PostgreSQL
 from search_under_way import begin, children, ended, kill, trials_of, wait
-from search_work import a_search, driven
+from search_work import IDENTITY, a_search, driven
 
 
 def test_each_file_has_its_own_lock_however_it_is_named(tmp_path: Path) -> None:
@@ -122,3 +127,42 @@ def test_a_trial_that_was_half_drawn_keeps_what_it_has(tmp_path: Path) -> None:
         assert trial.params["fusion"] == begun.params["fusion"]
         assert "penalty.weight" in trial.params
         assert len(one.study.trials) == 1
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The bytes of a study of twelve trials."""
+    folder = tmp_path_factory.mktemp("whole")
+    search = a_search(sampler={"kind": "random", "seed": 0}, budget={"trials": 12, "hours": None})
+    with driven(search, place(None, folder)) as (one, ask):
+        while trial := ask():
+            trial.report(0.5, 1)
+            one.study.tell(trial, trial.params["penalty.weight"])
+    return (folder / "studies.db").read_bytes()
+
+
+def seen(folder: Path, content: bytes) -> str:
+    """What `search status` says of a file with this content."""
+    (folder / "studies.db").write_bytes(content)
+    search, where = a_search(), place(None, folder)
+    try:
+        study = stored_study(search, IDENTITY, where)
+        return in_words(storage.persist(lambda: status(study, search), f"storage {where.shown}", print))
+    except InputError as error:
+        return str(error)
+
+
+def test_a_damaged_file_is_named(whole: bytes, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    sound = seen(tmp_path, whole)
+    assert "12 trials done" in sound
+    cuts = [seen(tmp_path, whole[:size]) for size in (100, 4096, len(whole) // 2, len(whole) - 4096)]
+    assert all("is damaged" in one for one in cuts)
+    random.seed(0)
+    kinds = set()
+    for _ in range(400 if pytestconfig.getoption("--exhaustive") else 40):
+        bad, at = bytearray(whole), random.randrange(100, len(whole) - 64)
+        bad[at : at + 64] = random.randbytes(64)
+        said = seen(tmp_path, bytes(bad))
+        assert "\n" not in said
+        kinds.add("damaged" if "is damaged" in said else said)
+    assert "damaged" in kinds

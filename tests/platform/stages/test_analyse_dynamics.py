@@ -2,27 +2,20 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import pytest
 
 from isoscope.base import paths
 from isoscope.base.errors import InputError
-from isoscope.base.paths import Project
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.results.study_tables import read_tables
-from isoscope.platform.runs.follower import FOLLOWED
-from isoscope.platform.stages import analyse as stage
-from isoscope.platform.stages.prepare import prepare
-from isoscope.platform.stages.report import report
 from isoscope.platform.stages.study_run import run_files
-from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import job
 from isoscope.studies.dynamics.tables import FILES
 from isoscope.studies.dynamics.views import VIEWS
 from struck_views import wrong
+from trained_projects import Trained, trained
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = "variants/settings/small_allocated.yaml:training"
@@ -39,17 +32,12 @@ TINY = (
 )
 
 
-class Made(NamedTuple):
+class Made(Trained):
     """A project with three trained arms, analysed."""
 
-    configuration: Configuration
-    project: Project
-    part: Path
-
-    def analyse(self) -> Path:
-        root, arms = self.configuration.root, {"dynamics": [*self.configuration.arms("dynamics")]}
-        sections = (root.analysis, root.reproduction, root.studies["dynamics"], root.studies)
-        return stage.analyse(*sections, name="dynamics", arms=arms, project=self.project)
+    @property
+    def part(self) -> Path:
+        return self.project.folder / paths.analysed("dynamics")
 
     @property
     def outputs(self) -> list[Path]:
@@ -58,17 +46,9 @@ class Made(NamedTuple):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
-    folder = tmp_path_factory.mktemp("dynamics")
-    configuration, project = Configuration(ROOT, TINY), Project(folder, folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLLOWED, "1")  # no process that sends the records to MLflow
-        prepare(configuration.data("reordered"), task="reordered", project=project)
-        for arm, cell in configuration.cells("dynamics").items():
-            work = job(configuration, cell, ("dynamics", arm, 0), project)
-            train(work, output=folder / paths.trained("dynamics", arm, 0))
-        made = Made(configuration, project, folder / paths.analysed("dynamics"))
-        made.analyse()
-        yield made
+    with trained(tmp_path_factory.mktemp("dynamics"), Configuration(ROOT, TINY), ["dynamics"]) as found:
+        found.analyse("dynamics", ["dynamics"])
+        yield Made(*found)
 
 
 def test_every_table_and_figure_is_there(made: Made) -> None:
@@ -119,19 +99,6 @@ def test_every_figure_survives_tables_without_numbers(made: Made, pytestconfig: 
     assert wrong(VIEWS, tables, exhaustive=pytestconfig.getoption("--exhaustive")) == []
 
 
-def test_the_figures_stand_in_the_studys_section_of_the_report(made: Made) -> None:
-    study = {"dynamics": made.configuration.study("dynamics")}
-    found = report(made.configuration.root.report, study, {}, ("reordered",), project=made.project)
-    page = found.page.read_text("utf-8")
-    section = page[page.index("Study dynamics") :]
-    for text in (
-        "Which parts lower the loss?",
-        "When do parts hurt?",
-        "Which attention heads lower the loss, in nats?",
-    ):
-        assert text in section
-
-
 def test_a_changed_allocation_changes_the_inputs_of_the_analysis(made: Made) -> None:
     read = run_files(made.outputs[0], FILES)
     assert {file.name for file in read} >= set(FILES)
@@ -148,4 +115,4 @@ def test_runs_that_lost_their_allocation_are_no_runs_without_it(made: Made) -> N
         for name in FILES:
             (output / name).unlink(missing_ok=True)
     with pytest.raises(InputError, match=r"parquet is missing; run: isoscope train "):
-        made.analyse()
+        made.analyse("dynamics", ["dynamics"])

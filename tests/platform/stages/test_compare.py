@@ -1,9 +1,9 @@
 """Compare models of two trained studies: tables, figures, section of the report, notebook, and what is refused."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,17 +12,10 @@ from isoscope import notebook
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.kind import kind
-from isoscope.base.paths import Project
-from isoscope.platform.config.explain import Faults
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.report.comparison_section import show_comparison
-from isoscope.platform.runs.follower import FOLLOWED
-from isoscope.platform.stages.analyse import analyse
-from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.report import report
-from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import job
+from trained_projects import Trained, trained
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = "variants/settings/small_allocated.yaml:training"
@@ -46,19 +39,11 @@ def section(few: str = "few", arm: str = "causal-additive-three_tenths") -> dict
     return read_yaml(ROOT, paths.PARAMS)["comparisons"]["spaces"] | {"models": models, "draws": 20, "permutations": 2}
 
 
-class Made(NamedTuple):
+class Made(Trained):
     """A project with two trained studies that differ in the number of training examples."""
 
-    configuration: Configuration
-    project: Project
-
     def compare(self, name: str = NAME) -> Path:
-        return self.analysed(self.configuration.comparison(name), name, self.configuration.root.studies)
-
-    def analysed(self, asked: Any, name: str, studies: Iterable[str]) -> Path:
-        root, arms = self.configuration.root, {study: [*self.configuration.arms(study)] for study in studies}
-        sections = (root.analysis, root.reproduction, asked, root.studies)
-        return analyse(*sections, name=name, arms=arms, project=self.project)
+        return self.analyse(name, self.configuration.root.studies, self.configuration.comparison(name))
 
 
 @pytest.fixture(scope="module")
@@ -67,25 +52,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     tree["tasks"], tree["search"] = ["reordered"], None
     tree["studies"] = {"all": STUDY | {"axes": AXES}, "few": STUDY | {"axes": AXES | {"fraction": ["three_tenths"]}}}
     tree["comparisons"] = {NAME: section()}
-    configuration, project = Configuration(ROOT, TINY, raw=tree), Project(folder, folder)
+    configuration = Configuration(ROOT, TINY, raw=tree)
     configuration.check()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLLOWED, "1")  # no process that sends the records to MLflow
-        prepare(configuration.data("reordered"), task="reordered", project=project)
-        for study in configuration.root.studies:
-            for arm, cell in configuration.cells(study).items():
-                for seed in (0, 1):
-                    work = job(configuration, cell, (study, arm, seed), project)
-                    train(work, output=folder / paths.trained(study, arm, seed))
-        yield Made(configuration, project)
-
-
-def test_a_fault_of_a_study_is_no_fault_of_the_comparison(made: Made) -> None:
-    tree, faults = dict(made.configuration.raw), Faults()
-    tree["studies"] = tree["studies"] | {"few": tree["studies"]["few"] | {"seeds": "no"}}
-    Configuration(ROOT, TINY, raw=tree, faults=faults).check()
-    assert [line for line in faults.lines if "comparisons" in line] == []
-    assert "studies.few.seeds" in faults.lines[0]
+    with trained(folder, configuration, configuration.root.studies) as found:
+        yield Made(*found)
 
 
 def test_tables_and_figures_are_there(made: Made) -> None:
@@ -99,12 +69,16 @@ def test_tables_and_figures_are_there(made: Made) -> None:
     drawn = {path.stem for path in (folder.parent / paths.FIGURES).glob("*.svg")}
     assert {name.partition("-")[0] for name in drawn} == VIEWS - {"counts"}, "a table has no drawing"
     assert {name for name in drawn if name.startswith("over_training")} == {"over_training-all", "over_training-few"}
+    views = notebook.StudyTables(NAME, folder.parent, "spaces").views
+    assert {name.partition("-")[0] for name in views} == VIEWS, "the notebook has them too"
+    first, again = ({path: path.read_bytes() for path in made.compare().rglob("*.*")} for _ in range(2))
+    assert first == again, "byte for byte"
 
 
 def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
     folder, root = made.compare(), made.configuration.root
     for study in root.studies:
-        made.analysed(root.studies[study], study, [study])
+        made.analyse(study, [study])
     page = report(root.report, root.studies, root.comparisons, root.tasks, project=made.project).page.read_text("utf-8")
     section = page[page.index(f'<h2 id="comparison-{NAME}">') :].partition("</section>")[0]
     digest = read_yaml(folder, Path("config.yaml"))["digest"]
@@ -119,39 +93,10 @@ def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
     assert {*re.findall(r'href="#(study-[a-z_]+)"', section)} == {f"study-{one}" for one in root.studies} < {*ids}
 
 
-def test_a_comparison_that_did_not_run_is_named(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"comparison\.json"):
-        show_comparison(
-            NAME, made.configuration.comparison(NAME), tmp_path, keys={"all": "a", "few": "b"}, rows={}, chapter=1
-        )
-
-
-def test_it_is_byte_for_byte_the_same_again(made: Made) -> None:
-    first = {path.name: path.read_bytes() for path in sorted(made.compare().rglob("*.*"))}
-    assert first == {path.name: path.read_bytes() for path in sorted(made.compare().rglob("*.*"))}
-
-
-def test_the_notebook_has_its_tables_and_figures(made: Made) -> None:
-    folder = made.compare()
-    tables = notebook.StudyTables(NAME, folder, "spaces")
-    assert {"similarity", "pairs", "told_apart"} <= set(tables.tables)
-    assert {name.partition("-")[0] for name in tables.views} == VIEWS
-
-
 def test_models_without_snapshots_are_refused_before_training(made: Made) -> None:
     words = (*TINY, f"{SETTINGS}.snapshots.steps=none")
     with pytest.raises(InputError, match="study 'all' has arm 'masked-additive' without snapshots; set its training"):
         Configuration(ROOT, words, raw=made.configuration.raw).check()
-
-
-def test_a_missing_run_is_named(made: Made) -> None:
-    run = made.project.folder / paths.trained("few", "causal-additive-three_tenths", 1)
-    run.rename(run.with_name("away"))
-    try:
-        with pytest.raises(InputError, match=r"study 'few': 1 of 4 runs are missing .*seed-1"):
-            made.compare()
-    finally:
-        run.with_name("away").rename(run)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 from torch import nn
-from transformers import AutoModelForSeq2SeqLM, EncoderDecoderModel
 
 from fusions import CONV2D, FFT, FUSIONS, make
 from isoscope import models, plugins
@@ -198,18 +197,6 @@ def test_a_touched_kernel_is_not_exported_as_plain(saved: Callable[[Any], Path],
     with pytest.raises(InputError, match=r"^--plain: the fusion 'conv2d' is not an addition; use --code"):
         export(saved(model), tmp_path / "out", form="plain")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["translation", "translation, untied"])
-def test_a_plain_translation_model_writes_the_same(exports: dict[str, Any], name: str) -> None:
-    ids = torch.tensor([[1, 20, 30, 31, 2], [1, 40, 2, 0, 0]])
-    options: dict[str, Any] = {"attention_mask": (ids > 0).long(), "max_length": 14, "num_beams": 2}
-    with quiet():
-        plain = AutoModelForSeq2SeqLM.from_pretrained(exports[name][0].folder).eval()
-    assert type(plain) is EncoderDecoderModel
-    own, there = (one.generate(input_ids=ids, do_sample=False, **options) for one in (exports[name][0].model, plain))
-    assert own.shape[1] > 2
-    assert torch.equal(own, there)
 
 
 def test_the_check_finds_other_weights_and_a_need_of_isoscope(saved: Callable[[Any], Path], tmp_path: Path) -> None:

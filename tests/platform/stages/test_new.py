@@ -10,15 +10,11 @@ import pytest
 
 from isoscope.base import code_closure
 from isoscope.base.errors import InputError
-from isoscope.base.paths import Project
-from isoscope.data.tokens import load
-from isoscope.platform.config.code_digests import check_code, outdated, renew
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.config.new_project import CHECKPOINTS, source
+from isoscope.platform.config.new_project import CHECKPOINTS
 from isoscope.platform.config.profiles import apply, restore
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.stages.new import Made, new
-from isoscope.platform.stages.prepare import prepare
 
 ROOT = Path(__file__).parents[3]
 
@@ -44,20 +40,6 @@ def made(folder: Path, text: Path | None, label: str | None = "stars", profile: 
 
 def git(folder: Path, *words: str) -> str:
     return subprocess.run(("git", *words), cwd=folder, capture_output=True, text=True, check=True).stdout
-
-
-@pytest.mark.parametrize("rows, epochs", [(600, (40, 20)), (6000, (10, 5)), (30_000, (4, 4))])
-def test_trials_of_the_search_have_half_the_epochs_of_the_study(
-    tmp_path: Path, rows: int, epochs: tuple[int, int]
-) -> None:
-    """At least four; four epochs of few rows would leave every trial at chance."""
-    text = tmp_path / "texts.csv"
-    text.write_text("text,stars\n" + "".join(f"good {n},1\nbad {n},0\n" for n in range(rows // 2)), "utf-8")
-    made = new(tmp_path / "mine", text, column="text", label="stars", profile=None).folder
-    study, trials = (read_yaml(made, Path(file)) for file in ("params.yaml", "variants/settings/quick.yaml"))
-    assert (study["training"]["epochs"], trials["training"]["epochs"]) == epochs
-    said = f"{epochs[1]} epochs (the study: {epochs[0]})"
-    assert said in (made / "variants/settings/quick.yaml").read_text("utf-8")
 
 
 def test_the_file_is_its_only_task_and_all_is_committed(tmp_path: Path, reviews: Path) -> None:
@@ -144,17 +126,13 @@ def test_vowel_signs_are_kept(tmp_path: Path) -> None:
     text.write_text("\n".join(["review,stars", *rows]), "utf-8")
     found = made(tmp_path / "p", text)
     assert any("vowel signs" in note for note in found.notes)
-    configuration = Configuration(found.folder)
-    folder = prepare(configuration.data("hindi"), task="hindi", project=Project(found.folder, found.folder))
-    tokenizer = load(folder / "tokenizer").backend
-    assert "अच्छी" in tokenizer.decode(tokenizer.encode("अच्छी फिल्म").ids)
+    assert not Configuration(found.folder).data("hindi").tokenizer.lowercase
 
 
 def test_text_without_classes_is_for_a_masked_language_model(tmp_path: Path, reviews: Path) -> None:
     project = made(tmp_path / "p", reviews, label=None).folder
     configuration = Configuration(project)
     assert [*configuration.arms("first")] == ["additive-masked", "conv2d-masked"]
-    assert configuration.root.search is not None
     assert [*configuration.root.search.objectives] == ["validation/loss"]
     with pytest.raises(InputError, match=r"--profile minilm: no such profile .* classifiers: give --label"):
         made(tmp_path / "q", reviews, label=None, profile="minilm")
@@ -236,20 +214,6 @@ def test_a_large_file_is_left_to_dvc(tmp_path: Path, reviews: Path, monkeypatch:
     assert git(found.folder, "status", "--porcelain") == ""
 
 
-def test_other_code_is_seen_by_check_and_renewed(tmp_path: Path) -> None:
-    project = made(tmp_path / "p", None, None).folder
-    assert outdated(project) == renew(project) == ()
-    file = project / "code.yaml"
-    before = file.read_text("utf-8")
-    file.write_text(before.replace(code_closure.stage_version("train"), "0" * 64), "utf-8")
-    check_code(project, "report")
-    with pytest.raises(InputError, match=r"code\.yaml: not of the installed isoscope .*: train; start DVC with"):
-        check_code(project)
-    assert renew(project) == ("train",)
-    assert file.read_text("utf-8") == before
-    assert outdated(ROOT) == (), "a checkout has no such file"
-
-
 def test_the_code_of_a_page_is_more_than_its_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = [
         file for file in (code_closure.PACKAGE / "platform" / "report").iterdir() if file.suffix in code_closure.SHOWN
@@ -261,10 +225,6 @@ def test_the_code_of_a_page_is_more_than_its_modules(monkeypatch: pytest.MonkeyP
     after = {stage: code_closure.stage_version(stage) for stage in ("report", "train")}
     assert before["report"] != after["report"]
     assert before["train"] == after["train"]
-
-
-def test_the_files_come_from_the_checkout_of_an_editable_install() -> None:
-    assert source() == ROOT
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["new folder", "empty folder"])

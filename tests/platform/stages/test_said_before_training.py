@@ -53,12 +53,6 @@ def test_a_longer_run_says_why_it_does_not_continue_the_finished_run(
     assert "not a continuation" not in said(made, capsys, "training.threads=2"), "no part of the digest"
 
 
-def test_a_first_run_and_a_resumed_run_are_no_news(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    train(made.job("half_depth", "masked-additive", 1), output=None)
-    assert "not a continuation" not in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("given, line", [
     (("batch_size=100000", "epochs=2"), r"batch_size 100,000 holds all \d+ rows of train: one update per epoch, 2 "),
     (("log_every=5000",), r"training.log_every 5,000: no step is logged, the run has \d+ updates"),

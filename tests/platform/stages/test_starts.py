@@ -2,7 +2,6 @@
 
 import copy
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from functools import partial
@@ -25,12 +24,11 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.runs import run as runs
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.stages.accept import accept_all
-from isoscope.platform.stages.analyse import analyse
 from isoscope.platform.stages.study_cells import Setup, train_starts, training_job
 from isoscope.platform.stages.train import train
-from isoscope.training.job import loop_of, rehearse
-from isoscope.training.progress import TRACE_FILE
+from isoscope.training.job import loop_of
 from start_material import ROOT, Made, made_in, tree
+from trained_projects import Trained
 from training_runs import files
 
 LAST = "checkpoints/epoch-1/model.safetensors"
@@ -109,6 +107,7 @@ def test_no_update_changes_nothing_and_some_do(made: Made) -> None:
 
 def test_alignment_trains_the_encoder_and_not_the_decoder(made: Made) -> None:
     output = made.trained("aligned", "alignment-trained")
+    assert {one.name for one in output.parent.iterdir()} == {"output", "lease.json"}, "nothing is left of its start"
     weights = load_file(output / LAST)
     own = load_file(train(made.job("dynamics", "translation-additive"), output=None) / LAST)
     read = load_file(train(made.job("half_depth", "masked-additive"), output=None) / LAST)
@@ -118,14 +117,6 @@ def test_alignment_trains_the_encoder_and_not_the_decoder(made: Made) -> None:
     found = aligned(output)
     assert found["after"]["error"] < found["before"]["error"]
     assert scores(output)["test/moved"] > 0
-
-
-def test_fitted_maps_come_nearer_in_their_order(made: Made) -> None:
-    error = {
-        name: aligned(made.trained("aligned", f"alignment-{name}"))["after"]["error"]
-        for name in ("identity", "procrustes", "ridge")
-    }
-    assert error["ridge"] < error["procrustes"] < error["identity"]
 
 
 def test_before_is_measured_without_the_map_whatever_the_alignment_does(made: Made) -> None:
@@ -138,9 +129,11 @@ def test_before_is_measured_without_the_map_whatever_the_alignment_does(made: Ma
     assert {name: one["before"] for name, one in found.items()} == dict.fromkeys(found, before)
     assert before == found["identity"]["after"], "the identity moves nothing"
     assert found["procrustes"]["after"]["cka"] == pytest.approx(before["cka"]), "no rotation changes it"
-    assert len({one["after"]["error"] for one in found.values()}) == 4
+    errors = {name: one["after"]["error"] for name, one in found.items()}
+    assert len({*errors.values()}) == 4
+    assert errors["ridge"] < errors["procrustes"] < errors["identity"], "fitted maps come nearer in their order"
     other = aligned(made.trained("aligned", "alignment-random"))["before"]
-    assert other["cka"] != pytest.approx(before["cka"]), "another encoder"
+    assert other["cka"] != pytest.approx(before["cka"]), "random weights are another encoder"
 
 
 def test_next_is_the_next_seed_of_the_other_study(made: Made) -> None:
@@ -150,15 +143,6 @@ def test_next_is_the_next_seed_of_the_other_study(made: Made) -> None:
         assert starts["encoder"].run.digest != starts["decoder"].run.digest
         assert made.job("aligned", "alignment-ridge", seed).starts["encoder"].job.seed == expected
         assert made.job("aligned", "alignment-itself", seed).starts["encoder"].job.seed == seed
-
-
-def test_random_weights_are_another_architecturally_equal_encoder(made: Made) -> None:
-    output = made.trained("aligned", "alignment-random")
-    weights = load_file(output / LAST)
-    other = load_file(made.trained("aligned", "alignment-trained") / LAST)
-    assert {name: one.shape for name, one in weights.items()} == {name: one.shape for name, one in other.items()}
-    table = "encoder.embeddings.word_embeddings.weight"
-    assert np.linalg.norm(weights[table] - other[table]) > 0.5 * np.linalg.norm(other[table])
 
 
 def test_a_change_of_the_start_changes_the_run_and_another_look_at_it_does_not(made: Made) -> None:
@@ -252,21 +236,13 @@ def test_they_are_compared(made: Made) -> None:
         for arm in names:
             train_starts(setup, [(study, arm, 0)], title="starts", workers=1, cluster=None)
             train(training_job(setup, study, arm, 0), output=project.folder / paths.trained(study, arm, 0))
-    root, section = configuration.root, configuration.comparison("translate")
-    sections = (root.analysis, root.reproduction, section, root.studies)
-    folder = analyse(*sections, name="translate", arms=arms, project=project) / paths.TABLES
+    found = Trained(configuration, project).analyse("translate", arms, configuration.comparison("translate"))
+    folder = found / paths.TABLES
     near = pd.read_parquet(folder / "nearness.parquet").set_index(["start", "when", "measure"])["value"]
     assert near["itself", "after", "r2"] == 1.0
     assert near["identity", "after", "cka"] < near["ridge", "after", "cka"] < 1.0
     assert set(pd.read_parquet(folder / "translated.parquet")["start"]) == set(few)
     assert {one.stem for one in folder.parent.glob("figures/*.svg")} >= {"hybrid_scores", "hybrid_nearness"}
-
-
-def test_a_run_without_updates_has_a_trace_to_accept(made: Made) -> None:
-    job = made.job("aligned", "alignment-itself")
-    made.trained("aligned", "alignment-itself")
-    trace = rehearse(job.job, 0)
-    assert trace == json.loads((job.run.output / TRACE_FILE).read_text("utf-8"))
 
 
 @pytest.mark.parametrize("study, change, message", [
@@ -282,19 +258,6 @@ def test_the_configuration_is_checked_with_its_starts(study: str, change: dict[s
     params["studies"][study] |= change
     with pytest.raises(InputError, match=message):
         Configuration(ROOT, raw=params).check()
-
-
-def test_another_task_is_refused(made: Made) -> None:
-    params = tree()
-    params["studies"]["dynamics"]["task"] = "sentiment"
-    setup = Setup(Configuration(ROOT, raw=params), made.setup.project, "train")
-    with pytest.raises(InputError, match=r"model\.encoder: study 'dynamics' has task 'sentiment'"):
-        training_job(setup, "aligned", "alignment-ridge", 0)
-
-
-def test_nothing_is_left_of_a_start(made: Made) -> None:
-    output = made.trained("aligned", "alignment-ridge")
-    assert {one.name for one in output.parent.iterdir()} == {"output", "lease.json"}
 
 
 def test_what_starts_from_accepted_runs_is_accepted(
@@ -318,26 +281,6 @@ def test_what_starts_from_accepted_runs_is_accepted(
     accepted = accept_all(jobs, project=project)
     assert {one.digest for one in accepted} == trained
     assert {job.run.folder.name for job in jobs()} == trained
-
-
-@pytest.mark.parametrize(
-    "tuned, still",
-    [
-        ("frozen_embeddings", r"encoder\.embeddings\.(word|position)"),
-        ("frozen_encoder", r"encoder\.(?!map|embeddings\.token)"),
-    ],
-)
-def test_frozen_parts_do_not_learn(made: Made, tuned: str, still: str) -> None:
-    params = tree()
-    params["studies"]["hybrid"]["axes"] |= {"from": ["ridge"], "tuned": [tuned]}
-    setup = Setup(Configuration(ROOT, raw=params), made.setup.project, "train")
-    found = load_file(Made(setup).trained("hybrid", f"translation-ridge-{tuned}") / LAST)
-    start = load_file(made.trained("aligned", "alignment-ridge") / "checkpoints/epoch-0/model.safetensors")
-    for name, weights in found.items():
-        if re.match(still, name):
-            assert np.array_equal(weights, start[name]), name
-    for name in ("encoder.map.weight", "decoder.bert.encoder.layer.0.attention.self.value.weight"):
-        assert not np.array_equal(found[name], start[name])
 
 
 def test_a_hybrid_of_another_folder_is_the_same_bytes(made: Made, tmp_path: Path) -> None:

@@ -66,13 +66,11 @@ def test_a_design_with_a_missing_or_double_cell_is_refused() -> None:
         first_over_second(points[:3, :3], [0, 0, 1], [0, 1, 0])
 
 
-@pytest.mark.parametrize("conditions, p, word", [(2, 0.001, "no verdict"), (5, 0.001, "no verdict")])
-def test_few_data_conditions_decide_nothing_however_small_p_is(conditions: int, p: float, word: str) -> None:
-    verdict = judge_cells(Permuted(0.7, p, 1 / 60, conditions), p_holm=p, confidence=0.95)
-    assert verdict.word == word
-    assert verdict.reason.endswith("at least 6 are needed; the least possible p is 0.017")
-
-
-def test_six_data_conditions_decide_by_p() -> None:
-    assert judge_cells(Permuted(0.7, 0.01, 1e-4, 6), p_holm=0.04, confidence=0.95).word == "holds"
-    assert judge_cells(Permuted(0.7, 0.01, 1e-4, 6), p_holm=0.06, confidence=0.95).word == "under-powered"
+@pytest.mark.parametrize(
+    "conditions, p, word",
+    [(2, 0.001, "no verdict"), (5, 0.001, "no verdict"), (6, 0.04, "holds"), (6, 0.06, "under-powered")],
+)
+def test_few_data_conditions_decide_nothing_and_six_decide_by_p(conditions: int, p: float, word: str) -> None:
+    verdict = judge_cells(Permuted(0.7, 0.01, 1 / 60, conditions), p_holm=p, confidence=0.95)
+    few = verdict.reason.endswith("at least 6 are needed; the least possible p is 0.017")
+    assert (verdict.word, few) == (word, conditions < 6)

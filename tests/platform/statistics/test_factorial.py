@@ -85,13 +85,6 @@ def test_items_widen_the_interval_and_few_seeds_have_none() -> None:
         assert one.verdict.word == "under-powered"
 
 
-def test_a_missing_combination_is_an_error() -> None:
-    scores = planted(0.1, 0.0, 0.0)
-    del scores[True, False]
-    with pytest.raises(KeyError):
-        effects(scores, None, **OPTIONS)
-
-
 @pytest.mark.parametrize(
     "low, none",
     [

@@ -33,20 +33,14 @@ def test_paired_t_is_the_textbook_formula() -> None:
     assert found.p == pytest.approx(2 * stats.t.sf(mean / (sd / 2), 3))
 
 
-def test_no_interval_below_three_seeds() -> None:
+def test_no_interval_below_three_seeds_and_no_scale_of_equal_differences() -> None:
     assert paired_t([0.1, 0.2], confidence=0.95)[3:] == (None, None)
     assert paired_t([0.1], confidence=0.95)[2:] == (None, None, None)
     assert paired_t([0.1, 0.2, 0.3], confidence=0.95).interval is not None
-
-
-def test_no_pair_no_difference() -> None:
-    with pytest.raises(ValueError, match="no pairs"):
-        paired_t([], confidence=0.95)
-
-
-def test_equal_differences_have_no_scale() -> None:
     assert paired_t([0.1, 0.1, 0.1], confidence=0.95)[2:] == (0.0, None, None)
     assert paired_t([0.0, 0.0, 0.0], confidence=0.95)[2:] == (0.0, (0.0, 0.0), 1.0)
+    with pytest.raises(ValueError, match="no pairs"):
+        paired_t([], confidence=0.95)
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss:RuntimeWarning")  # of scipy, which tests them nevertheless
@@ -87,11 +81,6 @@ def test_minimum_detectable_effect_is_found_as_often_as_promised(n: int, tests: 
     p = stats.ttest_1samp(samples, 0.0, axis=1).pvalue
     found = [holm([one, *[1.0] * (tests - 1)])[0] < 0.05 for one in p]
     assert np.mean(found) == pytest.approx(0.8, abs=0.01)
-
-
-def test_minimum_detectable_effect_needs_two_pairs() -> None:
-    with pytest.raises(ValueError, match="two pairs"):
-        minimum_detectable_effect(1, tests=1, confidence=0.95, power=0.8)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
@@ -138,8 +127,6 @@ def test_two_way_is_never_narrower_than_seeds_alone() -> None:
         table = rng.normal(size=(3, 1)) + rng.normal(size=(1, 30)) + rng.normal(size=(3, 30))
         wide = two_way_interval(table, confidence=0.95)
         alone = paired_t(list(table.mean(axis=1)), confidence=0.95)
-        assert wide is not None
-        assert alone.interval is not None
         assert wide.low <= alone.interval.low + 1e-12
 
 
@@ -158,7 +145,6 @@ def test_two_way_covers(seeds: int, seed_sd: float, item_sd: float) -> None:
     for _ in range(draws):
         table = truth + seed_sd * rng.normal(size=(seeds, 1)) + item_sd * rng.normal(size=(1, items))
         found = two_way_interval(table + 0.4 * rng.normal(size=(seeds, items)), confidence=0.95)
-        assert found is not None
         held += found.holds(truth)
     assert 0.935 <= held / draws <= 0.985
 
@@ -173,7 +159,6 @@ def test_two_way_covers_where_seeds_alone_do_not() -> None:
         right = rng.random((2, seeds, items)) < 0.1 + 0.8 * ease
         table = right[0].astype(float) - right[1]
         found, alone = two_way_interval(table, confidence=0.95), paired_t(list(table.mean(axis=1)), confidence=0.95)
-        assert found is not None
         held["two-way"] += found.holds(0)
         held["seeds"] += alone.interval is None or alone.interval.holds(0)
     assert 0.93 <= held["two-way"] / draws <= 0.99
@@ -184,72 +169,67 @@ STRONG = Paired(5, 0.05, 0.01, Interval(0.03, 0.07), 0.001)
 WEAK = Paired(5, 0.01, 0.03, Interval(-0.03, 0.05), 0.5)
 
 
-def word(paired: Paired, two_way: Interval | None, p_holm: float | None, margin: float = 0.01) -> str:
-    return judge(paired, two_way, p_holm=p_holm, detectable=0.02, confidence=0.95, margin=margin).word
-
-
-def test_holds_needs_seeds_and_items() -> None:
-    assert word(STRONG, Interval(0.02, 0.08), 0.002) == "holds"
-    assert word(STRONG, Interval(-0.01, 0.11), 0.002) == "under-powered"
-
-
-def test_holds_needs_p_after_the_correction() -> None:
-    assert word(STRONG, Interval(0.02, 0.08), 0.049) == "holds"
-    assert word(STRONG, Interval(0.02, 0.08), 0.051) == "under-powered"
-    verdict = judge(STRONG, Interval(0.02, 0.08), p_holm=0.051, detectable=0.05, confidence=0.95, margin=0.01)
-    assert verdict.reason == "the interval excludes 0, but p after Holm is not below 0.05"
-    both = judge(STRONG, Interval(-0.01, 0.11), p_holm=0.051, detectable=0.05, confidence=0.95, margin=0.01)
-    assert both.reason == "a true difference of 0.01 could well go unseen"
-
-
-def test_does_not_needs_both_intervals_within_the_margin() -> None:
-    assert word(WEAK, Interval(-0.03, 0.05), 0.5, margin=0.05) == "does not"
-    assert word(WEAK, Interval(-0.03, 0.06), 0.5, margin=0.05) == "under-powered"
-    assert word(WEAK, Interval(-0.03, 0.05), 0.5, margin=0.04) == "under-powered"
-
-
-def test_absence_of_significance_is_no_evidence_of_absence() -> None:
-    verdict = judge(WEAK, Interval(-0.04, 0.06), p_holm=0.5, detectable=0.05, confidence=0.95, margin=0.01)
-    assert verdict == ("under-powered", "a true difference of 0.01 could well go unseen")
+CONSTANT = Paired(3, 0.0, 0.0, Interval(0.0, 0.0), 1.0)
+"""Two arms that predict the same class at every seed."""
+NEAR, FAR = Interval(0.02, 0.08), Interval(-0.01, 0.11)
+UNSEEN = "a true difference of 0.01 could well go unseen"
+FEW = {"detectable": None}
+CHANCE = "neither is more than 0.01 above chance"
 
 
 @pytest.mark.parametrize(
-    "paired, reason",
+    "paired, two_way, p_holm, options, word, reason",
     [
-        (None, "0 paired seeds: no interval below 3"),
-        (Paired(1, 0.5, None, None, None), "1 paired seed: no interval below 3"),
-        (Paired(2, 0.5, 0.0, None, None), "2 paired seeds: no interval below 3"),
+        (STRONG, NEAR, 0.002, {}, "holds", None),
+        (STRONG, FAR, 0.002, {}, "under-powered", None),  # seeds and items
+        (STRONG, NEAR, 0.049, {}, "holds", None),
+        (STRONG, NEAR, 0.051, {}, "under-powered", "the interval excludes 0, but p after Holm is not below 0.05"),
+        (STRONG, FAR, 0.051, {"detectable": 0.05}, "under-powered", UNSEEN),
+        (WEAK, Interval(-0.03, 0.05), 0.5, {"margin": 0.05}, "does not", None),
+        (WEAK, Interval(-0.03, 0.06), 0.5, {"margin": 0.05}, "under-powered", None),
+        (WEAK, Interval(-0.03, 0.05), 0.5, {"margin": 0.04}, "under-powered", None),
+        # Absence of significance is no evidence of absence.
+        (WEAK, Interval(-0.04, 0.06), 0.5, {"detectable": 0.05}, "under-powered", UNSEEN),
+        (None, None, None, FEW, "under-powered", "0 paired seeds: no interval below 3"),
+        (Paired(1, 0.5, None, None, None), None, None, FEW, "under-powered", "1 paired seed: no interval below 3"),
+        (Paired(2, 0.5, 0.0, None, None), None, None, FEW, "under-powered", "2 paired seeds: no interval below 3"),
+        (Paired(3, 0.1, 0.0, None, None), Interval(0.05, 0.15), None, {}, "under-powered", None),  # no spread
+        (STRONG, None, 0.002, {}, "under-powered", "no interval over test items"),
+        # A number that is no mean over items is judged over seeds.
+        (STRONG, None, 0.002, {"items": False}, "holds", "over seeds"),
+        (WEAK, None, 0.5, {"items": False, "margin": 0.05}, "does not", "the interval lies within ± 0.05"),
+        (WEAK, None, 0.5, {"items": False, "margin": 0.04}, "under-powered", None),
+        (CONSTANT, CONSTANT.interval, 1.0, {}, "does not", None),
+        # Arms that beat no constant prediction have no verdict; one that does is enough.
+        *(
+            (paired, paired.interval, p, {"above": above}, "no verdict", CHANCE)
+            for paired, p in ((CONSTANT, 1.0), (STRONG, 0.001), (WEAK, 0.5))
+            for above in ((0.0, 0.0), (-0.2, 0.01), (0.01, 0.0))
+        ),
+        *(
+            (paired, paired.interval, p, {"above": above}, word, None)
+            for paired, p, word in ((CONSTANT, 1.0, "does not"), (STRONG, 0.001, "holds"))
+            for above in ((0.4, 0.0), (0.0, 0.011), (0.4, 0.4))
+        ),
+        (CONSTANT, CONSTANT.interval, 1.0, FEW | {"above": (math.nan, 0.0)}, "no verdict", None),
+        (Paired(2, 0.0, 0.0, None, None), None, None, FEW | {"above": (0.0, 0.0)}, "under-powered", None),
     ],
 )
-def test_fewer_than_three_seeds_say_nothing(paired: Paired | None, reason: str) -> None:
-    verdict = judge(paired, None, p_holm=None, detectable=None, confidence=0.95, margin=0.01)
-    assert verdict == ("under-powered", reason)
-
-
-def test_a_difference_without_spread_is_not_judged() -> None:
-    assert word(Paired(3, 0.1, 0.0, None, None), Interval(0.05, 0.15), None) == "under-powered"
-
-
-def test_without_items_nothing_holds() -> None:
-    verdict = judge(STRONG, None, p_holm=0.002, detectable=0.02, confidence=0.95, margin=0.01)
-    assert verdict == ("under-powered", "no interval over test items")
-
-
-def test_a_number_that_is_no_mean_over_items_is_judged_over_seeds() -> None:
-    options = {"confidence": 0.95, "items": False}
-    strong = judge(STRONG, None, p_holm=0.002, detectable=0.02, margin=0.01, **options)
-    assert strong == ("holds", "over seeds")
-    weak = judge(WEAK, None, p_holm=0.5, detectable=0.02, margin=0.05, **options)
-    assert weak == ("does not", "the interval lies within ± 0.05")
-    assert judge(WEAK, None, p_holm=0.5, detectable=0.02, margin=0.04, **options).word == "under-powered"
-
-
-def test_identical_arms_do_not_differ() -> None:
-    assert word(Paired(3, 0.0, 0.0, Interval(0.0, 0.0), 1.0), Interval(0.0, 0.0), 1.0) == "does not"
+def test_a_verdict_follows_from_intervals_p_margin_items_and_chance(
+    paired: Paired | None,
+    two_way: Interval | None,
+    p_holm: float | None,
+    options: dict[str, Any],
+    word: str,
+    reason: str | None,
+) -> None:
+    found = judge(paired, two_way, p_holm=p_holm, **{"detectable": 0.02, "confidence": 0.95, "margin": 0.01} | options)
+    assert found.word == word
+    assert reason in (None, found.reason)
 
 
 def test_a_small_difference_that_holds_is_called_small() -> None:
-    verdict = judge(STRONG, Interval(0.02, 0.08), p_holm=0.002, detectable=0.02, confidence=0.95, margin=0.1)
+    verdict = judge(STRONG, NEAR, p_holm=0.002, detectable=0.02, confidence=0.95, margin=0.1)
     assert verdict.word == "holds"
     assert "smaller than the margin" in verdict.reason
 
@@ -259,40 +239,10 @@ def test_a_small_difference_that_holds_is_called_small() -> None:
 def test_the_pairs_needed_are_the_fewest(effect: float, tests: int) -> None:
     options: dict[str, Any] = {"tests": tests, "confidence": 0.95, "power": 0.8}
     n = pairs_needed(effect, **options)
-    assert n is not None
     assert minimum_detectable_effect(n, **options) <= effect < minimum_detectable_effect(n - 1, **options)
 
 
-def test_too_small_an_effect_needs_more_pairs_than_are_counted() -> None:
+def test_an_effect_needs_two_pairs_and_one_too_small_more_than_are_counted() -> None:
     assert pairs_needed(0.01, tests=1, confidence=0.95, power=0.8) is None
-
-
-CONSTANT = Paired(3, 0.0, 0.0, Interval(0.0, 0.0), 1.0)
-"""Two arms that predict the same class at every seed."""
-
-
-@pytest.mark.parametrize("paired, p", [(CONSTANT, 1.0), (STRONG, 0.001), (WEAK, 0.5)], ids=["equal", "apart", "open"])
-@pytest.mark.parametrize("above", [(0.0, 0.0), (-0.2, 0.01), (0.01, 0.0)])
-def test_arms_that_beat_no_constant_prediction_have_no_verdict(
-    paired: Paired, p: float, above: tuple[float, float]
-) -> None:
-    interval = paired.interval
-    verdict = judge(paired, interval, p_holm=p, detectable=0.02, confidence=0.95, margin=0.01, above=above)
-    assert verdict == ("no verdict", "neither is more than 0.01 above chance")
-
-
-@pytest.mark.parametrize("above", [(0.4, 0.0), (0.0, 0.011), (0.4, 0.4)])
-def test_one_arm_that_beats_a_constant_prediction_is_enough_for_a_verdict(above: tuple[float, float]) -> None:
-    options = {"detectable": 0.02, "confidence": 0.95, "margin": 0.01, "above": above}
-    assert judge(CONSTANT, CONSTANT.interval, p_holm=1.0, **options).word == "does not"
-    assert judge(STRONG, STRONG.interval, p_holm=0.001, **options).word == "holds"
-
-
-def test_a_score_that_is_no_number_beats_nothing() -> None:
-    options = {"detectable": None, "confidence": 0.95, "margin": 0.01, "above": (math.nan, 0.0)}
-    assert judge(CONSTANT, CONSTANT.interval, p_holm=1.0, **options).word == "no verdict"
-
-
-def test_too_few_seeds_are_named_before_chance() -> None:
-    options = {"p_holm": None, "detectable": None, "confidence": 0.95, "margin": 0.01, "above": (0.0, 0.0)}
-    assert judge(Paired(2, 0.0, 0.0, None, None), None, **options).word == "under-powered"
+    with pytest.raises(ValueError, match="two pairs"):
+        minimum_detectable_effect(1, tests=1, confidence=0.95, power=0.8)
