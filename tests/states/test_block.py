@@ -10,7 +10,6 @@ import torch
 from scipy import stats
 
 from fusions import CONV2D, THREE
-from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats
 from isoscope.models.embeddings import build_fusion
 from isoscope.states import block
@@ -217,28 +216,6 @@ def test_neighbours_are_what_was_planted_and_elsewhere_chance(tmp_path: Path) ->
     for name, values in (("same word", MANY_TOKEN), ("same position", MANY_POSITION)):
         same = values[MANY_INNER][:, None] == values[MANY_INNER]
         assert rate.loc[("normed", name), "chance"] == pytest.approx(same[inner].mean())
-
-
-def test_tokens_of_one_sentence_have_no_neighbours_in_others(tmp_path: Path) -> None:
-    alone = {name: values[:8] for name, values in MANY.items()}
-    with pytest.raises(InputError, match="fewer than 5 others in other groups"):
-        neighbours(run(tmp_path, alone, block_normed=BY_WORD[:8]))
-
-
-def test_word_and_position_are_read_back_from_a_sum_and_not_from_noise(tmp_path: Path) -> None:
-    word, position = (np.random.default_rng(seed).standard_normal((100, D)) for seed in (3, 4))
-    parts = {"block_word": word[MANY_TOKEN], "block_position": position[MANY_POSITION]}
-    summed = parts | {
-        "block_fused": word[MANY_TOKEN] + position[MANY_POSITION],
-        "block_normed": noise(MANY_SENTENCE.size, D),
-    }
-    found = block.decoding_table(run(tmp_path, MANY, **summed), seed=0)
-    assert set(found["snapshot"]) == {"step-0", "step-5", "random"}
-    assert (found.loc[found["part"] == "fused", "rate"] > 0.95).all()
-    assert (found.loc[found["part"] == "normed", "rate"] < 0.6).all()
-    assert found["n"].eq(MANY_INNER.size).all()
-    assert found[found["read"] == "word"]["candidates"].eq(4).all()
-    assert found[found["read"] == "position"]["candidates"].eq(6).all()
 
 
 def test_each_layer_is_read_on_its_own(tmp_path: Path) -> None:

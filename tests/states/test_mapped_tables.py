@@ -84,12 +84,6 @@ def test_equal_forms_alone_are_mapped_unless_their_means_are_taken_away(tmp_path
     assert (left.loc[False].drop("none")["r2"] < 0.01).all()
 
 
-def test_a_layer_without_variance_leaves_an_empty_cell(tmp_path: Path, table: WordTable) -> None:
-    found = maps(tmp_path, table, np.ones((len(table.rows), WIDTH)), RANDOM.standard_normal((len(table.rows), WIDTH)))
-    assert found["r2"].isna().all()
-    assert set(found["why"]) == {"all points are one"}
-
-
 def test_linked_words_have_the_states_of_their_links(tmp_path: Path, table: WordTable) -> None:
     other = every_word([" ".join(text.split()[::-1]) for text in TEXTS])
     (tmp_path / "links.txt").write_text("0-4 1-3 2-2 4-0\n" * len(TEXTS), "utf-8")
@@ -102,6 +96,12 @@ def test_linked_words_have_the_states_of_their_links(tmp_path: Path, table: Word
     kept = found.keys["found"].to_numpy()
     np.testing.assert_array_equal(found.layer(0, kept), mirrored.astype(np.float32))
     assert (found.keys["form"] == table.rows["form"]).all()
+
+
+def test_a_layer_without_variance_leaves_an_empty_cell(tmp_path: Path, table: WordTable) -> None:
+    found = maps(tmp_path, table, np.ones((len(table.rows), WIDTH)), RANDOM.standard_normal((len(table.rows), WIDTH)))
+    assert found["r2"].isna().all()
+    assert set(found["why"]) == {"all points are one"}
 
 
 def test_items_are_exchanged_within_length_and_half() -> None:

@@ -46,10 +46,11 @@ def test_a_line_is_read_off_exactly() -> None:
         assert rows["value"].tolist() == pytest.approx(expected)
 
 
-def test_units_of_a_weight_do_not_matter() -> None:
-    slopes = {"entropy": 0.1, "cosine": 0.3}
-    one, other = (equated(table(slopes), doses(times), across=ACROSS, figures=[METRIC]) for times in (1.0, 250.0))
-    pd.testing.assert_frame_equal(one, other)
+@pytest.mark.parametrize("other", [250.0, -1.0], ids=["other units", "turned round"])
+def test_units_and_sign_of_a_weight_do_not_matter(other: float) -> None:
+    averages = table({"entropy": 0.1, "cosine": 0.3})
+    found = [equated(averages, doses(times), across=ACROSS, figures=[METRIC]) for times in (1.0, other)]
+    pd.testing.assert_frame_equal(*found)
 
 
 def test_the_smallest_dose_that_gets_there_counts() -> None:
@@ -160,12 +161,6 @@ def test_a_path_that_shares_no_more_than_seeds_differ_is_not_compared() -> None:
         averages = table({"entropy": 0.1, "cosine": 0.1}, flat)
         averages["value"] += 0.01 * random.standard_normal(len(averages))
         assert equated(averages, doses(), across=ACROSS, figures=[METRIC]).empty
-
-
-def test_a_penalty_turned_round_is_read_from_its_smallest_weight_too() -> None:
-    slopes = {"entropy": 0.1, "cosine": 0.3}
-    one, other = (equated(table(slopes), doses(times), across=ACROSS, figures=[METRIC]) for times in (1.0, -1.0))
-    pd.testing.assert_frame_equal(one, other)
 
 
 def test_where_nothing_happens_holm_finds_nothing_at_any_level() -> None:
