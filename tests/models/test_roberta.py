@@ -8,7 +8,6 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import (
-    AutoModelForSequenceClassification,
     RobertaConfig,
     RobertaForMaskedLM,
     RobertaForSequenceClassification,
@@ -19,7 +18,7 @@ from transformers import (
 from fusions import CONV2D, FUSIONS, TABLELESS, batch
 from isoscope.base.errors import InputError
 from isoscope.models import FusionRobertaConfig, FusionRobertaForSequenceClassification, build
-from isoscope.models.encoder import load_encoder, positions
+from isoscope.models.encoder import positions
 from isoscope.states.hidden_states import head
 
 PAD, LABELS = 1, ["bad", "good"]
@@ -62,25 +61,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(5)
     RobertaForMaskedLM(RobertaConfig(**PLAIN)).save_pretrained(folder)
     return folder
-
-
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_additive_is_roberta_bit_for_bit(attention: str) -> None:
-    ours = make(FUSIONS["additive"])
-    theirs = RobertaForSequenceClassification(RobertaConfig(**PLAIN)).eval()
-    assert theirs.load_state_dict(ours.state_dict(), strict=True)
-    ours.set_attn_implementation(attention)
-    theirs.set_attn_implementation(attention)
-    inside = texts()["input_ids"].clone()
-    inside[0, 3] = PAD  # a padding token inside a text has padding's position, and no later one moves up
-    for inputs in (texts(), {"input_ids": texts()["input_ids"]}, texts((5, 5)), {"input_ids": inside}):
-        with torch.no_grad():
-            a, b = ours(**inputs, output_hidden_states=True), theirs(**inputs, output_hidden_states=True)
-        assert len(a.hidden_states) == 3
-        for one, other in zip((*a.hidden_states, a.logits), (*b.hidden_states, b.logits), strict=True):
-            assert torch.equal(one, other)
-    words = theirs.roberta.embeddings.word_embeddings(texts((5, 5))["input_ids"])
-    assert torch.equal(ours(inputs_embeds=words).logits, theirs(inputs_embeds=words).logits)
 
 
 @pytest.mark.parametrize("name", FUSIONS)
@@ -182,17 +162,6 @@ def test_scratch_has_room_for_as_many_tokens_as_asked() -> None:
     drawn = first["roberta.embeddings.word_embeddings.weight"]
     assert drawn.std() == pytest.approx(0.5, rel=0.15)
     assert first["classifier.dense.weight"].std() == pytest.approx(0.3, rel=0.15)
-
-
-@pytest.mark.parametrize("name", ["additive", "conv2d", "fft-residual"])
-def test_a_folder_gives_the_same_model_back(name: str, tmp_path: Path) -> None:
-    model = make(FUSIONS[name])
-    model.save_pretrained(tmp_path)
-    again = AutoModelForSequenceClassification.from_pretrained(tmp_path)
-    assert type(again) is FusionRobertaForSequenceClassification
-    assert torch.equal(again(**texts()).logits, model(**texts()).logits)
-    encoder = load_encoder(tmp_path)  # of an extraction
-    assert torch.equal(encoder(**texts()).last_hidden_state, model.roberta(**texts()).last_hidden_state)
 
 
 def test_the_head_is_read_out_of_the_weights() -> None:
