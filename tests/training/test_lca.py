@@ -31,7 +31,7 @@ from isoscope.training.observers import Context, Observer
 from isoscope.training.observers.lca import Allocation
 from isoscope.training.packed import Packed
 from isoscope.training.ranks import Ranks
-from training_runs import equal, files, make_loop, weights
+from training_runs import equal, make_loop, weights
 
 ASKED: dict[str, Any] = {
     "sentences": 16,
@@ -229,36 +229,10 @@ def test_minibatch_multiplies_the_unclipped_gradient_by_the_clipped_step(tmp_pat
     np.testing.assert_allclose(found, check.sums, rtol=1e-5)
 
 
-@pytest.mark.parametrize("step", [2, 5])
-def test_killed_and_resumed_it_writes_the_same_bytes(tmp_path: Path, step: int) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill() -> bool:
-        if parts.progress.step == step:
-            raise Killed
-        return False
-
-    asked = {"minibatch": True, "dense": 2, "chords": 2}
-    finished(tmp_path / "whole", asked=asked)
-    parts = make_loop(tmp_path / "parts", allocation=ASKED | asked, stop=kill, checkpoint_every=1)
-    with pytest.raises(Killed):
-        parts.fit()
-    rest = finished(tmp_path / "parts", asked=asked)
-    assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
-    assert len(allocation_of(rest).rows) == 4
-    assert {"allocation.parquet", "closure.parquet", "minibatch.parquet"} <= files(tmp_path / "parts/work").keys()
-
-
-def test_frozen_parameters_have_exactly_none_and_then_some(tmp_path: Path) -> None:
+def test_a_line_over_the_update_that_releases_parameters_closes(tmp_path: Path) -> None:
     freeze = {"after": 0, "until": 6, "groups": ["enc.emb", "enc.pos", "enc.LayerNorm", "enc.0"]}
-    finished(tmp_path, asked={"dense": 0, "chords": 1}, freeze=freeze, epochs=1, weight_decay=0.5)
-    found = table(tmp_path)
-    lowest = found["layer"].eq(0) | (found["component"].isin(["emb", "pos"]))
-    assert (found.loc[lowest.fillna(False), ["value", "helping", "hurting"]] == 0).all(axis=None)
-    assert (found.loc[found["layer"] == 1, "value"] != 0).any()
-    finished(tmp_path / "two", asked={"dense": 0, "chords": 1}, freeze=freeze, epochs=2, weight_decay=0.5)
-    closure, found = table(tmp_path / "two", "closure"), table(tmp_path / "two")
+    finished(tmp_path, asked={"dense": 0, "chords": 1}, freeze=freeze, epochs=2, weight_decay=0.5)
+    closure, found = table(tmp_path, "closure"), table(tmp_path)
     assert closure["closed"].all(), "the line spans the update at which they are released"
     assert (found.loc[found["component"] == "emb", "value"] != 0).all()
 

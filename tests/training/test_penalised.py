@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 from isoscope.training.evaluation import evaluate
-from isoscope.training.progress import DivergedError, InterruptedRunError
+from isoscope.training.progress import DivergedError
 from training_runs import diverging, equal, make_loop, weights
 
 POINTS = {"layer": -1, "vectors": "first", "most": None}
@@ -139,20 +139,6 @@ def test_the_weight_rises_from_0(tmp_path: Path) -> None:
     found = points(loop, "step/penalty_weight")
     assert found == pytest.approx([0.5 * min(1.0, step / 6) for step in range(12)])
     assert len(points(loop, "step/penalty_gradient_norm")) == 11, "none where the weight is 0"
-
-
-@pytest.mark.parametrize("kind", ["isoscore", "random", "tokens", "shuffled"])
-def test_stopped_and_resumed_gives_the_same_weights(tmp_path: Path, kind: str) -> None:
-    settings = {"penalty": KINDS[kind], "watch": WATCH, "evaluations": 2}
-    whole = fitted(tmp_path / "whole", **settings)
-    calls = iter(range(1, 100))
-    with pytest.raises(InterruptedRunError):
-        make_loop(tmp_path / "parts", stop=lambda: next(calls) == 8, **settings).fit()
-    rest = make_loop(tmp_path / "parts", **settings)
-    assert rest.progress.step == 8
-    rest.fit()
-    assert equal(weights(whole), weights(rest))
-    assert (tmp_path / "whole/work/metrics.jsonl").read_bytes() == (tmp_path / "parts/work/metrics.jsonl").read_bytes()
 
 
 def test_the_validation_split_is_scored_within_an_epoch(tmp_path: Path) -> None:
