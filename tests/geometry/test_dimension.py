@@ -44,13 +44,6 @@ def test_dimension_is_that_of_the_sheet_and_not_of_the_space() -> None:
         assert measure(noisy) > 10
 
 
-def test_a_curve_has_one_dimension_however_it_winds() -> None:
-    t = np.random.default_rng(0).random(1500) * 6
-    helix = np.stack([np.cos(t), np.sin(t), 0.5 * t], 1)
-    assert two_nn(helix) == pytest.approx(1.0, abs=0.05)
-    assert mle(helix) == pytest.approx(1.0, abs=0.05)
-
-
 @pytest.mark.parametrize("rows", [1, 7, 1024])
 def test_near_distances_are_the_smallest_whatever_the_rows_at_once(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dimension, "_ROWS", rows)

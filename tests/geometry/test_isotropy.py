@@ -138,14 +138,6 @@ def test_partition_isotropy_is_over_all_eigenvectors(shape: tuple[int, int]) -> 
     assert partition_isotropy(points) == pytest.approx(partition.min() - partition.max(), abs=1e-9)
 
 
-def test_where_no_point_lies_the_partition_is_smallest() -> None:
-    """Three points in five dimensions with parts of both signs along their own three: Z is 3 along the other two."""
-    points = np.pad((np.eye(3) - 2 / 3) * [6.0, 5.0, 4.0], ((0, 0), (0, 2)))
-    along = np.exp(np.concatenate([points, -points])).reshape(2, 3, 5).sum(1)
-    assert along[:, :3].min() > 3.5
-    assert partition_isotropy(points) == pytest.approx(np.log(3) - np.log(along.max()))
-
-
 def test_partition_isotropy_of_large_points_does_not_overflow() -> None:
     points = 1e4 * np.random.default_rng(0).standard_normal((50, 6))
     with np.errstate(over="ignore"):
