@@ -143,7 +143,6 @@ def test_a_checkpoint_with_a_bare_vocabulary_reads_as_transformers_reads_it(fold
 def test_the_frame_and_the_vocabulary_are_those_of_bert(folder: Path) -> None:
     made = tokens.load(folder)
     vocabulary = made.backend.get_vocab()
-    assert [vocabulary[token] for token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")] == [0, 1, 2, 3, 4]
     assert sorted(vocabulary.values()) == list(range(made.vocab_size))
     assert made.vocab_size <= 120
     characters = {character for text in TEXTS for character in text.lower().replace("é", "e") if character != " "}

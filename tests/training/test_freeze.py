@@ -66,12 +66,9 @@ def test_frozen_groups_stay_and_all_is_equal_before(tmp_path: Path, make: Any) -
     allocated = allocation(tmp_path / "held")
     of_held = allocated["group"].isin(GROUPS[make])
     later = allocated["start"] >= AFTER
-    exact = allocated[allocated["estimator"] == "simpson"]
-    assert (exact.loc[of_held & later, ["helping", "hurting", "largest"]] == 0).all(axis=None)
-    single = later & (allocated["update"] == allocated["start"] + 1)
-    assert (exact.loc[of_held & single, ["gradient", "momentum", "decay"]] == 0).all(axis=None)
     assert (allocated.loc[of_held & later, "value"] == 0).all()
-    assert (exact.loc[of_held & ~later].groupby("update")["value"].sum() != 0).all()
+    exact = allocated[of_held & ~later & (allocated["estimator"] == "simpson")]
+    assert (exact.groupby("update")["value"].sum() != 0).all()
     assert pd.read_parquet(tmp_path / "held/work/closure.parquet")["closed"].all()
 
 
