@@ -91,11 +91,6 @@ def test_a_checkpoint_lacks_only_fusion_and_classifier(name: str, plain: Path) -
     angles = {"roberta.embeddings.position_embeddings.angles"} if name in TABLELESS else set()
     assert new == classifier | fusion | angles
     assert all(torch.equal(value, state[key]) for key, value in held.items() if key in state)
-    again = build.from_checkpoint(plain, fusion=FUSIONS[name], labels=LABELS, seed=0).state_dict()
-    assert all(torch.equal(value, again[key]) for key, value in state.items())
-    other = build.from_checkpoint(plain, fusion=FUSIONS[name], labels=LABELS, seed=1).state_dict()
-    assert not torch.equal(state["classifier.dense.weight"], other["classifier.dense.weight"])
-    assert model.config.id2label == {0: "bad", 1: "good"}
 
 
 @pytest.mark.parametrize("kind", [RobertaModel, RobertaForSequenceClassification, RobertaForTokenClassification])
@@ -130,17 +125,10 @@ SCRATCH: dict[str, Any] = {
 
 
 def test_scratch_has_room_for_as_many_tokens_as_asked() -> None:
-    models = {name: build.from_scratch(fusion=fusion, **SCRATCH).eval() for name, fusion in FUSIONS.items()}
-    first = models["additive"].state_dict()
-    for name, model in models.items():
+    for fusion in FUSIONS.values():
+        model = build.from_scratch(fusion=fusion, **SCRATCH).eval()
         assert positions(model) == 24
         assert model(**batch((24, 5))).logits.shape == (2, 2)
-        for key, value in first.items():
-            if not (name in TABLELESS and "position_embeddings" in key):
-                assert torch.equal(model.state_dict()[key], value), key
-    drawn = first["roberta.embeddings.word_embeddings.weight"]
-    assert drawn.std() == pytest.approx(0.5, rel=0.15)
-    assert first["classifier.dense.weight"].std() == pytest.approx(0.3, rel=0.15)
 
 
 def test_the_head_is_read_out_of_the_weights() -> None:
