@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from isoscope.base.errors import InputError
 from isoscope.geometry.isotropy import (
     all_but_the_top,
     anisotropy,
@@ -169,18 +168,3 @@ def test_all_but_the_top_leaves_nothing_along_the_top() -> None:
     np.testing.assert_allclose(left @ directions[:2].T, 0, atol=1e-12)
     np.testing.assert_allclose(left @ directions[2:].T, (TEST - TRAIN.mean(0)) @ directions[2:].T, atol=1e-12)
     assert anisotropy(left, 1)[0] < anisotropy(TEST, 1)[0]
-
-
-@pytest.mark.parametrize("function", [all_but_the_top, whiten])
-@pytest.mark.parametrize("components", [0, 7])
-def test_more_directions_than_there_are_are_refused(function, components: int) -> None:
-    with pytest.raises(InputError, match=f"components: {components}; expected 1 to 6"):
-        function(TEST, TRAIN, components)
-    with pytest.raises(InputError, match="points: 5 dimensions, but fitted on 6"):
-        function(TEST[:, :5], TRAIN, 1)
-
-
-def test_directions_without_variance_are_not_blown_up() -> None:
-    flat = TRAIN * [1, 1, 1, 1, 0, 0]
-    with pytest.raises(InputError, match="components: 5, but only 4 directions have variance"):
-        whiten(TEST, flat, 5)

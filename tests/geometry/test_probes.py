@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import ortho_group
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from isoscope.base.errors import InputError
 from isoscope.geometry import probes
 from isoscope.geometry.probes import (
     learning_curve,
@@ -290,22 +289,3 @@ def test_the_first_block_is_uniform_and_frequencies_bound_the_code() -> None:
     assert found.compression > 1.3
     alone = online_code_length(points, labels, each, seed=0, fractions=(1.0,))
     assert alone.bits == alone.uniform == 160.0
-
-
-@pytest.mark.parametrize(
-    "labels, groups, message",
-    [
-        (np.zeros(20), np.arange(20), "labels: 20 labels of 1 classes"),
-        (np.arange(19) % 2, np.arange(20), "labels: 19 labels"),
-        (np.arange(20) % 2, np.arange(20) % 4, "groups: 20 points in 4 groups; expected 20 in at least 5"),
-        (np.arange(20) % 2, np.arange(19), "groups: 19 points in 19 groups"),
-    ],
-)
-def test_what_cannot_be_probed_is_refused(labels: Any, groups: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        linear_probe(np.random.default_rng(0).standard_normal((20, 3)), labels, groups, seed=0)
-
-
-def test_values_all_the_same_are_refused() -> None:
-    with pytest.raises(InputError, match="values: expected 20 finite numbers, not all the same"):
-        ridge_probe(np.random.default_rng(0).standard_normal((20, 3)), np.ones(20), np.arange(20), seed=0)
