@@ -106,10 +106,7 @@ def test_too_little_to_hold_out_is_refused(tmp_path: Path) -> None:
 def test_a_prepared_text_task(project: Project) -> None:
     folder = project.folder / "data/processed/pairs"
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    assert (manifest["labels"], manifest["columns"]) == ([], ["sentence1", "sentence2"])
     tables = {split: pq.read_table(folder / f"{split}.parquet") for split in SPLITS}
-    assert all(table.column_names == ["sentence1", "sentence2"] for table in tables.values())
-    assert [manifest["splits"][split]["rows"] for split in SPLITS] == [18, 6, 6]
     tokenizer = tokens.load(folder / "tokenizer")
     ids = {
         split: {

@@ -1,6 +1,7 @@
 """Groups of parameters: each parameter once, heads by rows and columns, names of all families."""
 
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import pytest
@@ -148,11 +149,10 @@ def test_heads_are_rows_of_query_key_value_and_columns_of_out() -> None:
     model = classifier()
     found = {one.name: one for one in members(model)}
     layer = "bert.encoder.layer.1.attention."
-    for name in ("query", "key", "value"):
-        for part in ("weight", "bias"):
-            one = found[f"{layer}self.{name}.{part}"]
-            assert not one.columns
-            assert one.groups == tuple(Group("enc", 1, name, head, part) for head in range(4))
+    for name, part in product(("query", "key", "value"), ("weight", "bias")):
+        one = found[f"{layer}self.{name}.{part}"]
+        assert not one.columns
+        assert one.groups == tuple(Group("enc", 1, name, head, part) for head in range(4))
     out = found[f"{layer}output.dense.weight"]
     assert out.columns
     assert out.groups == tuple(Group("enc", 1, "out", head, "weight") for head in range(4))

@@ -44,7 +44,6 @@ def test_a_rotated_space_is_found_again(tmp_path: Path, table: WordTable) -> Non
     x = RANDOM.standard_normal((len(table.rows), WIDTH))
     turned = 3 * x @ np.linalg.qr(RANDOM.standard_normal((WIDTH, WIDTH)))[0] + 1
     found = maps(tmp_path, table, x, turned)
-    assert set(found.loc[False].index) == {"none", "procrustes", "ridge"}
     for back in (False, True):
         assert found.loc[(back, "procrustes"), "error"] == pytest.approx(0, abs=1e-10)
         assert found.loc[(back, "procrustes"), ["r2", "retrieval_forward", "cosine_back"]].tolist() == pytest.approx(
@@ -55,7 +54,6 @@ def test_a_rotated_space_is_found_again(tmp_path: Path, table: WordTable) -> Non
     ridge = found.loc[(False, "ridge")]
     assert ridge["low"] <= ridge["r2"] <= ridge["high"]
     assert ridge["null"] < 0.1
-    assert found["n"].unique().tolist() == [120]  # a word each of a fifth of the sentences
 
 
 def test_unrelated_spaces_of_other_width_have_no_map(tmp_path: Path, table: WordTable) -> None:

@@ -132,13 +132,10 @@ def test_force_is_read_over_its_logarithm_without_the_weight_of_zero() -> None:
 def test_families_are_compared_with_the_first_one_by_seed() -> None:
     averages = table({"entropy": 0.1, "cosine": 0.3})
     found = at_equal(averages, doses(), **OPTIONS)
-    assert set(found["arm"]) == {"cosine"}
-    assert set(found["reference"]) == {"entropy"}
     assert len(found) == LEVELS * 3  # accuracy at equal a_1; accuracy and a_1 at equal force
     at_a_1 = found[found["figure"].str.contains(f"where {ACROSS}")]
     levels = np.linspace(0.3, 0.8, LEVELS + 2)[1:-1]
     assert at_a_1["difference"].tolist() == pytest.approx([-0.2 * (0.8 - level) + 0.01 for level in levels])
-    assert (at_a_1["n"] == len(SEEDS)).all()
     fewer = averages.assign(arm="few-" + averages["arm"], value=averages["value"] / 100)
     mixed = {f"few-{arm}": one._replace(family=f"few-{one.family}", fraction=0.1) for arm, one in doses().items()}
     both = at_equal(pd.concat([averages, fewer]), doses() | mixed, **OPTIONS)
