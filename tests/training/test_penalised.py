@@ -61,10 +61,10 @@ def points(loop: Any, name: str) -> list[float]:
 
 @pytest.mark.parametrize("accumulation", [1, 3])
 @pytest.mark.parametrize("kind", ["all", "random", "tokens", "isoscore"])
-def test_weight_0_is_bitwise_no_penalty(tmp_path: Path, kind: str, accumulation: int) -> None:
+def test_weight_0_and_watching_are_bitwise_no_penalty(tmp_path: Path, kind: str, accumulation: int) -> None:
     without = fitted(tmp_path / "without", accumulation=accumulation)
     penalty = KINDS[kind] | {"weight": 0.0}
-    idle = fitted(tmp_path / "idle", penalty=penalty, watch=WATCH, accumulation=accumulation)
+    idle = fitted(tmp_path / "idle", penalty=penalty, watch=WATCH, evaluations=3, accumulation=accumulation)
     assert equal(weights(without), weights(idle))
     at_work = fitted(tmp_path / "work", penalty=KINDS[kind], accumulation=accumulation)
     assert not equal(weights(without), weights(at_work))
@@ -149,10 +149,6 @@ def test_the_validation_split_is_scored_within_an_epoch(tmp_path: Path) -> None:
         assert len(points(loop, f"validation/{name}")) == 7
     assert set(points(loop, "validation/n")) == {12.0}
     assert set(points(loop, "step/n")) == {8.0, 4.0}
-
-
-def test_what_is_watched_changes_no_bit(tmp_path: Path) -> None:
-    assert equal(weights(fitted(tmp_path / "plain")), weights(fitted(tmp_path / "watched", watch=WATCH, evaluations=3)))
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
