@@ -1,5 +1,6 @@
 """A tiny classification task and a loop over it, for the tests of training."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -118,6 +119,28 @@ def prepare(folder: Path, table: Any = texts, rows: int = 44) -> dict[str, Any]:
     for name, one in tables.items():
         pq.write_table(one, folder / f"{name}.parquet")
     return {"labels": ["negative", "positive"], "columns": text_columns(tables["train"])}
+
+
+class Killed(BaseException):
+    """The end of a process at once."""
+
+
+def stop_after(update: int) -> Callable[[], bool]:
+    """A stop signal that comes once, when the loop has done `update` updates since it began."""
+    calls = iter(range(1, 10_000))
+    return lambda: next(calls) == update
+
+
+def kill_in(update: int) -> Callable[[], bool]:
+    """A signal that kills the loop in this update since it began, before the update counts."""
+    asked = stop_after(update)
+
+    def kill() -> bool:
+        if asked():
+            raise Killed
+        return False
+
+    return kill
 
 
 def diverging(loop: Loop) -> None:

@@ -61,26 +61,6 @@ def test_a_table_without_rows_or_columns_can_be_read(tmp_path: Path) -> None:
     assert list(pd.read_parquet(tmp_path / "no rows").columns) == list(table().columns)
 
 
-def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "table.parquet"
-    write_parquet(table(), path)
-    before = path.read_bytes()
-    with pytest.raises(pa.ArrowInvalid):
-        write_parquet(pd.DataFrame({"mixed": [1, "two"]}), path)
-    assert path.read_bytes() == before
-
-
-def test_the_old_file_is_never_opened_for_writing(tmp_path: Path) -> None:
-    """It may be a link into a cache that others read."""
-    path, cache = tmp_path / "table.parquet", tmp_path / "cache"
-    write_parquet(table(), cache)
-    before = cache.read_bytes()
-    os.link(cache, path)
-    write_parquet(table().iloc[:1], path)
-    assert cache.read_bytes() == before
-    assert len(pd.read_parquet(path)) == 1
-
-
 def test_a_process_that_stops_before_the_table_counts_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "table.parquet"
     write_parquet(table(), path)

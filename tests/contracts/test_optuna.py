@@ -16,17 +16,10 @@ KEYS = {"fixed_params", "study:metric_names"}
 
 def private_names() -> set[str]:
     """Every name with a leading underscore in Optuna's source: modules, classes, functions and attributes."""
-    folder = Path(optuna.__file__).parent
-    found: set[str] = set()
-    for file in folder.rglob("*.py"):
-        found.update(file.relative_to(folder).with_suffix("").parts)
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                found.add(node.name)
-            elif isinstance(node, ast.Attribute):
-                found.add(node.attr)
-            elif isinstance(node, ast.Name):
-                found.add(node.id)
+    files = [*Path(optuna.__file__).parent.rglob("*.py")]
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
+    found = {str(getattr(node, kind, "")) for node in nodes for kind in ("name", "attr", "id")}
+    found |= {part for file in files for part in file.with_suffix("").parts}
     return {name for name in found if re.match(r"_[a-zA-Z]", name)} - NAMED_TUPLE
 
 

@@ -98,13 +98,6 @@ def test_a_column_that_stands_twice_is_refused() -> None:
         build({"train": Raw("x.csv", twice)}, columns=COLUMNS, held_out=0.5, seed=0, source="s", licence="CC0-1.0")
 
 
-def test_text_encoded_as_a_dictionary_reads_as_text() -> None:
-    table = pa.table({"text": pa.array(["a", "b", "a", "b"]).dictionary_encode(), "class": [0, 1, 0, 1]})
-    made = build(dict.fromkeys(("train", "validation", "test"), Raw("p", table)), columns=COLUMNS, held_out=0.5, seed=0,
-                 source="s", licence="CC0-1.0")  # fmt: skip
-    assert made.splits["train"]["sentence"].to_pylist() == ["a", "b", "a", "b"]
-
-
 rows = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2)), min_size=60, max_size=200)
 
 

@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 from generated_meaning import digest
-from isoscope.base.errors import InputError
 from isoscope.data.corpus import SPLITS, texts
 from isoscope.data.draws import Draws
 from isoscope.data.embedded import generate
 from isoscope.data.embedded_translation import CLASSES, LENGTHS, Language, pairs
-from isoscope.data.ngrams import fit_trigrams, windows_of
 
 SETTINGS = {"size": 1000, "difficulty": 2, "seed": 0}
 GOLDEN = "89a327766856c0b4b3b49f0501c920022253e7f92fb9f26235af3ffd5e566f5e"
@@ -38,24 +36,6 @@ def test_entropy_is_the_mean_surprise_of_sentences(difficulty: int) -> None:
     surprise = [-log_probability(language, words) for words in drawn]
     assert mean(map(len, drawn)) == pytest.approx(8, abs=0.2)
     assert mean(surprise) == pytest.approx(language.entropy * 9, abs=4 * stdev(surprise) / len(surprise) ** 0.5)
-
-
-def test_trigram_comes_near_the_entropy_and_not_below() -> None:
-    """Of words, not the end: how far a sentence has come is no property of two words."""
-    language = Language(Draws("trigram"), 1)
-    ids = {word: number for number, word in enumerate(language.class_of, 4)}
-    drawn = [language.sentence() for _ in range(12_000)]
-    rows = [np.array([2, *(ids[word] for word in words), 3], np.int32) for words in drawn]
-    model = fit_trigrams(windows_of(rows[:10_000])[0], vocab_size=4 + len(ids))
-    windows, last = windows_of(rows[10_000:])
-    inner = (windows[:, 0] >= 4) & ~last
-    floor = -sum(
-        share * log(share) for share in (count / len(language.ranks) for count in Counter(language.ranks).values())
-    )
-    probabilities = model.probabilities(windows[inner])
-    ends = model.probabilities(np.column_stack([windows[inner, :2], np.full(inner.sum(), 3)]))
-    loss = -np.log(probabilities / (1 - ends)).mean()
-    assert floor < loss < floor + 0.25
 
 
 def translated(language: Language, sentence: str) -> str:
@@ -91,20 +71,6 @@ def test_translation_follows_the_rule() -> None:
     assert moved > 400
 
 
-def test_examples_of_the_rule() -> None:
-    language = Language(Draws("examples"), 1)
-    noun, verb, adjective, particle = (
-        next(word for word, own in language.class_of.items() if own == name) for name in CLASSES
-    )
-    for given, expected in [
-        ([adjective, noun, verb, noun], [noun, adjective, noun, verb]),
-        ([noun, verb, particle, noun, verb, adjective], [noun, verb, particle, noun, adjective, verb]),
-        ([adjective, adjective, noun], [adjective, noun, adjective]),
-        ([adjective, particle, noun], [adjective, particle, noun]),
-    ]:
-        assert language.translated(given) == [language.translation[word] for word in expected]
-
-
 def test_words_are_in_one_language_and_one_class_and_near_zipf() -> None:
     drawn, _ = pairs(Draws("words"), 2, 4000)
     source, target = (Counter(word for pair in drawn for word in pair[side].split()) for side in (0, 1))
@@ -138,11 +104,3 @@ print(digest(generate("translation", **{SETTINGS})))
     environment = {**os.environ, "PYTHONHASHSEED": "99", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert out.stdout.split() == [found[0]] == [GOLDEN]
-
-
-def test_too_many_sentences_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isoscope.data.embedded_translation.LENGTHS", range(1, 2))
-    with pytest.raises(
-        InputError, match=r"^size = 500: .*'translation' at difficulty 1 runs out of distinct sentences"
-    ):
-        generate("translation", size=500, difficulty=1, seed=0)

@@ -68,25 +68,6 @@ def test_every_format_gives_the_same_corpus(tmp_path: Path, extension: str) -> N
     assert set(corpus.facts["inputs"]) == {f"{stem}.{extension}" for stem in FOLDER.values()}
 
 
-def test_splits_may_be_of_different_formats(tmp_path: Path) -> None:
-    as_csv(tmp_path / "train.csv", TEXTS, [0, 1] * 4)
-    as_parquet(tmp_path / "dev.parquet", TEXTS, [0, 1] * 4)
-    as_jsonl(tmp_path / "test.jsonl", TEXTS, [0, 1] * 4)
-    corpus = load(tmp_path)
-    assert {split: table["label"].to_pylist() for split, table in corpus.splits.items()} == dict.fromkeys(
-        corpus.splits, [0, 1] * 4
-    )
-
-
-def test_one_file_is_split_by_seed(tmp_path: Path) -> None:
-    as_jsonl(tmp_path / "all.jsonl", [f"text {row}" for row in range(100)], [row % 4 for row in range(100)])
-    first, again = load(tmp_path / "all.jsonl", ALONE, seed=1), load(tmp_path / "all.jsonl", ALONE, seed=1)
-    other = load(tmp_path / "all.jsonl", ALONE, seed=2)
-    assert first == again
-    assert first.splits["test"] != other.splits["test"]
-    assert [first.splits[split].num_rows for split in ("train", "validation", "test")] == [52, 24, 24]
-
-
 def test_pairs_keep_their_sides(tmp_path: Path) -> None:
     pq.write_table(pa.table({"q": list("abcd"), "p": list("efgh"), "y": [2, 0, 1, 0]}), tmp_path / "train.parquet")
     corpus = load(tmp_path, dict.fromkeys(FOLDER, "train"), {"label": "y", "sentence1": "p", "sentence2": "q"})
@@ -215,15 +196,6 @@ def test_no_split_is_read_from_elsewhere(tmp_path: Path, split: str, stem: str) 
 def test_a_single_file_has_no_other_splits(tmp_path: Path) -> None:
     as_csv(tmp_path / "all.csv", TEXTS, LABELS)
     assert "all.csv is a single file, which is all train; set null" in refusal(tmp_path / "all.csv", FOLDER)
-
-
-def test_a_label_that_train_lacks_names_the_file(tmp_path: Path) -> None:
-    as_csv(tmp_path / "train.csv", TEXTS, LABELS)
-    as_csv(tmp_path / "dev.csv", TEXTS, LABELS)
-    as_csv(tmp_path / "test.csv", TEXTS, [*LABELS[:-1], "mixed"])
-    assert refusal(tmp_path, FOLDER).startswith(
-        f"{tmp_path / 'test.csv'}, row 8: label 'mixed' does not occur in train"
-    )
 
 
 def repeated(path: Path, text: str, rows: int, *, stored: bool) -> Path:

@@ -107,12 +107,6 @@ def test_names_that_could_lead_elsewhere_are_refused(folder: Path, name: str) ->
         load(name)
 
 
-@pytest.mark.parametrize("config", ["..", "../toy", "a/b", "/etc"])
-def test_configurations_that_could_lead_elsewhere_are_refused(folder: Path, config: str) -> None:
-    with pytest.raises(InputError, match=r"^hub configuration "):
-        load("toy", config)
-
-
 def test_a_folder_in_the_working_directory_does_not_pass_for_the_hub(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,3 +214,9 @@ def test_the_hub_is_read_at_its_commit_and_the_cache_only_for_the_commit_it_hold
         f"data set org/toy: asked for revision {other}, but the cache here holds {COMMIT}",
         there,
     ]
+
+
+@pytest.mark.parametrize("config", ["..", "../toy", "a/b", "/etc"])
+def test_configurations_that_could_lead_elsewhere_are_refused(folder: Path, config: str) -> None:
+    with pytest.raises(InputError, match=r"^hub configuration "):
+        load("toy", config)

@@ -172,15 +172,6 @@ def test_integers_keep_their_order_and_their_names(tmp_path: Path) -> None:
     assert mixed.classes == ("10", "2", "x")
 
 
-def test_a_column_of_a_dictionary_is_read_as_its_values(tmp_path: Path) -> None:
-    path = tmp_path / "all.parquet"
-    coded = {name: pa.array(values).dictionary_encode() for name, values in (("text", SENTENCES), ("kind", LABELS))}
-    pq.write_table(pa.table(coded), path)
-    found = read(path, labels="kind")
-    assert found.table["sentence"].to_pylist() == SENTENCES
-    assert [found.classes[one] for one in found.table["label"].to_pylist()] == LABELS
-
-
 @pytest.mark.parametrize(
     "name, content, options, said",
     [
@@ -219,13 +210,6 @@ def test_a_file_that_is_not_there_or_a_folder_is_named(tmp_path: Path) -> None:
     assert "no such file" in refusal(tmp_path / "folder.csv")
 
 
-@pytest.mark.parametrize("format", ["txt", "csv", "tsv", "jsonl"])
-def test_bytes_that_are_no_utf_8_are_named_by_line(tmp_path: Path, format: str) -> None:
-    path = tmp_path / f"all.{format}"
-    path.write_bytes(b"text\ncaf\xe9\n")
-    assert "line 2, byte 4: 0xe9 is not UTF-8" in refusal(path)
-
-
 def test_a_parquet_column_that_is_no_text_is_named(tmp_path: Path) -> None:
     latin = pa.Array.from_buffers(pa.string(), 1, [None, pa.array(["cafe"]).buffers()[1], pa.py_buffer(b"caf\xe9")])
     for number, values in enumerate(([["a"], ["b"]], pa.array([b"caf\xe9", b"b"]), latin)):
@@ -234,3 +218,10 @@ def test_a_parquet_column_that_is_no_text_is_named(tmp_path: Path) -> None:
         assert "column 'text'" in refusal(path)
         pq.write_table(pa.table({"sentence": ["a", "b"][: len(values)], "kind": values}), path)
         assert "column 'kind'" in refusal(path, labels="kind")
+
+
+@pytest.mark.parametrize("format", ["txt", "csv", "tsv", "jsonl"])
+def test_bytes_that_are_no_utf_8_are_named_by_line(tmp_path: Path, format: str) -> None:
+    path = tmp_path / f"all.{format}"
+    path.write_bytes(b"text\ncaf\xe9\n")
+    assert "line 2, byte 4: 0xe9 is not UTF-8" in refusal(path)

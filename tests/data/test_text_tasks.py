@@ -18,12 +18,10 @@ from isoscope.data.files import read
 from isoscope.data.ngrams import baselines
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.report.page import task
 from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.platform.runs.prepared import check_prepared
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.training_job import job
-from isoscope.studies.arms.scores_on_test import baselines_on_test
 from isoscope.studies.fusion.tables import tables as fusion_tables
 
 ROOT = Path(__file__).parents[2]
@@ -108,10 +106,7 @@ def test_too_little_to_hold_out_is_refused(tmp_path: Path) -> None:
 def test_a_prepared_text_task(project: Project) -> None:
     folder = project.folder / "data/processed/pairs"
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    assert (manifest["labels"], manifest["columns"]) == ([], ["sentence1", "sentence2"])
     tables = {split: pq.read_table(folder / f"{split}.parquet") for split in SPLITS}
-    assert all(table.column_names == ["sentence1", "sentence2"] for table in tables.values())
-    assert [manifest["splits"][split]["rows"] for split in SPLITS] == [18, 6, 6]
     tokenizer = tokens.load(folder / "tokenizer")
     ids = {
         split: {
@@ -208,15 +203,3 @@ def test_what_needs_classes_says_so(project: Project) -> None:
     settings = {"phases": {}, "confidence": 0.95, "power": 0.8, "margin": 0.01}
     with pytest.raises(InputError, match=r"studies\.fusion\.kind: fusion compares classes, but its task has none; set"):
         fusion_tables({"fusion": StudyRuns({}, {"labels": []})}, **settings)
-
-
-def test_the_report_shows_a_text_task(project: Project) -> None:
-    manifest = json.loads((project.folder / "data/processed/pairs/manifest.json").read_text("utf-8"))
-    shown = task("pairs", manifest)
-    assert shown["about"]["Classes"] == "none: a text task"
-    assert shown["splits"][0]["balance"] == "–"
-    loss = manifest["baselines"]["trigram"]["test"]["sentence1"]
-    value = f"{loss['loss']:.3f} nats per token (n = {loss['n']})"
-    assert ("Trigrams, Kneser–Ney, sentence1, test loss", value) in shown["baselines"]
-    assert len(shown["baselines"]) == 6
-    assert baselines_on_test(manifest) == {}

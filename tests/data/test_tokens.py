@@ -1,4 +1,4 @@
-"""WordPiece tokenizers: equal texts give equal bytes, and transformers reads the same ids."""
+"""Tokenizers of word pieces and of byte pairs: equal texts give equal bytes, and transformers reads the same ids."""
 
 import hashlib
 import json
@@ -6,13 +6,17 @@ import os
 import re
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from isoscope.base.errors import InputError
-from isoscope.data import tokens
+from isoscope.data import byte_pairs, tokens
 
 WORDS = [
     "the", "film", "is", "not", "good", "but", "although", "nobody", "laughed", "its", "Café-style", "wonder'll",
@@ -24,52 +28,101 @@ SINGLE = pa.table({"sentence": TEXTS, "label": LABELS})
 PAIR = pa.table({"sentence1": TEXTS, "sentence2": TEXTS[::-1], "label": LABELS})
 
 
+BPE_WORDS = [
+    "the", "film", "is", "Not", "good", "Männer", "läuft,", "nobody's", "õpetaja", "wonder'll", "outlast", "1,000",
+    "other", "电影", "films", "xy", "yx", "zw", "wz",
+]  # fmt: skip
+BPE_TEXTS = [
+    " ".join(BPE_WORDS[(row * step) % len(BPE_WORDS)] for step in range(1, 3 + row % 11)) for row in range(300)
+]
+KINDS: dict[str, tuple[Any, list[str]]] = {
+    "wordpiece": (tokens.train_wordpiece, TEXTS),
+    "bpe": (byte_pairs.train_bpe, BPE_TEXTS),
+}
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("tokenizer")
-    tokens.train_wordpiece(TEXTS, made, vocab_size=120, lowercase=True)
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Write a tokenizer of each kind; that of words ignores case."""
+    made = {name: tmp_path_factory.mktemp(name) for name in KINDS}
+    for name, (train, texts) in KINDS.items():
+        train(texts, made[name], vocab_size=120, lowercase=name == "wordpiece")
     return made
+
+
+@pytest.fixture(scope="module")
+def folder(folders: dict[str, Path]) -> Path:
+    return folders["wordpiece"]
 
 
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from isoscope.data import tokens
-tokens.train_wordpiece(json.load(sys.stdin), Path(sys.argv[1]), vocab_size=120, lowercase=True)
+from isoscope.data import byte_pairs, tokens
+train = {"wordpiece": tokens.train_wordpiece, "bpe": byte_pairs.train_bpe}[sys.argv[2]]
+train(json.load(sys.stdin), Path(sys.argv[1]), vocab_size=120, lowercase=sys.argv[2] == "wordpiece")
 print(json.dumps(sorted(name for name in ("transformers", "torch", "datasets", "sklearn") if name in sys.modules)))
 """
 
 
-def test_training_gives_the_same_bytes_in_every_process_and_imports_nothing_heavy(folder: Path, tmp_path: Path) -> None:
-    """The library by itself numbers characters in an order of the process; several processes would tell."""
-    expected = {path.name: path.read_bytes() for path in folder.iterdir()}
-    for run, parallel in enumerate(["false", "true", "false"]):
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_gives_the_same_bytes_in_every_process_and_imports_nothing_heavy(
+    folders: dict[str, Path], tmp_path: Path, kind: str
+) -> None:
+    """The library by itself numbers characters, and breaks ties of pairs, in an order of the process."""
+    expected = {path.name: path.read_bytes() for path in folders[kind].iterdir()}
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    for run, parallel in enumerate(["false", "true", "false", "true"]):
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(tmp_path / str(run))], input=json.dumps(TEXTS), text=True,
-            capture_output=True, check=True, env=os.environ | {"TOKENIZERS_PARALLELISM": parallel},
+            [sys.executable, "-c", PROGRAM, str(tmp_path / str(run)), kind], input=json.dumps(KINDS[kind][1]),
+            text=True, capture_output=True, check=True,
+            env=paths | {"TOKENIZERS_PARALLELISM": parallel, "PYTHONHASHSEED": str(run)},
         )  # fmt: skip
         assert json.loads(done.stdout) == []
         assert {path.name: path.read_bytes() for path in (tmp_path / str(run)).iterdir()} == expected
 
 
-def test_ids_are_those_that_transformers_gives(folder: Path) -> None:
-    transformers = pytest.importorskip("transformers")
-    peer = transformers.AutoTokenizer.from_pretrained(folder)
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_are_those_that_transformers_gives(folders: dict[str, Path], kind: str) -> None:
+    peer = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(folders[kind])
     assert peer.is_fast
-    ours = tokens.load(folder)
-    assert ours.pad_id == peer.pad_token_id == 0
-    assert ours.vocab_size == len(peer)
+    special = (peer.pad_token_id, peer.unk_token_id, peer.cls_token_id, peer.sep_token_id, peer.mask_token_id)
+    assert special == (0, 1, 2, 3, 4)
+    ours, one = tokens.load(folders[kind]), KINDS[kind][1]
+    assert (ours.pad_id, ours.vocab_size) == (0, len(peer))
+    both = pa.table({"sentence1": one, "sentence2": one[::-1], "label": LABELS})
+    whole = [len(ids) for ids in peer(one, one[::-1])["input_ids"]]
     for max_length in (64, 12):
-        single = tokens.encode(ours, SINGLE, max_length=max_length)
-        theirs = peer(TEXTS, truncation=True, max_length=max_length)
+        single = tokens.encode_column(ours, both, "sentence2", max_length=max_length)
+        theirs = peer(one[::-1], truncation=True, max_length=max_length)
         assert [list(ids) for ids in single.ids] == theirs["input_ids"]
-        pair = tokens.encode(ours, PAIR, max_length=max_length)
-        theirs = peer(TEXTS, TEXTS[::-1], truncation=True, max_length=max_length)
+        pair = tokens.encode(ours, both, max_length=max_length)
+        theirs = peer(one, one[::-1], truncation=True, max_length=max_length)
         assert [list(ids) for ids in pair.ids] == theirs["input_ids"]
         assert [list(types) for types in pair.type_ids] == theirs["token_type_ids"]
-        whole = [len(ids) for ids in peer(TEXTS, TEXTS[::-1])["input_ids"]]
         assert pair.truncated == sum(length > max_length for length in whole)
     assert pair.truncated > 100  # the shorter bound does cut
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_trains_no_vocabulary(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(InputError, match="no words to train a vocabulary on"):
+        KINDS[kind][0](["", " \t", *["▁"] * (kind == "bpe")], tmp_path, vocab_size=100, lowercase=False)
+
+
+PINNED = {
+    "wordpiece": (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "'", ",", "-", "0"], "d2776e026cecbf89"),
+    "bpe": (["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "'", ","], "3b2a54949d4ea4e3"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_vocabulary_is_pinned(folders: dict[str, Path], kind: str) -> None:
+    """A golden value: other versions of the library must not renumber the pieces."""
+    ranked = sorted(tokens.load(folders[kind]).backend.get_vocab().items(), key=lambda item: item[1])
+    first, digest = PINNED[kind]
+    assert [token for token, _ in ranked[: len(first)]] == first
+    assert hashlib.sha256(repr(ranked).encode()).hexdigest()[:16] == digest
 
 
 def test_a_checkpoint_with_a_bare_vocabulary_reads_as_transformers_reads_it(folder: Path, tmp_path: Path) -> None:
@@ -90,7 +143,6 @@ def test_a_checkpoint_with_a_bare_vocabulary_reads_as_transformers_reads_it(fold
 def test_the_frame_and_the_vocabulary_are_those_of_bert(folder: Path) -> None:
     made = tokens.load(folder)
     vocabulary = made.backend.get_vocab()
-    assert [vocabulary[token] for token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")] == [0, 1, 2, 3, 4]
     assert sorted(vocabulary.values()) == list(range(made.vocab_size))
     assert made.vocab_size <= 120
     characters = {character for text in TEXTS for character in text.lower().replace("é", "e") if character != " "}
@@ -227,13 +279,44 @@ def test_a_bound_without_room_for_text_is_refused(folder: Path, table: pa.Table,
         tokens.encode(made, table, max_length=shortest - 1)
 
 
-def test_no_text_trains_no_vocabulary(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no words to train a vocabulary on"):
-        tokens.train_wordpiece(["", " "], tmp_path, vocab_size=100, lowercase=True)
+def test_order_of_the_sentences_does_not_matter(folders: dict[str, Path], tmp_path: Path) -> None:
+    byte_pairs.train_bpe(BPE_TEXTS[::-1], tmp_path, vocab_size=120, lowercase=False)
+    assert (tmp_path / "tokenizer.json").read_bytes() == (folders["bpe"] / "tokenizer.json").read_bytes()
 
 
-def test_the_vocabulary_is_pinned(folder: Path) -> None:
-    """A golden value: other versions of the library must not renumber the pieces."""
-    ranked = sorted(tokens.load(folder).backend.get_vocab().items(), key=lambda item: item[1])
-    assert [token for token, _ in ranked[:9]] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "'", ",", "-", "0"]
-    assert hashlib.sha256(repr(ranked).encode()).hexdigest()[:16] == "d2776e026cecbf89"
+@given(
+    text=st.text(
+        alphabet=sorted({character for text in BPE_TEXTS for character in text} | set("▁\t\u3000ﬁ")), max_size=40
+    )
+)
+def test_text_of_known_characters_is_restored(folders: dict[str, Path], text: str) -> None:
+    backend = tokens.load(folders["bpe"]).backend
+    expected = " ".join(unicodedata.normalize("NFKC", text).replace("▁", " ").split())
+    encoded = backend.encode(text)
+    assert "[UNK]" not in encoded.tokens
+    assert backend.decode(encoded.ids) == expected
+
+
+def test_pieces_are_merges_of_frequent_neighbours(tmp_path: Path) -> None:
+    """The example of Sennrich et al. 2016: the first merges in low, lower, newest, widest."""
+    words = ["low"] * 5 + ["lower"] * 2 + ["newest"] * 6 + ["widest"] * 3
+    made = byte_pairs.train_bpe(words, tmp_path, vocab_size=30, lowercase=False)
+    merges = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))["model"]["merges"]
+    assert ["".join(merge) for merge in merges[:2]] == ["es", "est"]
+    assert {"▁low", "▁newest"} <= made.backend.get_vocab().keys()
+
+
+@pytest.mark.parametrize("lowercase, expected", [(True, "männer läuft, õpetaja"), (False, "Männer läuft, õpetaja")])
+def test_lower_case_keeps_accents(tmp_path: Path, lowercase: bool, expected: str) -> None:
+    backend = byte_pairs.train_bpe([*BPE_TEXTS, "männer"], tmp_path, vocab_size=200, lowercase=lowercase).backend
+    assert backend.decode(backend.encode("Männer  läuft, õpetaja ").ids) == expected
+
+
+def test_small_vocabulary_keeps_the_frequent_characters(tmp_path: Path) -> None:
+    made = byte_pairs.train_bpe(["eee eee eet", "q"], tmp_path, vocab_size=6, lowercase=False)
+    assert set(made.backend.get_vocab()) - set(tokens.SPECIAL.values()) == {
+        "▁",
+        "e",
+        "q",
+    }  # q and t once: by code point
+    assert made.backend.encode("et").tokens == ["[CLS]", "▁", "e", "[UNK]", "[SEP]"]

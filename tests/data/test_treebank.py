@@ -97,12 +97,6 @@ def assert_same(one: treebank.Treebank, other: treebank.Treebank) -> None:
         assert list(getattr(one, name)) == list(getattr(other, name))
 
 
-def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "bank.parquet").write_text("1\tthe\n", "utf-8")
-    with pytest.raises(InputError, match=r"bank\.parquet: not valid parquet"):
-        read(tmp_path / "bank.parquet")
-
-
 @pytest.mark.parametrize(
     "changes, said",
     [
@@ -131,3 +125,9 @@ def test_a_treebank_is_found_in_the_project_or_the_hub_folder(tmp_path: Path, mo
     assert treebank.find("bank", tmp_path) == tmp_path / "hub/bank/test.parquet"
     with pytest.raises(InputError, match=r"extraction.treebank: 'other': no such file"):
         treebank.find("other", tmp_path)
+
+
+def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bank.parquet").write_text("1\tthe\n", "utf-8")
+    with pytest.raises(InputError, match=r"bank\.parquet: not valid parquet"):
+        read(tmp_path / "bank.parquet")

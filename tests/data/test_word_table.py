@@ -135,12 +135,3 @@ def test_rows_that_are_not_the_tables_are_named(fault: str) -> None:
     row = "rows, where the word table has" if fault == "extra" else "row 4: "
     with pytest.raises(InputError, match=f"states of model 2.*{row}"):
         common(table, [whole, damaged.reset_index(drop=True)])
-
-
-def test_a_shuffled_join_is_found_every_time() -> None:
-    table = word_table(TEXTS, occurrences=100, per_sentence=25, seed=0)
-    whole, random = keys(table), np.random.default_rng(0)
-    for _ in range(200):
-        order = random.permutation(len(whole))
-        with pytest.raises(InputError, match="states of model 1, row"):
-            common(table, [whole.iloc[order].reset_index(drop=True)])

@@ -1,6 +1,5 @@
 """Every remedy of circular convolution against its formula and its laws."""
 
-import math
 from typing import Any
 
 import pytest
@@ -132,16 +131,6 @@ def test_a_delta_start_adds_nothing_and_its_table_binds(width: int) -> None:
     torch.testing.assert_close(make(width, start="delta")(word, small, small), word + bound)
 
 
-def test_a_residual_start_of_a_remedy_is_the_sum(width: int) -> None:
-    tables = [drawn(1, L, width, seed=seed) for seed in range(3)]
-    module = make(width, start="residual", magnitudes="unit", token_type="add")
-    assert torch.equal(module(*tables), tables[0] + tables[2] + tables[1])
-    with torch.no_grad():
-        module.gate.fill_(0.5)
-    bound = make(width, magnitudes="unit")(*tables)
-    torch.testing.assert_close(module(*tables), sum(tables) + 0.5 * bound)
-
-
 def test_fractional_positions_are_powers_and_bind_relative_positions(width: int) -> None:
     positions = FractionalPositions(torch.nn.Embedding(200, width), learned=False).double()
     rows = positions.weight
@@ -231,23 +220,6 @@ def test_scaling_gives_the_variance_of_the_word_table(options: dict[str, Any], s
     bare = make(size, init_std=std, **options)(*tables).detach()
     if not (options.get("start") == "delta" and std == 0.02):  # a small p: the scale is close to 1
         assert float(bare.var()) != pytest.approx(std**2, rel=0.05)
-
-
-def test_the_plain_product_loses_frequencies_as_theory_says() -> None:
-    """Spectral flatness: e^−γ of one Gaussian vector, e^−2γ of a product (geometric over arithmetic mean of power)."""
-    word, position = drawn(1, 400, 512), drawn(1, 400, 512, seed=1)
-
-    def flatness(vector: Tensor) -> float:
-        power = torch.fft.rfft(vector).abs().square()[..., 1:-1]
-        return float((power.log().mean(-1).exp() / power.mean(-1)).mean())
-
-    euler = 0.5772156649
-    for options, expected in (
-        ({}, math.exp(-2 * euler)),
-        ({"magnitudes": "unit"}, math.exp(-euler)),
-        ({"magnitudes": "phase"}, 1.0),
-    ):
-        assert flatness(make(512, **options)(word, position, position)) == pytest.approx(expected, abs=0.01)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

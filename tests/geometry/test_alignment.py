@@ -7,12 +7,9 @@ from scipy.spatial import procrustes as peer_procrustes
 from scipy.stats import ortho_group
 from sklearn.linear_model import LinearRegression
 
-from isoscope.base.errors import InputError
 from isoscope.geometry.alignment import (
-    LinearMap,
     best_ridge,
     error,
-    identity,
     procrustes,
     r2_by_dimension,
     retrieval,
@@ -98,25 +95,6 @@ def test_csls_by_hand() -> None:
     assert retrieval(one, other, neighbours=3) == pytest.approx(expected)
 
 
-def test_csls_undoes_a_hub() -> None:
-    """One point near the mean direction is nearest to most; CSLS discounts it."""
-    random = np.random.default_rng(0)
-    one = random.standard_normal((200, 20)) + 1.5
-    other = one + 0.8 * random.standard_normal((200, 20))
-    other[0] = 1.5
-    assert retrieval(one, other).forward > retrieval(one, other, neighbours=None).forward
-
-
-def test_unlinked_points_are_at_chance_and_unequal_numbers_refused() -> None:
+def test_unlinked_points_are_at_chance() -> None:
     found = retrieval(cloud(400), cloud(400, seed=1))
     assert max(found) < 0.03
-    with pytest.raises(InputError, match="200 and 199 points"):
-        procrustes(cloud(), cloud()[:-1])
-    with pytest.raises(InputError, match="all points are one"):
-        procrustes(np.ones((5, 2)), cloud(5, 2))
-
-
-def test_the_identity_changes_nothing() -> None:
-    points = cloud()
-    assert np.array_equal(identity(6).of(points), points)
-    assert isinstance(identity(6), LinearMap)

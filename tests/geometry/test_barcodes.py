@@ -10,7 +10,7 @@ import pytest
 import torch
 from ripser import ripser
 
-from isoscope.geometry.barcodes import Selection, c_ratio, entropy_and_slope, normalised, relative_entropy, select
+from isoscope.geometry.barcodes import Selection, c_ratio, entropy_and_slope, relative_entropy, select
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 from isoscope.geometry.spanning_trees import Trees, minimum_spanning_trees, of_lengths
 
@@ -27,22 +27,6 @@ def entropy_of(points: torch.Tensor, rule: Selection = "all", k: int | None = No
     trees = minimum_spanning_trees(points, None)
     kept = select(trees.lengths, rule, k=k, generator=torch.Generator().manual_seed(0))
     return of_lengths(points, trees, *entropy_and_slope(trees.lengths, kept))
-
-
-def test_a_line_has_the_bars_and_the_entropy_it_is_known_for() -> None:
-    line = torch.tensor([[[7.0], [0.0], [15.0], [1.0], [3.0]]], dtype=torch.float64)
-    assert barcodes(line).lengths.tolist() == [[1.0, 2.0, 4.0, 8.0]]
-    assert entropy_of(line).item() == pytest.approx(1.1369165918, abs=1e-10)
-
-
-@pytest.mark.parametrize("n", [2, 3, 10])
-def test_a_simplex_has_equal_bars_and_the_most_entropy(n: int) -> None:
-    corners = torch.eye(n, dtype=torch.float64)[None]
-    bars = barcodes(corners)
-    torch.testing.assert_close(bars.lengths, torch.full((1, n - 1), math.sqrt(2), dtype=torch.float64))
-    entropy = entropy_of(corners)
-    assert entropy.item() == pytest.approx(math.log(n - 1))
-    assert normalised(entropy, torch.tensor([n - 1])).item() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -129,15 +113,6 @@ def test_a_cloud_that_is_no_number_is_seen_and_spoils_no_other(rule: Selection, 
     assert masked.lengths.isfinite().all(), "what the mask leaves out is not looked at"
 
 
-def test_a_mask_is_the_cloud_without_the_rest() -> None:
-    random = np.random.default_rng(2)
-    points, mask = torch.from_numpy(random.standard_normal((4, 12, 3))), torch.from_numpy(random.random((4, 12)) < 0.6)
-    found = barcodes(points, mask)
-    for one, there, lengths, real in zip(points, mask, found.lengths, found.real, strict=True):
-        np.testing.assert_allclose(lengths[real], h0_bars(one[there]), rtol=1e-12)
-        assert not lengths[~real].any()
-
-
 def test_controls_keep_as_many_as_the_rule_does_or_as_told() -> None:
     lengths = torch.tensor(
         [[10.0, 9.0, 8.0] + [1.0 + 0.01 * k for k in range(10)], [5.0] * 4 + [0.0] * 9], dtype=torch.float64
@@ -169,11 +144,6 @@ def test_a_gradient_is_a_number_at_any_scale(scale: float) -> None:
         assert points.grad is not None
         found.append(factor * points.grad.double().numpy())
     np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-6)
-
-
-def test_half_precision_is_read_in_single() -> None:
-    points = torch.from_numpy(np.random.default_rng(0).standard_normal((1, 8, 4))).to(torch.bfloat16)
-    torch.testing.assert_close(barcodes(points).lengths, barcodes(points.float()).lengths)
 
 
 TABLE = [

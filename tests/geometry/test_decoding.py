@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from isoscope.base.errors import InputError
 from isoscope.geometry.decoding import decodability
 
 WORDS, PLACES, D = 120, 20, 64
@@ -74,13 +73,3 @@ def test_words_unseen_in_training_are_found_too(tokens: dict) -> None:
     found = decodability(points, {"word": word}, tokens["sentence"], seed=0)["word"]
     assert found.rate == 1.0
     assert found.control < 0.02
-
-
-def test_what_cannot_be_asked_is_refused(tokens: dict) -> None:
-    points, sentence = tokens["word"], tokens["sentence"]
-    with pytest.raises(InputError, match="3, but 5 folds"):
-        decodability(points, {"word": points}, sentence % 3, seed=0)
-    with pytest.raises(InputError, match="word: 1 different"):
-        decodability(points, {"word": np.ones_like(points)}, sentence, seed=0)
-    with pytest.raises(InputError, match="word: 5"):
-        decodability(points, {"word": points[:5]}, sentence, seed=0)

@@ -5,7 +5,6 @@ import pytest
 from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
-from isoscope.base.errors import InputError
 from isoscope.geometry import dimension
 from isoscope.geometry.dimension import mle, mle_of, near_distances, places, two_nn, two_nn_of
 
@@ -44,13 +43,6 @@ def test_dimension_is_that_of_the_sheet_and_not_of_the_space() -> None:
         assert measure(noisy) > 10
 
 
-def test_a_curve_has_one_dimension_however_it_winds() -> None:
-    t = np.random.default_rng(0).random(1500) * 6
-    helix = np.stack([np.cos(t), np.sin(t), 0.5 * t], 1)
-    assert two_nn(helix) == pytest.approx(1.0, abs=0.05)
-    assert mle(helix) == pytest.approx(1.0, abs=0.05)
-
-
 @pytest.mark.parametrize("rows", [1, 7, 1024])
 def test_near_distances_are_the_smallest_whatever_the_rows_at_once(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dimension, "_ROWS", rows)
@@ -84,26 +76,6 @@ def test_mle_by_hand() -> None:
     assert mle(points, k=2) == pytest.approx(expected)
     near = np.array([[1.0, 2.0, 4.0]])
     assert mle_of(near) == pytest.approx(2 / (np.log(4) + np.log(2)))
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_too_few_places_are_refused_in_one_line(n: int) -> None:
-    points = np.repeat(cube(2, n), 30, axis=0)
-    with pytest.raises(
-        InputError, match=f"points: {n} distinct points, but {max(n, 2)} neighbours are requested"
-    ) as caught:
-        mle(points, k=max(n, 2))
-    assert "\n" not in str(caught.value)
-    if n < 3:
-        with pytest.raises(InputError, match="but 2 neighbours are requested"):
-            two_nn(points)
-    else:
-        assert two_nn(points) > 0
-
-
-def test_a_likelihood_of_one_neighbour_is_refused() -> None:
-    with pytest.raises(InputError, match="k: 1, but a ratio of distances needs 2 neighbours"):
-        mle(cube(2, 30), k=1)
 
 
 def test_neighbours_at_one_distance_have_no_dimension() -> None:

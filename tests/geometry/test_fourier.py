@@ -35,13 +35,6 @@ def test_normal_entries_and_their_circular_convolution(pair: tuple[np.ndarray, n
     assert [plain.flatness, plain.dead] == pytest.approx([word.flatness, word.dead], rel=1e-9)  # it only turns phases
 
 
-def test_the_spectrum_of_a_circular_convolution_is_the_product(pair: tuple[np.ndarray, np.ndarray]) -> None:
-    one, other = (points[:1] for points in pair)
-    direct = [sum(one[0, k] * other[0, (j - k) % D] for k in range(D)) for j in range(D)]
-    product = fourier(one).magnitude * fourier(other).magnitude
-    assert fourier([direct]).magnitude == pytest.approx(product, rel=1e-9)
-
-
 @pytest.mark.parametrize("width", [9, 8])
 def test_magnitudes_keep_the_energy(width: int) -> None:
     """Parseval: d ‖x‖² is the power at 0, twice that at each complex frequency, and that at d/2 for even d."""

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from isoscope.base.errors import InputError
 from isoscope.geometry.isotropy import (
     all_but_the_top,
     anisotropy,
@@ -138,14 +137,6 @@ def test_partition_isotropy_is_over_all_eigenvectors(shape: tuple[int, int]) -> 
     assert partition_isotropy(points) == pytest.approx(partition.min() - partition.max(), abs=1e-9)
 
 
-def test_where_no_point_lies_the_partition_is_smallest() -> None:
-    """Three points in five dimensions with parts of both signs along their own three: Z is 3 along the other two."""
-    points = np.pad((np.eye(3) - 2 / 3) * [6.0, 5.0, 4.0], ((0, 0), (0, 2)))
-    along = np.exp(np.concatenate([points, -points])).reshape(2, 3, 5).sum(1)
-    assert along[:, :3].min() > 3.5
-    assert partition_isotropy(points) == pytest.approx(np.log(3) - np.log(along.max()))
-
-
 def test_partition_isotropy_of_large_points_does_not_overflow() -> None:
     points = 1e4 * np.random.default_rng(0).standard_normal((50, 6))
     with np.errstate(over="ignore"):
@@ -177,18 +168,3 @@ def test_all_but_the_top_leaves_nothing_along_the_top() -> None:
     np.testing.assert_allclose(left @ directions[:2].T, 0, atol=1e-12)
     np.testing.assert_allclose(left @ directions[2:].T, (TEST - TRAIN.mean(0)) @ directions[2:].T, atol=1e-12)
     assert anisotropy(left, 1)[0] < anisotropy(TEST, 1)[0]
-
-
-@pytest.mark.parametrize("function", [all_but_the_top, whiten])
-@pytest.mark.parametrize("components", [0, 7])
-def test_more_directions_than_there_are_are_refused(function, components: int) -> None:
-    with pytest.raises(InputError, match=f"components: {components}; expected 1 to 6"):
-        function(TEST, TRAIN, components)
-    with pytest.raises(InputError, match="points: 5 dimensions, but fitted on 6"):
-        function(TEST[:, :5], TRAIN, 1)
-
-
-def test_directions_without_variance_are_not_blown_up() -> None:
-    flat = TRAIN * [1, 1, 1, 1, 0, 0]
-    with pytest.raises(InputError, match="components: 5, but only 4 directions have variance"):
-        whiten(TEST, flat, 5)

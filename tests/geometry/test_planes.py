@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import ortho_group
 from sklearn.decomposition import PCA
 
-from isoscope.base.errors import InputError
 from isoscope.geometry.planes import planes
 
 N, D = 60, 7
@@ -138,23 +137,3 @@ def test_a_line_of_points_has_all_its_variance_along_one_axis() -> None:
         found = planes([line, line], "procrustes")
         assert found.explained[0] == pytest.approx([1.0, 0.0], abs=1e-12)
         assert np.isfinite(found.coordinates).all()
-
-
-@pytest.mark.parametrize(
-    "frames, alignment, reference, expected",
-    [
-        ([frame()], "axes", -1, "alignment: 'axes' is none of joint, procrustes, sign"),
-        ([frame()], "sign", 1, "reference: 1, but there are 1 frames"),
-        ([frame()], "sign", -2, "reference: -2, but there are 1 frames"),
-        (np.zeros((0, N, D)), "sign", -1, "reference: -1, but there are 0 frames"),
-        ([frame()[:2]], "sign", -1, "points: 2, but this measure needs at least 3"),
-        ([frame()[:, :1]], "joint", -1, "points: 1 dimension, a plane needs two"),
-        (frame(), "joint", -1, r"points: expected \[points, dimensions\]"),
-        ([np.full((N, D), np.nan)], "joint", -1, "points: contain NaN or infinity"),
-    ],
-    ids=["alignment", "beyond", "before", "none", "two points", "one dimension", "one frame bare", "NaN"],
-)
-def test_bad_frames_are_refused_in_one_line(frames: object, alignment: str, reference: int, expected: str) -> None:
-    with pytest.raises(InputError, match=expected) as caught:
-        planes(frames, alignment, reference=reference)
-    assert "\n" not in str(caught.value)

@@ -94,21 +94,6 @@ def test_a_path_has_the_minima_of_each_penalty_task_by_task(k: int) -> None:
     np.testing.assert_allclose(chances(design, path), chances(design, alone), atol=1e-6)
 
 
-def test_a_path_begins_at_the_penalty_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    design, energy = points(60, 90)
-    begun: list[Any] = []
-    solve = regressions.logistic_regressions
-
-    def spy(*given: Any, start: Any = None, **options: Any) -> Any:
-        begun.append((start, solve(*given, start=start, **options)))
-        return begun[-1][1]
-
-    monkeypatch.setattr(regressions, "logistic_regressions", spy)
-    regression_path(design, energy, classes(design, 3)[None], 3, [10.0, 1e-2, 1.0], tolerance=1e-6)
-    assert begun[0][0] is None
-    assert [start for start, _ in begun[1:]] == [fits for _, fits in begun[:-1]]
-
-
 def test_fits_do_not_touch_each_other() -> None:
     design, energy = points(160, 20)
     labels = np.stack([classes(design, 3, seed) for seed in range(1, 5)])
@@ -128,19 +113,6 @@ def test_a_class_without_points_has_no_chance_and_moves_nothing() -> None:
     found = chances(design, with_gap)
     assert (found[:, 2] == 0).all()
     np.testing.assert_allclose(found[:, [0, 1, 3]], chances(design, without), atol=1e-8)
-
-
-def test_a_fit_begins_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    design, energy = points(150, 30)
-    steps: list[int] = []
-    step = regressions._newton_step
-    monkeypatch.setattr(regressions, "_newton_step", lambda *given: steps.append(1) or step(*given))
-    labels, strength = classes(design, 3)[None], np.ones(1)
-    fits = logistic_regressions(design, energy, labels, 3, strength, tolerance=1e-6)
-    from_nothing = len(steps)
-    logistic_regressions(design, energy, labels, 3, strength, tolerance=1e-6, start=fits)
-    assert from_nothing >= 4
-    assert len(steps) == from_nothing + 1
 
 
 @pytest.mark.parametrize("strength, steps", [(1e5, 2), (float("nan"), 100)])

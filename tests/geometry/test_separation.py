@@ -5,7 +5,6 @@ import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import adjusted_mutual_info_score
 
-from isoscope.base.errors import InputError
 from isoscope.geometry import separation
 from isoscope.geometry.moments import between_share, spectrum
 from isoscope.geometry.separation import (
@@ -63,23 +62,6 @@ def test_classes_of_one_place_each_have_no_ratio() -> None:
     assert np.isnan(centroid_distance(np.full((6, 2), 0.1), [0, 1] * 3))
 
 
-@pytest.mark.parametrize("measure", [silhouette, fisher_ratio, centroid_distance, linear_separability])
-@pytest.mark.parametrize(
-    "points, labels, expected",
-    [
-        (PAIRS, [0, 0, 0, 0], "labels: 1 classes among 4 points; expected 2 to 3"),
-        (PAIRS, [0, 1, 2, 3], "labels: 4 classes among 4 points"),
-        (PAIRS, [0, 1, 1], "labels: 3 for 4 points"),
-        (PAIRS[:2], [0, 1], "points: 2, but this measure needs at least 3"),
-    ],
-    ids=["one class", "each its own", "too few", "two points"],
-)
-def test_what_is_no_partition_is_refused(measure: object, points: np.ndarray, labels: list[int], expected: str) -> None:
-    with pytest.raises(InputError, match=expected) as caught:
-        measure(points, labels)  # type: ignore[operator]
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize("k", [2, 5, 50])
 def test_principal_scores_are_the_cloud_turned(k: int) -> None:
     points = np.random.default_rng(0).normal(3.0, 1.0, (30, 8)) * np.arange(1, 9)
@@ -116,10 +98,8 @@ def test_chance_is_the_share_of_the_largest_class() -> None:
     assert np.mean(found) == pytest.approx(0.75, abs=0.02)
 
 
-def test_classes_of_one_point_cannot_be_split() -> None:
+def test_one_of_many_classes_may_have_one_point() -> None:
     points = np.random.default_rng(0).standard_normal((9, 2))
-    with pytest.raises(InputError, match="a class with only one point cannot be split into halves"):
-        linear_separability(points, [0] * 8 + [1])
     assert 0 <= linear_separability(points, [0] * 4 + [1] * 4 + [2]) < 1
 
 
@@ -179,8 +159,6 @@ def test_an_agreement_of_few_points_has_no_interval_and_its_value_is_scikit_lear
     narrow = ami_interval(cluster, words, confidence=0.5)
     assert found.low < narrow.low < narrow.high < found.high
     assert np.isnan(ami_interval(cluster[1:], words[1:], confidence=0.95)[1:]).all()
-    with pytest.raises(InputError, match="attribute: 39 for 40 points"):
-        ami_interval(cluster, words[1:], confidence=0.95)
 
 
 @pytest.mark.parametrize("places", [2, 3, 5])
@@ -190,13 +168,6 @@ def test_points_that_coincide_are_as_many_clusters_as_places(places: int) -> Non
     assert found.k == places
     assert found.silhouette == pytest.approx(1.0)
     assert ami(found, of) == pytest.approx(1.0)
-
-
-def test_one_place_and_few_points_have_no_clusters() -> None:
-    with pytest.raises(InputError, match="points: all are equal"):
-        clusters(np.full((20, 3), 0.1))
-    with pytest.raises(InputError, match="points: 6, but this measure needs at least 7"):
-        clusters(np.eye(6))
 
 
 def arc(sweep: float, *, n: int = 150, noise: float = 0.1, seed: int = 0) -> np.ndarray:
@@ -247,8 +218,6 @@ def test_an_arch_along_a_nuisance_is_the_nuisances() -> None:
     other = np.random.default_rng(0).permutation(length)
     assert arch_score(points, along=other).p == 1 / 40
     assert arch_score(points, along=np.ones(len(points))) == arch_score(points)
-    with pytest.raises(InputError, match="along: 3 for"):
-        arch_score(points, along=[1, 2, 3])
 
 
 def test_gaussian_clouds_that_bend_with_length_are_no_arches_beyond_it() -> None:
@@ -281,8 +250,6 @@ def test_a_score_can_be_had_of_two_values_but_not_of_a_line() -> None:
     assert found.p > 0.05
     line = arch_score(np.outer(np.arange(30.0), [3.0, 4.0]))
     assert np.isnan(line).all()
-    with pytest.raises(InputError, match="points: 24, but this measure needs at least 25"):
-        arch_score(np.eye(24))
 
 
 def test_agreement_counted_from_a_table_is_scikit_learns() -> None:

@@ -34,11 +34,6 @@ def test_an_index_outside_the_classes_is_refused() -> None:
         confusion_matrix([0, 1], [0, 2], 2)
 
 
-def test_share_in_the_accuracy_is_right_or_wrong() -> None:
-    label, predicted = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 0])
-    np.testing.assert_allclose(pseudo_values(SCORES["accuracy"], label, predicted, 2), [1, 1, 0, 1, 0], atol=1e-12)
-
-
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_shares_are_those_of_leaving_items_out(name: str, classes: int) -> None:

@@ -1,19 +1,17 @@
 """The models as Hugging Face models: bitwise equal to BertModel, padding, causality, heads, folders."""
 
 import inspect
-import json
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 import torch
 from transformers import (
-    BertConfig,
     BertModel,
     pipeline,
 )
 
-from fusions import CONV2D, FFT, FUSIONS, TABLELESS, batch, config, make
+from fusions import CONV2D, FFT, FUSIONS, batch, config, make
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.models import (
@@ -21,28 +19,6 @@ from isoscope.models import (
     FusionBertModel,
     FusionRobertaModel,
 )
-
-
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_additive_is_bert_bit_for_bit(attention: str) -> None:
-    ours = make(FusionBertModel, FUSIONS["additive"], attn_implementation=attention)
-    plain = {key: value for key, value in ours.config.to_dict().items() if key in BertConfig.__dataclass_fields__}
-    theirs = BertModel(BertConfig(**plain, attn_implementation=attention)).eval()
-    assert theirs.load_state_dict(ours.state_dict(), strict=True)
-    for inputs in (batch(), {"input_ids": batch()["input_ids"]}, batch((5, 5))):
-        with torch.no_grad():
-            a, b = ours(**inputs, output_hidden_states=True), theirs(**inputs, output_hidden_states=True)
-        assert len(a.hidden_states) == 3
-        for one, other in zip((*a.hidden_states, a.pooler_output), (*b.hidden_states, b.pooler_output), strict=True):
-            assert torch.equal(one, other)
-
-
-def test_attention_is_sdpa_unless_asked() -> None:
-    model = make(FusionBertModel, FUSIONS["additive"])
-    assert model.config._attn_implementation == "sdpa"
-    model.set_attn_implementation("eager")
-    seen = model(**batch(), output_attentions=True).attentions
-    assert [tuple(one.shape) for one in seen] == [(3, 4, 9, 9)] * 2
 
 
 @pytest.mark.parametrize("name", ["conv2d", "conv2d-5x5-bias-gate", "fft", "fft-residual"])
@@ -70,14 +46,6 @@ def test_more_tokens_than_positions() -> None:
         model(torch.ones(1, 25, dtype=torch.long))
     with pytest.raises(ValueError, match="either input_ids or inputs_embeds"):
         model()
-
-
-def test_embedded_words_can_be_given() -> None:
-    model, inputs = make(FusionBertModel, CONV2D), batch()
-    words = model.get_input_embeddings()(inputs["input_ids"])
-    whole = model(**inputs).last_hidden_state
-    del inputs["input_ids"]
-    assert torch.equal(model(**inputs, inputs_embeds=words).last_hidden_state, whole)
 
 
 @pytest.mark.parametrize("name", ["additive", "conv2d-residual", "fft"])
@@ -122,28 +90,6 @@ def test_each_weight_starts_as_the_config_says() -> None:
 def test_a_zero_range_is_a_range() -> None:
     model = FusionBertForSequenceClassification(config(FFT, initializer_range=0.0))
     assert (model.classifier.weight == 0).all()  # the library would read 0 as "its own default"
-
-
-def test_one_seed_gives_the_same_encoder_whatever_the_fusion() -> None:
-    models = {name: make(FusionBertForSequenceClassification, fusion) for name, fusion in FUSIONS.items()}
-    first = models["additive"].state_dict()
-    for name, model in models.items():
-        for key, value in first.items():
-            if not (name in TABLELESS and "position_embeddings" in key):
-                assert torch.equal(model.state_dict()[key], value), key
-    kernels = [make(FusionBertForSequenceClassification, CONV2D).bert.embeddings.fusion.weight for _ in range(2)]
-    assert torch.equal(*kernels)
-    other = FusionBertForSequenceClassification(config(CONV2D)).bert.embeddings.fusion.weight  # the stream went on
-    assert not torch.equal(other, kernels[0])
-
-
-def test_a_config_shows_and_compares_all_it_holds() -> None:
-    small = config(CONV2D)
-    held = json.loads(str(small).removeprefix("FusionBertConfig "))
-    assert held.items() >= {"fusion": CONV2D, "init_std": 0.5, "hidden_size": 16, "num_attention_heads": 4}.items()
-    assert small == config(CONV2D)
-    assert small != config(CONV2D, hidden_size=32)
-    assert small != config(FFT)
 
 
 @pytest.mark.parametrize("kind", [FusionBertModel, FusionRobertaModel])

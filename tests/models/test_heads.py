@@ -10,7 +10,7 @@ import transformers
 from tokenizers import ByteLevelBPETokenizer
 from transformers import pipeline, set_seed
 
-from fusions import CONV2D, FUSIONS, VOCABULARY, batch, config, make
+from fusions import CONV2D, FUSIONS, PAD, VOCABULARY, batch, config, make
 from isoscope import models
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
@@ -39,14 +39,18 @@ def labels_of(head: str) -> dict[str, int]:
     return {"num_labels": 3} if head.endswith("Classification") else {}
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("head", HEADS)
-def test_additive_is_the_librarys_class_bit_for_bit(head: str) -> None:
-    model = ours(head, "additive", **labels_of(head))
+def test_additive_is_the_librarys_class_bit_for_bit(head: str, attention: str) -> None:
+    model = ours(head, "additive", **labels_of(head), attn_implementation=attention)
     theirs_kind = getattr(transformers, NAMESAKES.get(head, head))
     plain = {key: value for key, value in model.config.to_dict().items() if key not in ("fusion", "init_std")}
-    theirs = theirs_kind(theirs_kind.config_class(**plain | labels_of(head))).eval()
+    plain |= labels_of(head) | {"attn_implementation": attention}
+    theirs = theirs_kind(theirs_kind.config_class(**plain)).eval()
     assert theirs.load_state_dict(model.state_dict(), strict=True)
-    for inputs in (batch(), {"input_ids": batch()["input_ids"]}, batch() | {"position_ids": torch.arange(9)[None]}):
+    inside = {"input_ids": batch()["input_ids"].clone()}
+    inside["input_ids"][0, 3] = PAD  # of a RoBERTa it has padding's position, and no later token moves up
+    for inputs in (batch(), inside, batch() | {"position_ids": torch.arange(9)[None]}):
         with torch.no_grad():
             a, b = (form(**inputs, **targets(head), output_hidden_states=True) for form in (model, theirs))
         assert a.keys() == b.keys() >= {"loss", "hidden_states"}
@@ -78,7 +82,6 @@ def test_a_folder_gives_the_same_model_back(head: str, fusion: str, tmp_path: Pa
     task = head.partition("For")[2]
     again = getattr(transformers, f"AutoModelFor{task}" if task else "AutoModel").from_pretrained(tmp_path)
     assert type(again) is type(model)
-    assert not again.training
     assert again.state_dict().keys() == model.state_dict().keys()
     for key, value in model.state_dict().items():
         assert torch.equal(value, again.state_dict()[key]), key
@@ -129,22 +132,6 @@ def folder(head: str, fusion: str, at: Path, **changes: Any) -> Any:
     model = ours(head, fusion, vocab_size=size, **changes)
     model.save_pretrained(at)
     return model
-
-
-@pytest.mark.parametrize("fusion", ["conv2d-5x5-bias-gate", "fft"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_tokens_are_classified_by_name(family: str, fusion: str, tmp_path: Path) -> None:
-    names = {"id2label": {0: "O", 1: "GOOD", 2: "BAD"}, "label2id": {"O": 0, "GOOD": 1, "BAD": 2}}
-    model = folder(f"{family}ForTokenClassification", fusion, tmp_path, **names)
-    tag = pipeline("token-classification", str(tmp_path), device="cpu", ignore_labels=[])
-    assert type(tag.model) is type(model)
-    inputs = tag.tokenizer(TEXTS[2], return_tensors="pt")
-    scores = model(**inputs).logits[0].softmax(-1).detach()
-    found = tag(TEXTS[2])
-    assert len(found) > 3
-    for word in found:
-        assert word["entity"] == names["id2label"][int(scores[word["index"]].argmax())]
-        assert word["score"] == pytest.approx(float(scores[word["index"]].max()), abs=1e-6)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -63,13 +63,6 @@ def test_a_reference_is_mixed_in_as_a_covariance() -> None:
     assert alone(cloud).isoscore.item() == alone(2 * cloud + 1).isoscore.item()
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_k_equal_variances_of_d_have_a_known_isoscore(k: int) -> None:
-    corners = torch.zeros(2 * k, 6, dtype=torch.float64)
-    corners[range(k), range(k)], corners[range(k, 2 * k), range(k)] = 1.0, -1.0
-    assert IsoScoreStar()(corners).isoscore.item() == pytest.approx((k - 1) / 5)
-
-
 @pytest.mark.parametrize("prior", ["exponential", "polynomial"])
 def test_a_spectrum_as_the_prior_has_it_costs_nothing(prior: Any) -> None:
     place = np.arange(4)

@@ -10,13 +10,11 @@ import pytest
 from scipy.spatial.distance import jensenshannon
 
 from isoscope.base.errors import InputError
-from isoscope.geometry.attention import AttentionSummary, summarise
+from isoscope.geometry.attention import summarise
 from isoscope.geometry.moments import Floats
 from isoscope.states.attention_tables import arm_heads, attention_table
 from isoscope.states.trajectory import Trajectory
 from probe_material import SNAPSHOTS, gpt2, planted, write_run
-
-KINDS = ("first", "itself", "uniform")
 
 
 def look(kind: str, tokens: int) -> Floats:
@@ -57,23 +55,6 @@ def row(table: pd.DataFrame, snapshot: str, layer: int, head: int) -> pd.Series:
     return found.iloc[0]
 
 
-def test_heads_are_described_by_what_they_look_at(tmp_path: Path) -> None:
-    table = attention_table(run(tmp_path, [list(KINDS), ["any"] * 3], [["any"] * 3] * 2))
-    assert len(table) == len(SNAPSHOTS) * 2 * 3
-    assert table.loc[table["step"].isna(), "snapshot"].unique().tolist() == ["random"]
-    first, itself, uniform = (row(table, "step-5", 1, head) for head in range(3))
-    lengths = np.array([4, 6, 8])
-    assert (first["first"], first["entropy"], itself["itself"], itself["distance"]) == (1, 0, 1, 0)
-    assert uniform["entropy"] == pytest.approx(1.0)
-    assert first["distance"] == pytest.approx(((lengths - 1) / 2).mean())
-    assert first["distance_sd"] == pytest.approx(((lengths - 1) / 2).std(ddof=1))
-    assert uniform["distance"] == pytest.approx(((lengths**2 - 1) / (3 * lengths)).mean())
-    assert uniform["last"] == pytest.approx((1 / lengths).mean())
-    assert first["last"] == 0.0
-    assert uniform["itself_sd"] == pytest.approx((1 / lengths).std(ddof=1))
-    assert first["n"] == 3
-
-
 def test_a_head_agrees_with_itself_at_the_chosen_epoch(tmp_path: Path) -> None:
     """Layer 1 changes its heads about after the chosen epoch, layer 2 keeps them."""
     chosen, later = [["first", "itself"], ["uniform", "any"]], [["itself", "first"], ["uniform", "any"]]
@@ -110,14 +91,6 @@ def test_what_cannot_be_compared_is_left_out(tmp_path: Path) -> None:
     assert mapless["entropy"].notna().all()
 
 
-def test_one_sentence_has_no_spread(tmp_path: Path) -> None:
-    table = attention_table(run(tmp_path, [["first", "any"]], [["any", "any"]], lengths=(5,)))
-    assert (table["n"] == 1).all()
-    for name in AttentionSummary._fields:
-        assert table[f"{name}_sd"].isna().all()
-        assert table[name].notna().all()
-
-
 @pytest.mark.parametrize("decoder", [False, True])
 def test_a_models_heads_stand_in_the_order_of_its_layers(tmp_path: Path, decoder: bool) -> None:
     made = write_run(tmp_path, models=[gpt2(seed) for seed in range(2)] if decoder else None)
@@ -142,21 +115,6 @@ def layered(table: pd.DataFrame, differ: str) -> dict[tuple[Any, ...], float]:
     return {
         (one.arm, one.seed, one.other, one.other_seed, one.layer): one.agreement for one in rows.itertuples(index=False)
     }
-
-
-def test_heads_of_two_arms_are_paired_whatever_their_order(tmp_path: Path) -> None:
-    """The other arm has the same heads in another order in layer 1, and one head of three in layer 2."""
-    heads = ["first", "itself", "any"]
-    one = run(tmp_path / "one", [heads, heads], [["uniform"] * 3] * 2)
-    other = run(tmp_path / "other", [heads[::-1], ["uniform", "uniform", "itself"]], [["uniform"] * 3] * 2)
-    table = arm_heads({("a", 0): one, ("b", 0): other})
-    found = layered(table, "arms")
-    assert found["a", 0, "b", 0, 1] == pytest.approx(1.0)
-    assert 1 / 3 < found["a", 0, "b", 0, 2] < 0.9
-    unpaired = table[table["differ"] == "arms"].set_index("layer")["unpaired"]
-    assert unpaired[1] < 0.6
-    assert (table["heads"] == 3).all()
-    assert (table["n"] == 3).all()
 
 
 def test_the_pairing_is_the_best_of_all(tmp_path: Path) -> None:

@@ -60,17 +60,6 @@ def test_every_measure_is_what_loops_over_pairs_give() -> None:
     assert found["intra_sim_left_out"] == pytest.approx(np.mean(left_out), abs=1e-10)
 
 
-def test_words_carry_their_own_numbers() -> None:
-    points, words = two_hundred()
-    table = contextuality(points, words, **OPTIONS).words
-    assert (table["frequency"] == table["form"] * 10).all()
-    assert (table["occurrences"] == np.bincount(words.form)[table["form"]]).all()
-    one = table.iloc[3]
-    rows = np.flatnonzero(words.form == one["form"])
-    own = [cosine(points[i], points[j]) for i, j in combinations(rows, 2) if words.sentence[i] != words.sentence[j]]
-    assert one["self_sim"] == pytest.approx(np.mean(own))
-
-
 def test_self_sim_of_a_tag_is_over_the_forms_occurrences_with_it() -> None:
     """Nine sentences have the noun "run", always e₁; six have the verb, half e₂ and half e₃: 6 of 15 pairs."""
     tagged = [
@@ -96,33 +85,6 @@ def test_self_sim_of_a_tag_is_over_the_forms_occurrences_with_it() -> None:
         ("run", "NOUN"): (9, pytest.approx(1.0)),
         ("run", "VERB"): (6, pytest.approx(0.4)),
     }
-
-
-def test_forms_with_a_single_tag_have_the_self_sim_of_the_form_and_none_without_tags() -> None:
-    points, words = two_hundred()
-    single = contextuality(points, words._replace(tag=words.form % 4), **OPTIONS)
-    assert (single.tagged["tag"] == single.tagged["form"] % 4).all()
-    shared = ["form", "occurrences", "self_sim"]
-    pd.testing.assert_frame_equal(single.tagged[shared], single.words[shared])
-    several = contextuality(points, words._replace(tag=np.arange(200) % 2), **OPTIONS).tagged
-    assert not np.isin(several["self_sim"], single.tagged["self_sim"]).any()
-    assert contextuality(points, words, **OPTIONS).tagged.empty
-
-
-def test_isotropic_words_have_no_similarity_and_equal_words_have_all() -> None:
-    """Within three standard errors of 0, by the interval; and MEV is that of random words."""
-    random = np.random.default_rng(1)
-    sentence, form = np.repeat(np.arange(200), 10), random.integers(0, 100, 2000)
-    words = Words(sentence, form, form)
-    found = contextuality(random.standard_normal((2000, 40)), words, **OPTIONS).measures.set_index("measure")
-    for name in ("avg_sim", "avg_sim_other_words", "self_sim", "intra_sim_left_out", "intra_sim_left_out_pseudo"):
-        half = (found.loc[name, "high"] - found.loc[name, "low"]) / 2
-        assert abs(found.loc[name, "value"]) < 1.6 * half, name
-    assert found.loc["intra_sim", "value"] == pytest.approx(1 / np.sqrt(10), abs=0.01)
-    assert found.loc["mev", "value"] == pytest.approx(found.loc["mev_random", "value"], abs=0.01)
-    same = values(contextuality(np.ones((2000, 3)), words, **OPTIONS))
-    for name in ("avg_sim", "self_sim", "intra_sim", "intra_sim_left_out"):
-        assert same[name] == pytest.approx(1.0)
 
 
 def test_a_sentences_own_direction_is_told_by_the_pseudo_sentences() -> None:
@@ -208,3 +170,19 @@ def test_without_a_group_is_the_value_of_the_other_sentences() -> None:
             if len({*words.sentence[words.form == form]}) >= 5  # of all sentences: the forms stay the same
         ]
         assert found["self_sim"][number] == pytest.approx(np.mean(of_form), abs=1e-10)
+
+
+def test_isotropic_words_have_no_similarity_and_equal_words_have_all() -> None:
+    """Within three standard errors of 0, by the interval; and MEV is that of random words."""
+    random = np.random.default_rng(1)
+    sentence, form = np.repeat(np.arange(200), 10), random.integers(0, 100, 2000)
+    words = Words(sentence, form, form)
+    found = contextuality(random.standard_normal((2000, 40)), words, **OPTIONS).measures.set_index("measure")
+    for name in ("avg_sim", "avg_sim_other_words", "self_sim", "intra_sim_left_out", "intra_sim_left_out_pseudo"):
+        half = (found.loc[name, "high"] - found.loc[name, "low"]) / 2
+        assert abs(found.loc[name, "value"]) < 1.6 * half, name
+    assert found.loc["intra_sim", "value"] == pytest.approx(1 / np.sqrt(10), abs=0.01)
+    assert found.loc["mev", "value"] == pytest.approx(found.loc["mev_random", "value"], abs=0.01)
+    same = values(contextuality(np.ones((2000, 3)), words, **OPTIONS))
+    for name in ("avg_sim", "self_sim", "intra_sim", "intra_sim_left_out"):
+        assert same[name] == pytest.approx(1.0)

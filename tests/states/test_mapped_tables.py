@@ -37,7 +37,6 @@ def test_a_rotated_space_is_found_again(tmp_path: Path, table: WordTable) -> Non
     x = RANDOM.standard_normal((len(table.rows), WIDTH))
     turned = 3 * x @ np.linalg.qr(RANDOM.standard_normal((WIDTH, WIDTH)))[0] + 1
     found = maps(tmp_path, table, x, turned)
-    assert set(found.loc[False].index) == {"none", "procrustes", "ridge"}
     for back in (False, True):
         assert found.loc[(back, "procrustes"), "error"] == pytest.approx(0, abs=1e-10)
         assert found.loc[(back, "procrustes"), ["r2", "retrieval_forward", "cosine_back"]].tolist() == pytest.approx(
@@ -48,7 +47,6 @@ def test_a_rotated_space_is_found_again(tmp_path: Path, table: WordTable) -> Non
     ridge = found.loc[(False, "ridge")]
     assert ridge["low"] <= ridge["r2"] <= ridge["high"]
     assert ridge["null"] < 0.1
-    assert found["n"].unique().tolist() == [120]  # a word each of a fifth of the sentences
 
 
 def test_unrelated_spaces_of_other_width_have_no_map(tmp_path: Path, table: WordTable) -> None:
@@ -77,12 +75,6 @@ def test_equal_forms_alone_are_mapped_unless_their_means_are_taken_away(tmp_path
     assert (left.loc[False].drop("none")["r2"] < 0.01).all()
 
 
-def test_a_layer_without_variance_leaves_an_empty_cell(tmp_path: Path, table: WordTable) -> None:
-    found = maps(tmp_path, table, np.ones((len(table.rows), WIDTH)), RANDOM.standard_normal((len(table.rows), WIDTH)))
-    assert found["r2"].isna().all()
-    assert set(found["why"]) == {"all points are one"}
-
-
 def test_linked_words_have_the_states_of_their_links(tmp_path: Path, table: WordTable) -> None:
     other = every_word([" ".join(text.split()[::-1]) for text in TEXTS])
     (tmp_path / "links.txt").write_text("0-4 1-3 2-2 4-0\n" * len(TEXTS), "utf-8")
@@ -95,6 +87,12 @@ def test_linked_words_have_the_states_of_their_links(tmp_path: Path, table: Word
     kept = found.keys["found"].to_numpy()
     np.testing.assert_array_equal(found.layer(0, kept), mirrored.astype(np.float32))
     assert (found.keys["form"] == table.rows["form"]).all()
+
+
+def test_a_layer_without_variance_leaves_an_empty_cell(tmp_path: Path, table: WordTable) -> None:
+    found = maps(tmp_path, table, np.ones((len(table.rows), WIDTH)), RANDOM.standard_normal((len(table.rows), WIDTH)))
+    assert found["r2"].isna().all()
+    assert set(found["why"]) == {"all points are one"}
 
 
 def test_items_are_exchanged_within_length_and_half() -> None:

@@ -98,13 +98,9 @@ def test_what_was_planted_is_found_where_it_is(run: Trajectory) -> None:
     assert label["selectivity"] == label["score"] - label["control"]
     assert label["compression"] > 4 > 1.1 > label["control_compression"]
     guess = table.loc[(table["task"] == "label") & ~table["degenerate"], "permuted"]
-    assert len(guess) == 12
-    assert guess.notna().all()
     assert guess.mean() == pytest.approx(0.5, abs=0.066), "of the planted label, too"
-    assert label["permuted"] < 0.7 < label["score"]
     # Elsewhere nothing is planted: mean of 11 cells of 120 sentences, 4 sd of .055 / √11.
     others = table[(table["task"] == "label") & ~table["degenerate"]].drop(label.name)
-    assert len(others) == 11
     assert others["score"].mean() == pytest.approx(0.5, abs=0.066)
     assert table.loc[table["task"] == "label", "control"].mean() == pytest.approx(0.5, abs=0.066)
     shift = table[table["task"] == "bigram shift"]
@@ -120,8 +116,6 @@ def test_what_was_planted_is_found_where_it_is(run: Trajectory) -> None:
     depth = table[table["task"] == "tree depth"]
     assert (depth["score"] > 0.999).all()
     assert (depth["control"] < 0.1).all()
-    assert set(depth["metric"]) == {"r2"}
-    assert depth["compression"].isna().all()
 
 
 def test_one_vector_for_all_sentences_is_marked_and_not_scored(probed: pd.DataFrame) -> None:
@@ -212,25 +206,6 @@ def changed(run: Trajectory, folder: Path, **columns: Any) -> Trajectory:
     return Trajectory(folder)
 
 
-def test_tf_idf_reads_what_bags_can_tell(run: Trajectory, tmp_path: Path) -> None:
-    again = changed(run, tmp_path, label=run.probe["text"].str.contains("word03").to_numpy().astype(int))
-    texts = [f"word{one % 12:02d} word{one // 12 % 12:02d}" for one in range(2880)]
-    floor = baselines_table(again, texts, ["word03" in text for text in texts], seed=0)
-    assert one(floor, baseline="TF-IDF, all of train")["score"] > 0.97
-    assert one(floor, baseline="TF-IDF, same folds", task="label")["score"] > 0.97
-
-
-def test_bound_words_have_plates_moments() -> None:
-    width = 64
-    bound = np.concatenate([hrr_bags([[word] for word in range(40)], width=width, seed=seed) for seed in range(150)])
-    squares = (bound**2).sum(1)
-    # ‖a⊛b‖²: mean 1, variance (6n + 4)/n²; the words of a draw share a position, so draws are counted.
-    assert squares.mean() == pytest.approx(1.0, abs=4 * np.sqrt((6 * width + 4) / width**2 / 150))
-    assert squares.var() == pytest.approx((6 * width + 4) / width**2, rel=0.25)
-    bags = np.concatenate([hrr_bags([list(range(9))] * 2, width=width, seed=seed) for seed in range(150)])
-    assert (bags**2).sum(1).mean() == pytest.approx(9.0, rel=0.1)
-
-
 @pytest.mark.parametrize("width", [5, 8])
 def test_binding_is_circular_convolution(width: int) -> None:
     found = hrr_bags([[4, 7], [7]], width=width, seed=3)
@@ -251,13 +226,6 @@ def test_a_run_without_treebank_labels_or_shifted_sentences_is_probed_for_the_re
     (tmp_path / TREEBANK).unlink()
     table = probing_table(plain, seed=0, everywhere=TASKS)
     assert set(table["task"]) == {"first token", "length", "word position", "word order"}
-
-
-def test_equal_seeds_give_equal_tables(run: Trajectory) -> None:
-    options: dict[str, Any] = {"tasks": ("label", "word order"), "snapshots": ("step-9",)}
-    first, again, other = (probing_table(run, seed=seed, **options) for seed in (0, 0, 1))
-    assert first.equals(again)
-    assert not first.equals(other)
 
 
 def test_what_is_not_there_is_refused(run: Trajectory) -> None:

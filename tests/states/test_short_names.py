@@ -94,13 +94,6 @@ def test_a_checkpoint_of_a_project_is_named_by_its_cell(
     assert checkpoint_names(paths, trained) == names
 
 
-def test_names_of_long_arms_are_told_apart() -> None:
-    arms = [f"{'long-' * 12}{number}" for number in range(9)]
-    names = checkpoint_names(arms, [of("study", arm, "0", "epoch-1") for arm in arms])
-    assert len(set(names)) == 9
-    assert max(map(len, names)) <= LONGEST
-
-
 @given(st.lists(PATHS, unique=True, max_size=6), st.data())
 def test_all_names_are_distinct(paths: list[str], data: st.DataObject) -> None:
     """Also where a folder is called as a cell."""

@@ -9,7 +9,6 @@ import pytest
 from ripser import ripser
 from scipy.stats import ortho_group
 
-from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_parquet
 from isoscope.geometry.moments import Floats
 from isoscope.states.sentence_tables import topology
@@ -123,21 +122,8 @@ def test_tables_without_a_bar_are_empty_and_can_be_kept(tmp_path: Path) -> None:
         assert len(pd.read_parquet(tmp_path / f"{place}.parquet")) == len(table) == 0
 
 
-def test_points_that_coincide_are_one_place(tmp_path: Path) -> None:
-    twice = np.concatenate([blob(20), blob(20)])
-    bars, distances = topology(run(tmp_path, twice, circle(40), twice[::-1], twice), points=POINTS, seed=0)
-    assert ((bars["moment"] == "first") & (bars["degree"] == 0)).sum() == 19
-    assert (bars["death"] > bars["birth"]).all()
-    assert np.isfinite(distances[["bottleneck", "wasserstein"]].to_numpy()).all()
-
-
 def test_a_run_of_one_snapshot_has_it_at_every_moment_and_no_twin_if_there_is_none(tmp_path: Path) -> None:
     only = SNAPSHOTS[1]
     made = planted(tmp_path, {only.name: {"first": blob(20)[None]}}, snapshots=[only])
     assert made.moments == dict.fromkeys(("first", "chosen", "last"), only)
     assert (topology(made, points=POINTS, seed=0)[1]["bottleneck"] == 0).all()
-
-
-def test_two_sentences_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="points: 2, but this measure needs at least 3"):
-        topology(run(tmp_path, blob(2), blob(2), blob(2), blob(2)), points=POINTS, seed=0)

@@ -187,13 +187,6 @@ def test_baselines_stand_in_the_table_without_sd(tmp_path: Path) -> None:
     assert row.difference == pytest.approx(0.24 - only(rows, "additive", "matthews").mean)
 
 
-def test_detectable_effect_scales_with_the_spread(tmp_path: Path) -> None:
-    folders = study(tmp_path, {"additive": 0.8, "fft": 0.7})
-    row = only(run_compare(folders), "fft")
-    values = accuracies(folders).reshape(2, 3)
-    assert row.detectable == pytest.approx(3.264 * (values[1] - values[0]).std(ddof=1), rel=1e-3)
-
-
 def other_score(folder: Path) -> None:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     write_metrics(folder, [line | {"value": 0.123} if line["name"] == "test/f1" else line for line in lines])

@@ -43,12 +43,6 @@ def test_a_run_that_stopped_early_is_not_padded(tmp_path: Path) -> None:
     assert found.query("epoch == 3")["mean"].item() == pytest.approx(later.mean())
 
 
-def test_one_seed_has_a_mean_and_no_sd(tmp_path: Path) -> None:
-    found = bands(curves([write_run(tmp_path, "fft", 0)]))
-    assert found["sd"].isna().all()
-    assert found["mean"].notna().all()
-
-
 def test_a_diverged_run_is_not_left_out_of_the_mean(tmp_path: Path) -> None:
     folders = [write_run(tmp_path, "fft", seed, epochs=1) for seed in (0, 1)]
     line = {"name": "validation/loss", "value": float("inf"), "step": 100, "epoch": 2}
@@ -93,10 +87,6 @@ def test_two_values_at_one_epoch_are_refused(tmp_path: Path) -> None:
     write_metrics(folder, [line, line | {"step": 2}])
     with pytest.raises(InputError, match="two values of train/loss at epoch 1"):
         bands(curves([folder]))
-
-
-def test_nothing_gives_an_empty_table() -> None:
-    assert bands(curves([])).empty
 
 
 def test_averages_are_of_the_last_updates_and_evaluations(tmp_path: Path) -> None:

@@ -51,10 +51,6 @@ def test_predictions_of_another_form_are_named(tmp_path: Path) -> None:
         confusion([folder])
 
 
-def test_no_runs_no_rows() -> None:
-    assert confusion([]).empty
-
-
 def corpus() -> Corpus:
     rng = np.random.default_rng(0)
     splits = {}

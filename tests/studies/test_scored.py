@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,10 @@ import pytest
 from drawn import sticking_out
 from finished_runs import write_run
 from isoscope.base.metric import Metric
-from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.style import to_svg
-from isoscope.platform.outputs import read_output
-from isoscope.studies.arms.scores_on_test import confusion as confusion_counts
 from isoscope.studies.arms.views import CONFUSION, MOST, TRAINING, VIEWS, fewer
-from isoscope.studies.curves import SEEDS, bands, curves, seeds
+from isoscope.studies.curves import SEEDS, bands, curves
 
 NO_SEEDS = pd.DataFrame(columns=SEEDS)
 NO_METRICS = pd.DataFrame(columns=["objective", *Metric("loss").recorded])
@@ -36,35 +32,6 @@ def curves_of(
     form: Any = TRAINING.form
     found: pd.DataFrame = form.drawn(table, by_seed, metrics)
     return found
-
-
-def test_lines_are_the_means_and_bands_the_sd(tmp_path: Path) -> None:
-    table = made(tmp_path)
-    metrics = [{"objective": "classification", **one.recorded} for one in metrics_of("classification").values()]
-    found = (
-        curves_of(table, metrics=pd.DataFrame(metrics)).set_index(["quantity", "arm", "split", "epoch"]).sort_index()
-    )
-    names = [f"{split}/{metric}" for split in ("train", "validation") for metric in ("accuracy", "loss")]
-    shown = table[table["metric"].isin(names)]
-    assert len(found) == len(shown)
-    for row in shown.itertuples():
-        split, quantity = row.metric.split("/")
-        one = found.loc[({"accuracy": "Accuracy", "loss": "Loss (nats)"}[quantity], row.arm, split, row.epoch)]
-        assert one["value"] == row.mean
-        assert one["seeds"] == row.n == 3
-        top = row.mean + row.sd
-        assert one["high"] == pytest.approx(min(top, 1.0) if quantity == "accuracy" else top)
-
-
-def test_each_seed_has_a_thin_line(tmp_path: Path) -> None:
-    points = curves([write_run(tmp_path, arm, seed, accuracy=0.7 + seed / 10) for arm in ARMS for seed in range(3)])
-    table = seeds(points)
-    found = curves_of(bands(points), table).dropna(subset="seed")
-    own = table[table["metric"].isin(["validation/accuracy", "validation/loss"])]
-    assert sorted(found["value"]) == sorted(own["value"])
-    assert not curves_of(bands(points), table[table["seed"] == 0])["seed"].notna().any()
-    names = {line.get_gid() for line in TRAINING.form(bands(points), table, NO_METRICS).axes[0].lines}
-    assert names == {f"arm:{arm}{end}" for arm in ARMS for end in ("", "/seed:0", "/seed:1", "/seed:2")}
 
 
 def test_the_caption_says_where_seeds_are_missing(tmp_path: Path) -> None:
@@ -122,34 +89,10 @@ def test_titles_and_units_follow_the_objective(objective: str, names: tuple[str,
     assert [title.removesuffix(", per dimension") for title in found] == titles
 
 
-CLASSES = ("negative", "neutral", "positive")
-
-
-def confusion(folders: Sequence[Path]) -> pd.DataFrame:
-    return confusion_counts([read_output(folder) for folder in folders])
-
-
 def cells(table: pd.DataFrame) -> pd.DataFrame:
     form: Any = CONFUSION.form
     found: pd.DataFrame = form.drawn(table)
     return found
-
-
-def test_shares_and_counts_are_those_of_the_table(tmp_path: Path) -> None:
-    arms = ("additive", "fft")
-    folders = [write_run(tmp_path, arm, seed, labels=CLASSES, items=90) for arm in arms for seed in (0, 1)]
-    table = confusion(folders)
-    figure, found = CONFUSION.form(table), cells(table)
-    for arm, axes in zip(arms, figure.axes, strict=False):
-        counts = table[table["arm"] == arm].groupby(["actual", "predicted"])["count"].sum().to_numpy().reshape(3, 3)
-        share = counts / counts.sum(axis=1, keepdims=True)
-        np.testing.assert_allclose(axes.images[0].get_array(), share)
-        assert axes.images[0].get_clim() == (0.0, 1.0)
-        written = [text.get_text() for text in axes.texts]
-        assert written == [f"{s:.2f}\n{c}" for s, c in zip(share.ravel(), counts.ravel(), strict=True)]
-        assert axes.get_title(loc="left") == f"{arm}\nn = 2 seeds"
-    assert len(found) == 18
-    assert to_svg(figure) == to_svg(CONFUSION.form(table))
 
 
 def test_an_absent_class_has_share_zero() -> None:
@@ -181,14 +124,6 @@ def test_of_many_classes_the_most_confused_are_drawn_and_the_rest_as_one() -> No
     assert sticking_out(figure) == []
     sizes = {text.get_fontsize() for text in figure.axes[0].get_yticklabels()}
     assert min(sizes) >= 6
-
-
-@pytest.mark.parametrize("name", ["$\\frac{", "<img src=x onerror=alert(1)>", "否定", "x" * 400])
-def test_any_class_name_is_drawn_as_text(tmp_path: Path, name: str) -> None:
-    table = confusion([write_run(tmp_path, "fft", 0, labels=(name, "other", "third"))])
-    figure = CONFUSION.form(table)
-    assert "<img" not in to_svg(figure)
-    assert not name.isascii() or sticking_out(figure) == []
 
 
 @pytest.mark.parametrize("arms, published", [(("additive", "fft-none"), True), (("masked-additive",), False)])

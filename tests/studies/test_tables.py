@@ -52,7 +52,8 @@ def test_a_file_linked_into_a_cache_is_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "tables"
     folder.mkdir()
     (tmp_path / "cached").write_text("bytes that a cache relies on")
-    (folder / "curves.csv").hardlink_to(tmp_path / "cached")
+    for name in ("curves.csv", "metrics.parquet"):
+        (folder / name).hardlink_to(tmp_path / "cached")
     write_tables(folder, made(tmp_path, 1))
     assert (tmp_path / "cached").read_text() == "bytes that a cache relies on"
 

@@ -14,16 +14,6 @@ N, D = 200, 20
 LABELS = np.arange(N) % 2
 
 
-def test_shares_are_those_of_squared_singular_values() -> None:
-    cloud = RANDOM.standard_normal((30, 8)) + 1.0
-    found = batch_figures(cloud)
-    raw, centred = (np.linalg.svd(one, compute_uv=False) ** 2 for one in (cloud, cloud - cloud.mean(0)))
-    for k in range(3):
-        assert found[f"a_{k + 1}"] == pytest.approx(raw[k] / raw.sum())
-        assert found[f"a_{k + 1}_centred"] == pytest.approx(centred[k] / centred.sum())
-    assert found["n"] == 30
-
-
 def test_a_class_direction_raises_a_1_but_not_within_classes_and_is_told_from_chance() -> None:
     cloud = RANDOM.standard_normal((N, D))
     apart = cloud + 6.0 * LABELS[:, None] * np.eye(D)[0]

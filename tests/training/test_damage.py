@@ -32,22 +32,6 @@ def states(saved: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "states"))
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def one_byte_short(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def longer(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"\0")
-
-
 def zeroed(path: Path) -> None:
     """A block that never reached the disk."""
     data = bytearray(path.read_bytes())
@@ -56,38 +40,36 @@ def zeroed(path: Path) -> None:
     path.write_bytes(data)
 
 
-def older(path: Path) -> None:
-    """The file of the state before, of the same size where it is a tensor's."""
-    shutil.copy(path.parents[1] / "step-000000003" / path.name, path)
-
-
-def gone(path: Path) -> None:
-    path.unlink()
-
-
 def folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
 
 
-DAMAGES: tuple[Callable[[Path], None], ...] = (cut, one_byte_short, empty, longer, zeroed, older, gone, folder)
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "one byte short": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "empty": lambda path: path.write_bytes(b""),
+    "longer": lambda path: path.write_bytes(path.read_bytes() + b"\0"),
+    "zeroed": zeroed,
+    "older": lambda path: shutil.copy(path.parents[1] / "step-000000003" / path.name, path),  # of the state before
+    "gone": Path.unlink,
+    "folder": folder,
+}
 
 
 @pytest.mark.parametrize("file", FILES)
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_every_kind_of_damage_to_every_file(
-    states: Path, file: str, damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+    states: Path, file: str, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     newest = states / "step-000000005"
-    damage(newest / file)
+    DAMAGES[damage](newest / file)
     state = load_state(states)
     said = capsys.readouterr().err
-    if (file, damage) == ("manifest.json", longer):  # a byte after the end makes JSON unreadable
-        assert "manifest.json" in said
     assert state is not None
     assert state.progress["step"] == 3
     assert str(newest) in said
-    assert file in said or damage is older, "the manifest of another state blames the first file that differs"
+    assert file in said or damage == "older", "the manifest of another state blames the first file that differs"
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -113,6 +95,6 @@ def test_two_damaged_states_are_both_named_and_the_run_begins_anew(
     states: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in states.iterdir():
-        empty(path / "model.safetensors")
+        DAMAGES["empty"](path / "model.safetensors")
     assert load_state(states) is None
     assert capsys.readouterr().err.count("warning:") == 2

@@ -12,7 +12,7 @@ import pytest
 from isoscope.base.atomic_files import seal
 from isoscope.base.errors import RunError
 from isoscope.training.progress import InterruptedRunError, points_fault
-from training_runs import files, make_loop
+from training_runs import Killed, files, kill_in, make_loop
 
 SETTINGS: dict[str, Any] = {"snapshots": {"steps": "powers", "epochs": True}, "select": "loss"}
 """Twelve updates, six an epoch; states every three."""
@@ -150,15 +150,7 @@ def test_an_older_state_finds_the_best_epoch_that_a_later_one_replaced(tmp_path:
     settings = {**SETTINGS, "epochs": 3, "checkpoint_every": 100}
     make_loop(tmp_path / "whole", **settings).fit()
 
-    class Killed(BaseException):
-        pass
-
-    def kill() -> bool:
-        if loop.progress.step == 13:
-            raise Killed
-        return False
-
-    loop = make_loop(tmp_path / "run", stop=kill, **settings)
+    loop = make_loop(tmp_path / "run", stop=kill_in(14), **settings)
     with pytest.raises(Killed):
         loop.fit()
     assert loop.progress.best_epoch == 2

@@ -4,45 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 
 from isoscope.base.errors import InputError
-from isoscope.training.progress import InterruptedRunError
-from language_material import ALLOCATED, OBJECTIVES, SELECTED, causal_lm, masked_lm, pairs, translates
-from training_runs import WORDS, equal, files, make_loop, weights
-
-
-@pytest.mark.parametrize("make", OBJECTIVES)
-def test_stopped_and_resumed_gives_the_same_bytes(tmp_path: Path, make: Any) -> None:
-    calls = iter(range(1, 100))
-    settings = {"make": make, "table": pairs, "allocation": ALLOCATED, **SELECTED}
-    whole = make_loop(tmp_path / "whole", **settings)
-    whole.test(whole.fit())
-    with pytest.raises(InterruptedRunError):
-        make_loop(tmp_path / "parts", stop=lambda: next(calls) == 8, **settings).fit()
-    rest = make_loop(tmp_path / "parts", **settings)
-    assert rest.progress.step == 8
-    rest.test(rest.fit())
-    assert equal(weights(whole), weights(rest))
-    assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
-    closure = pd.read_parquet(tmp_path / "whole/work/closure.parquet")
-    assert closure["closed"].all()
-    stacks = set(pd.read_parquet(tmp_path / "whole/work/allocation.parquet")["stack"])
-    assert stacks == {masked_lm: {"enc"}, causal_lm: {"dec"}, translates: {"enc", "dec", "cross"}}[make]
-
-
-@pytest.mark.parametrize("make", OBJECTIVES)
-def test_accumulation_equals_one_batch(tmp_path: Path, make: Any) -> None:
-    """Micro-batches have unequal numbers of predicted tokens; the loss is a mean over those of the whole batch."""
-    settings = {"make": make, "table": pairs, "dropout": 0.0, "epochs": 1, **SELECTED}
-    parts = {number: make_loop(tmp_path / str(number), accumulation=number, **settings) for number in (1, 3)}
-    for loop in parts.values():
-        loop.fit()
-    one, three = (weights(loop) for loop in parts.values())
-    for name, value in one.items():
-        torch.testing.assert_close(value, three[name], rtol=1e-4, atol=1e-5)
+from language_material import OBJECTIVES, SELECTED, causal_lm, pairs
+from training_runs import WORDS, make_loop
 
 
 def test_each_objective_learns_a_small_set_by_heart(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from isoscope.training.loop import Loop
 from isoscope.training.observers import Observer
 from isoscope.training.observers.lca import Allocation
 from isoscope.training.packed import Packed
-from training_runs import equal, files, make_loop, weights
+from training_runs import equal, make_loop, weights
 
 ASKED: dict[str, Any] = {
     "sentences": 16,
@@ -156,24 +156,17 @@ def test_it_closes_and_changes_nothing(tmp_path: Path, settings: dict[str, Any])
     observed = finished(tmp_path / "observed", asked={"minibatch": True}, **settings, **HOT)
     assert torch.equal(torch.get_rng_state(), draws)
     assert equal(weights(plain), weights(observed))
-    assert observed.raw_model.training == plain.raw_model.training
-    assert [one.grad for one in weights(observed).values()] == [None] * len(weights(observed))
     own = [point for point in observed.log.points if not point[0].startswith(("allocation/", "speed/"))]
     assert own == [point for point in plain.log.points if not point[0].startswith("speed/")]
     closure = table(tmp_path / "observed", "closure")
     assert closure["closed"].all()
-    assert (closure["bound"] >= 0.005).all()
-    losses = table(tmp_path / "observed", "closure").query("not total and set == 'train'")
+    losses = closure.query("not total and set == 'train'")
     assert (losses["before"].to_numpy()[1:] == losses["after"].to_numpy()[:-1]).all()
     allocation = table(tmp_path / "observed")
     sums = allocation[allocation["estimator"] == "simpson"].groupby(["set", "update"], observed=True)["value"].sum()
     for row in closure[~closure["total"]].itertuples():
         assert sums[row.set, row.update] == pytest.approx(row.allocated, abs=1e-15)
     assert allocation.groupby(["start", "update", "set", *KEYS], observed=True, dropna=False).size().eq(1).all()
-    logged = {name: value for name, value, *_ in observed.log.points if name.startswith("allocation/")}
-    totals = closure[closure["total"]].set_index("set")
-    assert logged["allocation/train_gap"] == pytest.approx(totals.loc["train", "gap"], abs=1e-12)
-    assert logged["allocation/validation_closed"] == 1.0
 
 
 def test_the_columns_agree(tmp_path: Path) -> None:
@@ -185,15 +178,10 @@ def test_the_columns_agree(tmp_path: Path) -> None:
     np.testing.assert_allclose(folds.mean(1), path["value"], atol=1e-6 * scale)
     np.testing.assert_allclose(folds.std(1, ddof=1) / 2, path["se"], atol=1e-6 * scale)
     single = path["update"] == path["start"] + 1
-    assert path.loc[single, "update"].unique().tolist() == [1, 2, 3]
     np.testing.assert_allclose(path[[*PARTS]].sum(axis=1)[single], path["value"][single], atol=2e-5 * scale)
     assert (path.loc[path["update"] == 1, "momentum"] == 0).all()
     assert (path.loc[path["update"] == 3, "momentum"] != 0).any()
-    assert path.loc[~single, [*PARTS]].isna().all(axis=None)
-    assert (path["helping"] + path["hurting"] <= path["parameters"]).all()
-    assert (path["largest"] > 0).sum() == (path["hurting"] > 0).sum()
     by_update = table(tmp_path, "minibatch")
-    assert by_update["update"].max() == 12
     sums = allocation[allocation["estimator"] == "minibatch"].groupby("update")["value"].sum()
     ends = [0, *sums.index]
     for start, end in pairwise(ends):
@@ -228,36 +216,10 @@ def test_minibatch_multiplies_the_unclipped_gradient_by_the_clipped_step(tmp_pat
     np.testing.assert_allclose(found, check.sums, rtol=1e-5)
 
 
-@pytest.mark.parametrize("step", [2, 5])
-def test_killed_and_resumed_it_writes_the_same_bytes(tmp_path: Path, step: int) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill() -> bool:
-        if parts.progress.step == step:
-            raise Killed
-        return False
-
-    asked = {"minibatch": True, "dense": 2, "chords": 2}
-    finished(tmp_path / "whole", asked=asked)
-    parts = make_loop(tmp_path / "parts", allocation=ASKED | asked, stop=kill, checkpoint_every=1)
-    with pytest.raises(Killed):
-        parts.fit()
-    rest = finished(tmp_path / "parts", asked=asked)
-    assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
-    assert len(allocation_of(rest).rows) == 4
-    assert {"allocation.parquet", "closure.parquet", "minibatch.parquet"} <= files(tmp_path / "parts/work").keys()
-
-
-def test_frozen_parameters_have_exactly_none_and_then_some(tmp_path: Path) -> None:
+def test_a_line_over_the_update_that_releases_parameters_closes(tmp_path: Path) -> None:
     freeze = {"after": 0, "until": 6, "groups": ["enc.emb", "enc.pos", "enc.LayerNorm", "enc.0"]}
-    finished(tmp_path, asked={"dense": 0, "chords": 1}, freeze=freeze, epochs=1, weight_decay=0.5)
-    found = table(tmp_path)
-    lowest = found["layer"].eq(0) | (found["component"].isin(["emb", "pos"]))
-    assert (found.loc[lowest.fillna(False), ["value", "helping", "hurting"]] == 0).all(axis=None)
-    assert (found.loc[found["layer"] == 1, "value"] != 0).any()
-    finished(tmp_path / "two", asked={"dense": 0, "chords": 1}, freeze=freeze, epochs=2, weight_decay=0.5)
-    closure, found = table(tmp_path / "two", "closure"), table(tmp_path / "two")
+    finished(tmp_path, asked={"dense": 0, "chords": 1}, freeze=freeze, epochs=2, weight_decay=0.5)
+    closure, found = table(tmp_path, "closure"), table(tmp_path)
     assert closure["closed"].all(), "the line spans the update at which they are released"
     assert (found.loc[found["component"] == "emb", "value"] != 0).all()
 

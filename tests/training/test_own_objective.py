@@ -6,11 +6,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 from isoscope import plugins
 from isoscope.training.loop import Loop
-from training_runs import make_loop
+from training_runs import Killed, files, kill_in, make_loop
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/piece_length.py"
 PENALTY = {"kind": "cosine", "weight": 0.1, "warmup": 0.0, "points": {"layer": -1, "vectors": "tokens", "most": 20}}
@@ -34,6 +33,21 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "work/metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.parametrize("penalty", [None, PENALTY])
+def test_killed_and_resumed_it_is_bitwise_the_same_with_its_observer(
+    tmp_path: Path, penalty: dict[str, Any] | None
+) -> None:
+    whole = make(tmp_path / "whole", penalty=penalty)
+    whole.test(whole.fit())
+    with pytest.raises(Killed):
+        make(tmp_path / "parts", penalty=penalty, stop=kill_in(6)).fit()
+    rest = make(tmp_path / "parts", penalty=penalty)
+    assert rest.progress.step == 3
+    rest.test(rest.fit())
+    assert [one for one in metrics(tmp_path / "whole") if one["name"] == "step/word_gradient_mean"]
+    assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
+
+
 def test_it_learns_and_counts_tokens(tmp_path: Path) -> None:
     loop = make(tmp_path, epochs=20, learning_rate=1e-2, dropout=0.0)
     fitted = loop.fit()
@@ -44,39 +58,3 @@ def test_it_learns_and_counts_tokens(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / "work/errors.parquet")
     tokens = loop.objective.weight("test", table["row"].to_numpy(), None)
     assert sum(table["squared_error"].to_pylist()) / tokens == pytest.approx(found["test/loss", fitted], rel=1e-5)
-
-
-def test_a_batch_in_parts_is_the_whole_batch_by_tokens(tmp_path: Path) -> None:
-    """Parts of a batch hold unequal numbers of tokens: a mean of their means would be another loss."""
-    losses = []
-    for parts in (1, 4):
-        loop = make(tmp_path / str(parts), accumulation=parts, dropout=0.0, epochs=1)
-        loop.fit()
-        losses.append([one["value"] for one in metrics(tmp_path / str(parts)) if one["name"] == "step/loss"])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-
-
-@pytest.mark.parametrize("penalty", [None, PENALTY])
-def test_killed_and_resumed_it_is_bitwise_the_same_with_its_observer(
-    tmp_path: Path, penalty: dict[str, Any] | None
-) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill() -> bool:
-        if parts.progress.step == 5:
-            raise Killed
-        return False
-
-    whole = make(tmp_path / "whole", penalty=penalty)
-    whole.test(whole.fit())
-    parts = make(tmp_path / "parts", penalty=penalty, stop=kill)
-    with pytest.raises(Killed):
-        parts.fit()
-    rest = make(tmp_path / "parts", penalty=penalty)
-    assert rest.progress.step == 3
-    rest.test(rest.fit())
-    assert metrics(tmp_path / "whole") == metrics(tmp_path / "parts")
-    assert [one for one in metrics(tmp_path / "whole") if one["name"] == "step/word_gradient_mean"]
-    for name, value in whole.raw_model.state_dict().items():
-        assert torch.equal(value, rest.raw_model.state_dict()[name]), name

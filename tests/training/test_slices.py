@@ -15,8 +15,8 @@ from isoscope.objectives import Task
 from isoscope.training.allocation_sets import undisturbed
 from isoscope.training.loop import Loop
 from isoscope.training.observers.slices import Slices, SliceSet
-from language_material import ALLOCATED, OBJECTIVES, causal_lm, masked_lm, pairs, translates
-from training_runs import equal, files, make_loop, weights
+from language_material import ALLOCATED, OBJECTIVES, causal_lm, masked_lm, pairs
+from training_runs import equal, make_loop, weights
 
 SLICED: dict[str, Any] = {
     "sentences": 16, "estimator": "simpson", "tolerance": None, "most_splits": 16, "dense": 1, "chords": 2,
@@ -102,28 +102,6 @@ def test_it_changes_nothing(tmp_path: Path) -> None:
     assert equal(weights(plain), weights(observed))
     own = [[point for point in one.log.points if not point[0].startswith("speed/")] for one in (plain, observed)]
     assert own[0] == own[1]
-
-
-@pytest.mark.parametrize("step", [2, pytest.param(5, marks=pytest.mark.exhaustive)])
-def test_killed_and_resumed_it_writes_the_same_bytes(tmp_path: Path, step: int) -> None:
-    class Killed(BaseException):
-        pass
-
-    def kill() -> bool:
-        if parts.progress.step == step:
-            raise Killed
-        return False
-
-    finished(tmp_path / "whole", make=translates)
-    settings = {"make": translates, "table": pairs, "slices": SLICED, "checkpoint_every": 1, **HOT}
-    parts = make_loop(tmp_path / "parts", stop=kill, **settings)
-    with pytest.raises(Killed):
-        parts.fit()
-    rest = make_loop(tmp_path / "parts", **settings)
-    assert rest.progress.step == step
-    rest.test(rest.fit())
-    assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
-    assert {"slices.parquet", "slices_closure.parquet"} <= files(tmp_path / "parts/work").keys()
 
 
 def test_a_classifier_has_no_slices(tmp_path: Path) -> None:

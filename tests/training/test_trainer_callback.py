@@ -10,15 +10,10 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
-from isoscope.objectives import Place
 from isoscope.training.anisotropy import batch_figures, sample_figures
-from isoscope.training.observers import Context, Observer
-from isoscope.training.observers.trainer_callback import ObserverCallback
-from isoscope.training.observers.watch import Watch
 
 DOCS = (Path(__file__).parents[2] / "docs/plugins.md").read_text("utf-8")
 LINES = next(block for block in re.findall(r"```python\n(.*?)```", DOCS, re.S) if "add_callback" in block)
-PLACE = Place(-1, "first")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -79,49 +74,3 @@ def test_the_lines_of_the_documentation_log_anisotropy(tmp_path: Path, parts: in
     assert sorted(logged(trainer, "validation/a_1")) == [3, 6]
     assert logged(trainer, "validation/a_1")[3] == pytest.approx(sample["a_1"], rel=1e-5)
     assert logged(trainer, "validation/between_share")[6] == pytest.approx(sample["between_share"], rel=1e-4)
-
-
-def test_it_changes_nothing_in_the_training(tmp_path: Path) -> None:
-    weights = []
-    for watched in (False, True):
-        trainer = make(tmp_path / str(watched), eval_strategy="steps", eval_steps=3)
-        if watched:
-            trainer.add_callback(ObserverCallback(Watch(PLACE, sample=16, clusters=2), trainer))
-        trainer.train()
-        weights.append(trainer.model.state_dict())
-    for name, value in weights[0].items():
-        assert torch.equal(value, weights[1][name]), name
-
-
-class Total(Observer):
-    """The sum of the gradients' norms, and of the steps it was asked at."""
-
-    name = "total"
-
-    def begin(self, context: Context) -> None:
-        self.model, self.total, self.steps = context.model, torch.zeros(1, dtype=torch.float64), []
-
-    def before_update(self, step: int) -> dict[str, float]:
-        grads = [one.grad.double().square().sum() for one in self.model.parameters() if one.grad is not None]
-        self.total += torch.stack(grads).sum().sqrt()
-        self.steps.append(step)
-        return {"step/total": float(self.total)}
-
-    def state(self) -> dict[str, Tensor]:
-        return {"total": self.total}
-
-    def restore(self, state: Any) -> None:
-        self.total = state["total"]
-
-
-def test_a_resumed_training_goes_on_with_the_observers_state(tmp_path: Path) -> None:
-    saved = {"save_strategy": "steps", "save_steps": 3}
-    whole = make(tmp_path / "whole", **saved)
-    whole.add_callback(ObserverCallback(Total(), whole))
-    whole.train()
-    rest = make(tmp_path / "whole", **saved)
-    again = Total()
-    rest.add_callback(ObserverCallback(again, rest))
-    rest.train(resume_from_checkpoint=str(tmp_path / "whole/checkpoint-3"))
-    assert again.steps == [4, 5, 6]
-    assert logged(rest, "step/total")[6] == logged(whole, "step/total")[6]

@@ -9,12 +9,7 @@ import pandas as pd
 import pytest
 
 from isoscope.base.parquet import write_parquet
-from isoscope.data.token_classes import CONTEXTS, FREQUENCIES
-from isoscope.platform.figures.pictures import pictures
-from isoscope.platform.results.paired_comparison import StudyRuns
-from isoscope.studies.dynamics.slice_curves import BANDS, CALLED, VIEW
 from isoscope.studies.dynamics.sliced import sliced
-from isoscope.studies.dynamics.tables import tables
 from isoscope.studies.dynamics.totals import EVERY
 
 ENDS = [1, 2, 8]
@@ -75,19 +70,3 @@ def test_the_loss_is_the_measured_loss_so_a_gap_is_missing_in_the_parts(tmp_path
     assert set(found["slices"]["open"]) == {3}
     course = found["slices_course"].set_index(keys).sort_index().loc[("rare", "context", EVERY)]
     np.testing.assert_allclose(course["share"], np.array([0.1, 0.5, 1.1]) / 1.1)
-
-
-def test_a_study_without_an_allocation_has_the_figure_and_without_slices_has_none(tmp_path: Path) -> None:
-    arms: Any = {"causal": {0: write(tmp_path / "0")}}
-    found = tables({"tokens": StudyRuns(arms, {})}, confidence=0.95)
-    (picture,) = pictures([VIEW], found)
-    figure = picture.figure()
-    texts = [text.get_text() for axes in figure.axes for text in axes.texts]
-    assert texts.count("no value") == 2, "classes of tokens that there are none of"
-    assert "75 %: 5.00 → −0.33" in texts or "75 %: 5.00 → -0.33" in texts
-    assert "All intervals are closed." in picture.caption
-    assert tables({"tokens": StudyRuns({"causal": {}}, {})}, confidence=0.95) == {}
-
-
-def test_the_figure_has_a_panel_for_every_class_of_tokens() -> None:
-    assert (BANDS, tuple(CALLED)) == (FREQUENCIES, CONTEXTS)

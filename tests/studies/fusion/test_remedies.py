@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from finished_runs import tables_of, write_run
+from finished_runs import write_run
 from fusions import FFT
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.outputs import read_output
-from isoscope.platform.results.study_tables import read_tables, write_tables
 from isoscope.studies.arms.scores_on_test import results
 from isoscope.studies.fusion.remedies import VIEWS, by_labels, design, labels, levels, remedies
 
@@ -155,32 +154,6 @@ def test_without_all_four_combinations_there_is_no_table(lacking: str, tmp_path:
     accuracy = {"plain": 0.5, "unitary": 0.6, "delta": 0.8, "both": 0.9}
     del accuracy[lacking]
     assert made(study(tmp_path, accuracy)) == {}
-
-
-def test_the_tables_survive_their_files_and_are_drawn(tmp_path: Path) -> None:
-    folders = study(tmp_path, {"plain": 0.5, "unitary": 0.6, "delta": 0.8, "both": 0.9})
-    arms = results(map(read_output, folders))
-    whole = tables_of("fusion", arms, added=remedies(arms, **OPTIONS), **OPTIONS)
-    write_tables(tmp_path / "part", whole)
-    again = read_tables(tmp_path / "part")
-    for name in ("remedies", "remedy_effects"):
-        pd.testing.assert_frame_equal(again.by_name[name], whole.by_name[name], check_dtype=False)
-    drawn = list(pictures(VIEWS, again.by_name))
-    metrics = ("accuracy", "f1", "matthews")
-    assert [one.name for one in drawn] == [f"{view.name}-{metric}" for view in VIEWS for metric in metrics]
-    for means, effects in zip(drawn[:3], drawn[3:], strict=True):
-        texts = [text.get_text() for text in means.figure().axes[0].texts]
-        assert sorted(texts) == sorted(
-            f"{row.mean:.3f} ± {row.sd:.3f}\nn = {row.n}" for row in means.table[0].itertuples()
-        )
-        text = to_svg(effects.figure())
-        for row in effects.table[0].itertuples():
-            assert row.verdict in text
-        rows = effects.view.form.drawn(*effects.table)
-        assert rows[["low", "high", "outer_low", "outer_high"]].to_numpy().tolist() == (
-            effects.table[0][["low", "high", "two_way_low", "two_way_high"]].to_numpy().tolist()
-        )
-    assert not list(pictures(VIEWS, {name: again.by_name[name] for name in ("bands", "confusion")}))
 
 
 def test_two_seeds_have_means_and_no_verdict_that_holds(tmp_path: Path) -> None:

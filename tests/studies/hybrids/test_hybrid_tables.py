@@ -1,6 +1,7 @@
 """Tables and figures of hybrids: what is read, what predicts, what is refused."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from isoscope.platform.outputs import Output, Trained
 from isoscope.platform.results.paired_comparison import Result, StudyRuns
 from isoscope.studies.hybrids.comparison import Hybrids
 from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, TUNED, tables
-from isoscope.studies.hybrids.views import CALLED, VIEWS
+from isoscope.studies.hybrids.views import VIEWS
 from struck_views import wrong
 
 ROOT = Path(__file__).parents[3]
@@ -100,55 +101,6 @@ def test_spaces_of_unequal_width_have_no_distance_before_their_map(studies: dict
     assert [one.figure() is not None for one in pictures(VIEWS, made)] == [True] * 3
 
 
-def test_every_view_is_drawn_and_says_its_n(studies: dict[str, StudyRuns]) -> None:
-    drawn = {one.name: one for one in pictures(VIEWS, tables(studies, **OPTIONS))}
-    assert set(drawn) == {"hybrid_scores", "hybrid_nearness", "hybrid_predictors"}
-    for one in drawn.values():
-        one.figure()
-    assert "n = 3 seeds" in drawn["hybrid_scores"].caption
-    assert "10 tokens" in drawn["hybrid_nearness"].caption
-    assert "none can be below .05." in drawn["hybrid_predictors"].caption
-    alone = {
-        name: StudyRuns({arm: {0: runs[0]} for arm, runs in study.arms.items()}, {}) for name, study in studies.items()
-    }
-    (scores, *_) = pictures(VIEWS, tables(alone, **OPTIONS))
-    assert "n = 1, so no interval." in scores.caption
-    assert "Open: the start as it is; filled" in scores.caption
-    assert [text.get_text() for text in scores.figure().legends[0].texts] == [*CALLED.values()]
-
-
-def test_one_training_is_alone_in_the_legend(studies: dict[str, StudyRuns]) -> None:
-    found = tables(studies, **OPTIONS)
-    for training, said in ((NOT_TUNED, "scored as it is"), (TUNED, "scored after updates on pairs")):
-        kept = {
-            name: rows[rows["training"] == training] if "training" in rows else rows for name, rows in found.items()
-        }
-        scores, _, predictors = pictures(VIEWS, kept)
-        assert said in scores.caption
-        for one in (scores, predictors):
-            names = {text.get_text() for text in one.figure().legends[0].texts}
-            assert not names & {*CALLED.values()}, "no key of what every point is"
-
-
-def test_of_few_starts_the_caption_says_which_p_is_possible(studies: dict[str, StudyRuns]) -> None:
-    found = tables(studies, **OPTIONS)
-    found["predictors"] = found["predictors"].assign(n=4)
-    said = [one.caption for one in pictures(VIEWS, found)][-1]
-    assert "With n = 4, p is at least 2/4! = 0.083, and 1 after Holm's correction for 16 tests: none can be" in said
-    found["predictors"] = found["predictors"].assign(n=8)
-    said = [one.caption for one in pictures(VIEWS, found)][-1]
-    assert "Below .05 after Holm's correction for 16 tests: none." in said
-
-
-def test_a_value_beyond_the_axis_is_marked_with_its_number(studies: dict[str, StudyRuns]) -> None:
-    found = tables(studies, **OPTIONS)
-    far = (found["nearness"]["measure"] == "r2") & (found["nearness"].index == found["nearness"].index[0])
-    found["nearness"].loc[far, "value"] = -3.25
-    near = [*pictures(VIEWS, found)][1]
-    assert [text.get_text() for text in near.figure().axes[0].texts] == ["−3.25"]
-    assert "beyond the axis" in near.caption
-
-
 def test_few_starts_predict_nothing(studies: dict[str, StudyRuns]) -> None:
     counts = {"aligned": 3, "hybrid": 6}
     few = {name: StudyRuns(dict([*study.arms.items()][: counts[name]]), {}) for name, study in studies.items()}
@@ -156,10 +108,44 @@ def test_few_starts_predict_nothing(studies: dict[str, StudyRuns]) -> None:
     assert {one.name for one in pictures(VIEWS, tables(few, **OPTIONS))} >= {"hybrid_scores", "hybrid_nearness"}
 
 
-def test_another_start_is_refused(studies: dict[str, StudyRuns]) -> None:
-    arms = {arm: runs for arm, runs in studies["aligned"].arms.items() if "ridge" not in arm}
-    with pytest.raises(InputError, match=r"does not start from a run of study 'aligned' with its seed"):
-        tables(studies | {"aligned": StudyRuns(arms, {})}, **OPTIONS)
+def other_starts(arms: Any) -> Any:
+    return {arm: runs for arm, runs in arms.items() if "ridge" not in arm}
+
+
+def an_earlier_start(arms: Any) -> Any:
+    before = arms["alignment-ridge"][1]
+    again = before.output._replace(run=before.output.run._replace(digest="another"))
+    return arms | {"alignment-ridge": arms["alignment-ridge"] | {1: before._replace(output=again)}}
+
+
+def two_of_one_start(arms: Any) -> Any:
+    """They would count as seeds."""
+    return arms | {"translation-ridge-frozen": arms["translation-ridge-all"]}
+
+
+@pytest.mark.parametrize("study, change, said", [
+    ("aligned", other_starts, r"does not start from a run of study 'aligned' with its seed"),
+    ("aligned", an_earlier_start, "starts from an earlier run; run: isoscope train hybrid"),
+    ("hybrid", two_of_one_start, "several arms have the start 'ridge' trained on; keep one"),
+])  # fmt: skip
+def test_a_start_that_is_not_the_aligned_run_is_refused(
+    studies: dict[str, StudyRuns], study: str, change: Callable[[Any], Any], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        tables(studies | {study: StudyRuns(change(studies[study].arms), {})}, **OPTIONS)
+
+
+def test_the_captions_say_n_and_which_p_is_possible(studies: dict[str, StudyRuns]) -> None:
+    found = tables(studies, **OPTIONS)
+    scores, near, _ = (one.caption for one in pictures(VIEWS, found))
+    assert "n = 3 seeds" in scores
+    assert "10 tokens" in near
+    for n, said in (
+        (4, "With n = 4, p is at least 2/4! = 0.083, and 1 after Holm's correction for 16 tests: none can be"),
+        (8, "Below .05 after Holm's correction for 16 tests: none."),
+    ):
+        *_, predictors = pictures(VIEWS, found | {"predictors": found["predictors"].assign(n=n)})
+        assert said in predictors.caption
 
 
 @pytest.mark.parametrize("aligned, tuned, message", [
@@ -179,23 +165,6 @@ def test_studies_that_do_not_fit_are_refused(aligned: str, tuned: str, message: 
 def test_one_study_is_not_both() -> None:
     with pytest.raises(ValueError, match="aligned and tuned are both 'a'"):
         Hybrids(kind="hybrids", aligned="a", tuned="a")
-
-
-def test_an_earlier_start_is_refused(studies: dict[str, StudyRuns]) -> None:
-    arms = {arm: dict(runs) for arm, runs in studies["aligned"].arms.items()}
-    before = arms["alignment-ridge"][1]
-    again = before.output._replace(run=before.output.run._replace(digest="another"))
-    arms["alignment-ridge"][1] = before._replace(output=again)
-    with pytest.raises(InputError, match="starts from an earlier run; run: isoscope train hybrid"):
-        tables(studies | {"aligned": StudyRuns(arms, {})}, **OPTIONS)
-
-
-def test_two_arms_of_one_start_are_refused(studies: dict[str, StudyRuns]) -> None:
-    """They would count as seeds."""
-    arms = dict(studies["hybrid"].arms)
-    arms["translation-ridge-frozen"] = arms["translation-ridge-all"]
-    with pytest.raises(InputError, match="several arms have the start 'ridge' trained on; keep one"):
-        tables(studies | {"hybrid": StudyRuns(arms, {})}, **OPTIONS)
 
 
 def test_rounding_is_not_ranked(studies: dict[str, StudyRuns]) -> None:

@@ -7,30 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from isoscope.platform.figures.style import to_svg
 from isoscope.studies.curves import averages, thinned
 from isoscope.studies.isotropy.views import VIEWS
-from penalty_material import LEVELS, points
+from penalty_material import points
 
 
 def form(name: str) -> Any:
     """The form of a view."""
     (view,) = [one for one in VIEWS if one.name == name]
     return view.form
-
-
-def test_rows_are_means_by_metric_and_every_arm_has_its_place(tmp_path: Path) -> None:
-    table = points(tmp_path)
-    found = form("penalty").drawn(table)
-    assert found["arm"].unique().tolist() == [f"additive-{arm}" for arm in LEVELS]
-    assert found["title"].iloc[-1].startswith("Kept bars, class ")
-    own = table[table["metric"] == "step/loss"].groupby(["arm", "step"])["value"].agg(["mean", "std"])
-    drawn = found[found["metric"] == "step/loss"].dropna(subset="value").set_index(["arm", "step"])
-    for place, row in own.iterrows():
-        assert drawn.loc[place, "value"] == pytest.approx(row["mean"])
-        assert drawn.loc[place, "high"] == pytest.approx(row["mean"] + row["std"])
-    kept = found[found["metric"] == "step/kept/class_0"]
-    assert set(kept.loc[kept["value"].notna(), "arm"]) < set(found["arm"]), "an arm without the metric has no line"
 
 
 def test_of_many_classes_those_with_most_bars_have_panels(tmp_path: Path) -> None:
@@ -70,8 +55,3 @@ def test_the_trade_shows_runs_with_their_family_and_weight(tmp_path: Path) -> No
     assert [text.get_text() for text in axes.texts] == ["0", "10"]
     with pytest.raises(ValueError, match="none of these was measured: validation/a_1_centred"):
         form("trade").drawn(means[means["figure"] != "validation/a_1_centred"].assign(across="a_1_centred"), doses)
-
-
-def test_equal_tables_give_equal_pictures(tmp_path: Path) -> None:
-    one, other = (points(tmp_path / name) for name in "ab")
-    assert to_svg(form("anisotropy")(one)) == to_svg(form("anisotropy")(other))

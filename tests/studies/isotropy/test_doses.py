@@ -46,10 +46,11 @@ def test_a_line_is_read_off_exactly() -> None:
         assert rows["value"].tolist() == pytest.approx(expected)
 
 
-def test_units_of_a_weight_do_not_matter() -> None:
-    slopes = {"entropy": 0.1, "cosine": 0.3}
-    one, other = (equated(table(slopes), doses(times), across=ACROSS, figures=[METRIC]) for times in (1.0, 250.0))
-    pd.testing.assert_frame_equal(one, other)
+@pytest.mark.parametrize("other", [250.0, -1.0], ids=["other units", "turned round"])
+def test_units_and_sign_of_a_weight_do_not_matter(other: float) -> None:
+    averages = table({"entropy": 0.1, "cosine": 0.3})
+    found = [equated(averages, doses(times), across=ACROSS, figures=[METRIC]) for times in (1.0, other)]
+    pd.testing.assert_frame_equal(*found)
 
 
 def test_the_smallest_dose_that_gets_there_counts() -> None:
@@ -131,13 +132,10 @@ def test_force_is_read_over_its_logarithm_without_the_weight_of_zero() -> None:
 def test_families_are_compared_with_the_first_one_by_seed() -> None:
     averages = table({"entropy": 0.1, "cosine": 0.3})
     found = at_equal(averages, doses(), **OPTIONS)
-    assert set(found["arm"]) == {"cosine"}
-    assert set(found["reference"]) == {"entropy"}
     assert len(found) == LEVELS * 3  # accuracy at equal a_1; accuracy and a_1 at equal force
     at_a_1 = found[found["figure"].str.contains(f"where {ACROSS}")]
     levels = np.linspace(0.3, 0.8, LEVELS + 2)[1:-1]
     assert at_a_1["difference"].tolist() == pytest.approx([-0.2 * (0.8 - level) + 0.01 for level in levels])
-    assert (at_a_1["n"] == len(SEEDS)).all()
     fewer = averages.assign(arm="few-" + averages["arm"], value=averages["value"] / 100)
     mixed = {f"few-{arm}": one._replace(family=f"few-{one.family}", fraction=0.1) for arm, one in doses().items()}
     both = at_equal(pd.concat([averages, fewer]), doses() | mixed, **OPTIONS)
@@ -160,12 +158,6 @@ def test_a_path_that_shares_no_more_than_seeds_differ_is_not_compared() -> None:
         averages = table({"entropy": 0.1, "cosine": 0.1}, flat)
         averages["value"] += 0.01 * random.standard_normal(len(averages))
         assert equated(averages, doses(), across=ACROSS, figures=[METRIC]).empty
-
-
-def test_a_penalty_turned_round_is_read_from_its_smallest_weight_too() -> None:
-    slopes = {"entropy": 0.1, "cosine": 0.3}
-    one, other = (equated(table(slopes), doses(times), across=ACROSS, figures=[METRIC]) for times in (1.0, -1.0))
-    pd.testing.assert_frame_equal(one, other)
 
 
 def test_where_nothing_happens_holm_finds_nothing_at_any_level() -> None:

@@ -3,7 +3,6 @@
 import pandas as pd
 import pytest
 
-from drawn import sticking_out
 from isoscope.base.view import Tables
 from isoscope.platform.figures.pictures import pictures
 from isoscope.studies.spaces.self_sim_by_class import VIEWS
@@ -52,20 +51,6 @@ def test_classes_of_frequency_have_as_many_forms_each() -> None:
     (table,) = FREQUENCY.table(planted())
     own = table[(table["model"] == "B") & (table["layer"] == 0)]
     assert own["class"].tolist() == [f"{low} to {low + 7} times in this text (n = 8)" for low in (5, 13, 21, 29)]
-
-
-@pytest.mark.parametrize("tags", [3, 12])
-def test_the_views_are_drawn_and_their_legends_fit(tags: int) -> None:
-    tables = planted()
-    named = pd.concat(
-        tables["tagged_words"].assign(tag=f"TAG{n}", form=lambda rows, n=n: rows["form"] + str(n)) for n in range(tags)
-    )
-    drawn = {picture.name: picture.figure() for picture in pictures(VIEWS, {**tables, "tagged_words": named})}
-    assert [*drawn] == ["self_sim_by_frequency", "self_sim_by_part_of_speech"]
-    figure = drawn["self_sim_by_part_of_speech"]
-    assert [len(axes.get_lines()) for axes in figure.axes] == [tags, tags]
-    assert figure.axes[0].get_lines()[0].get_ydata() == pytest.approx(figure.axes[0].get_lines()[1].get_ydata())
-    assert not sticking_out(figure)
 
 
 def test_without_tags_there_is_no_view_of_them() -> None:
