@@ -13,6 +13,7 @@ import isoscope.platform.stages
 from isoscope import plugins
 from isoscope.base import paths
 from isoscope.base.errors import InputError, RunError
+from isoscope.base.paths import Project
 from isoscope.base.processes import StopSignal
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.platform.config.load import Configuration
@@ -20,7 +21,7 @@ from isoscope.platform.runs.record import read
 from isoscope.platform.runs.run import Run, tracked
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.search_runs import plan
-from isoscope.platform.stages.study_run import input_md5, study_run
+from isoscope.platform.stages.study_run import checked_stores, input_md5, study_run
 from isoscope.platform.stages.train import train
 from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.training import job as training
@@ -114,6 +115,13 @@ def test_a_study_of_inputs_that_change_fails(made: Made, name: str) -> None:
         file.write_text("two")
         with pytest.raises(RunError, match=rf"{name} has changed since this run began"):
             run.check_inputs()
+
+
+@pytest.mark.parametrize("store", ["states", "measures"])
+def test_the_command_that_makes_what_a_kind_reads_is_named(tmp_path: Path, store: str) -> None:
+    study, project = SimpleNamespace(seeds=[0]), Project(tmp_path, tmp_path)
+    with pytest.raises(InputError, match=r"study 'x': 1 of 1 runs are missing \(data/.*; run: isoscope states x$"):
+        checked_stores("x", study, ["a"], [store], project)  # type: ignore[arg-type]
 
 
 def test_a_result_of_changed_inputs_is_no_output(made: Made) -> None:

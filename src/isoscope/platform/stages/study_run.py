@@ -22,8 +22,8 @@ from isoscope.platform.runs.run import Identity, Run, tracked
 from isoscope.platform.runs.stored import check_published
 from isoscope.plugins import kind_digests
 
-STORES = {"states": ("extract", paths.extracted), "measures": ("measure", paths.measured)}
-"""What a kind may read beside the runs' outputs → the command that makes it, and its folder of an arm and seed."""
+STORES = {"states": paths.extracted, "measures": paths.measured}
+"""What a kind may read beside the runs' outputs → its folder of an arm and seed. `isoscope states` makes both."""
 VERSIONS = ("python", *(name for name in LIBRARIES if name not in ("isoscope", "dvc", "mlflow")))
 """What can change numbers under an equal digest; isoscope's own code is part of it."""
 SHOWN = 3
@@ -77,9 +77,9 @@ def checked_stores(
     """
     found = {}
     for store in stores:
-        verb, place = STORES[store]
+        place = STORES[store]
         folders = {(arm, seed): project.folder / place(name, arm, seed) for arm in arms for seed in study.seeds}
-        check_present(name, {folder: [folder / CONFIG] for folder in folders.values()}, project, verb)
+        check_present(name, {folder: [folder / CONFIG] for folder in folders.values()}, project, "states")
         for folder in folders.values():
             check_published(project, folder)
         found[store] = folders
