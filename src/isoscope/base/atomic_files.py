@@ -31,20 +31,25 @@ def announce(point: Point, path: Path) -> None:
     sys.audit(EVENT, point, os.fspath(path))
 
 
-def write_text(path: Path, text: str, point: Point, *, shared: bool = False) -> None:
-    """Replace the file `path` atomically and flush it to disk; never open the old file for writing.
+@contextmanager
+def replacing_file(path: Path, point: Point, *, shared: bool = False) -> Iterator[Path]:
+    """Yield a new file to write, which is flushed to disk and then replaces the file `path`; the old is never opened.
 
     The old file may be a link to DVC's cache. `shared`: other processes may write the same file at the same time.
     """
     announce(point, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}" if shared else f".{path.name}.writing")
-    with fresh.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    yield fresh
+    sync(fresh)
     announce(point, path)
     fresh.replace(path)
+
+
+def write_text(path: Path, text: str, point: Point, *, shared: bool = False) -> None:
+    """Replace the file `path` by this text, as `replacing_file` does."""
+    with replacing_file(path, point, shared=shared) as fresh:
+        fresh.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
 
 
 @contextmanager

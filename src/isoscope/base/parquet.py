@@ -7,19 +7,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isoscope.base.atomic_files import announce, sync
+from isoscope.base.atomic_files import replacing_file
 
 
 def write_parquet(table: pd.DataFrame, path: Path) -> None:
     """Write a table to a parquet file."""
-    announce("table", path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.writing")
     bare = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
-    pq.write_table(bare, fresh, compression="zstd")
-    sync(fresh)
-    announce("table", path)
-    fresh.replace(path)
+    with replacing_file(path, "table") as fresh:
+        pq.write_table(bare, fresh, compression="zstd")
 
 
 def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame]) -> None:

@@ -16,7 +16,6 @@ from isoscope.base.atomic_files import sha256
 from isoscope.base.errors import InputError
 from isoscope.data import probe, tokens, treebank
 from isoscope.data.arrays import Indices, Vectors
-from isoscope.data.batches import collate
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.corpus import SPLITS, TREEBANK
 from isoscope.data.probe import ProbeSet
@@ -186,7 +185,6 @@ def block_gradients(
     batches, which corrects for noise: it is unbiased, and may be below 0 if the gradient is noise only. Leaves the
     model's gradients empty.
     """
-    device = next(model.parameters()).device
     parts, wanted = [], []
     for name, parameter in model.named_parameters():
         found = name.partition("embeddings.")[2].partition(".")[0]
@@ -199,12 +197,8 @@ def block_gradients(
     squares = torch.zeros(len(wanted), dtype=torch.float64)
     model.eval()
     for rows in order[: count * batch_size].reshape(count, batch_size):
-        batch = collate(probe.encoded, rows, pad_id=pad_id)
-        ids, mask, types, labels = (
-            torch.from_numpy(one).to(device)
-            for one in (batch.input_ids, batch.attention_mask, batch.token_type_ids, batch.labels)
-        )
-        logits = model(input_ids=ids, attention_mask=mask, token_type_ids=types).logits
+        logits = model(**passes.inputs_of(model, probe.encoded, rows, pad_id)).logits
+        labels = torch.from_numpy(probe.encoded.labels[rows]).to(logits.device)
         drawn = torch.autograd.grad(F.cross_entropy(logits, labels), wanted, allow_unused=True)
         for number, gradient in enumerate(drawn):
             if gradient is not None:

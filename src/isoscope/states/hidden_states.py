@@ -95,7 +95,7 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
 
 def layers_of(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bool) -> tuple[Tensor, Tensor]:
     """Return all layers of a batch `[L + 1, B, T, D]`, fp32, and its mask. Raises `InputError` for NaN or infinity."""
-    inputs = _inputs(model, encoded, rows, pad_id)
+    inputs = inputs_of(model, encoded, rows, pad_id)
     with torch.autocast(inputs["input_ids"].device.type, dtype=torch.bfloat16, enabled=bf16):
         output = model(**inputs, output_hidden_states=True, return_dict=True)
     layers = torch.stack([layer.float() for layer in output.hidden_states])
@@ -132,7 +132,8 @@ def word_means(
     return chosen, torch.stack(means, dim=1) if means else layers[:, :0, 0]
 
 
-def _inputs(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int) -> dict[str, Tensor]:
+def inputs_of(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int) -> dict[str, Tensor]:
+    """Return a padded batch as the arguments of a model, on its device."""
     device, batch = next(model.parameters()).device, collate(encoded, rows, pad_id=pad_id)
     takes_types = getattr(model.config, "type_vocab_size", 0)
     names = ("input_ids", "attention_mask", *(("token_type_ids",) if takes_types else ()))
@@ -184,7 +185,7 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
     try:
         for batch in evaluation_batches(lengths[rows], batch_size=batch_size):
             chosen = rows[batch]
-            output = model(**_inputs(model, probe.encoded, chosen, pad_id), output_attentions=True)
+            output = model(**inputs_of(model, probe.encoded, chosen, pad_id), output_attentions=True)
             if not output.get("attentions") or any(layer is None or layer.dim() != 4 for layer in output.attentions):
                 raise InputError(f"attention: {type(model).__name__} returns no maps for some layers, or for all")
             for place, sentence in enumerate(map(int, chosen)):

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 from tqdm import tqdm
 
-from isoscope.base.atomic_files import announce, sync, write_text
+from isoscope.base.atomic_files import replacing_file, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_parquet
 from isoscope.data.arrays import Vectors
@@ -210,15 +210,10 @@ def write_treebank(folder: Path, bank: Treebank) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, Vectors], key: str) -> None:
     """Write a snapshot's arrays, completely or not at all, marked with `key`, which identifies their inputs."""
-    announce("states", path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.writing")
     whole = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
-    # A single entry: safetensors writes several entries in no fixed order.
-    save_file(whole, fresh, metadata={"key": f"{key} {_sha256(whole)}"})
-    sync(fresh)
-    announce("states", path)
-    fresh.replace(path)
+    with replacing_file(path, "states") as fresh:
+        # A single entry: safetensors writes several entries in no fixed order.
+        save_file(whole, fresh, metadata={"key": f"{key} {_sha256(whole)}"})
 
 
 def holds(path: Path, key: str) -> bool:

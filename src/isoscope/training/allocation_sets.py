@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from isoscope.base.errors import InputError
 from isoscope.data.batches import drawn_rows, shuffled
 from isoscope.objectives import Batch, Indices, Numbers, Objective
-from isoscope.training.determinism import restore_rng, rng_state
+from isoscope.training.determinism import same_draws
 from isoscope.training.evaluation import to_device
 from isoscope.training.packed import Packed
 from isoscope.training.ranks import Ranks
@@ -155,15 +155,13 @@ def undisturbed(model: nn.Module, parameters: Sequence[Tensor]) -> Iterator[None
     """
     modes = [(module, module.training) for module in model.modules()]
     flags = [(one, one.requires_grad) for one in parameters]
-    draws = rng_state()
     model.eval()
     for one in parameters:
         one.requires_grad_()
     try:
-        with torch.enable_grad():
+        with same_draws(), torch.enable_grad():
             yield
     finally:
-        restore_rng(draws)
         for one, flag in flags:
             one.requires_grad_(flag)
         for module, mode in modes:

@@ -5,6 +5,9 @@ Every source of randomness has its own generator. Batches and the drawn share of
 """
 
 import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import numpy as np
@@ -49,3 +52,15 @@ def restore_rng(state: dict[str, torch.Tensor]) -> None:
     torch.set_rng_state(state["cpu"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])
+
+
+@contextmanager
+def same_draws() -> Iterator[None]:
+    """Give back what is drawn inside from the generators of torch, numpy and Python."""
+    state, numbers, python = rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002 - the global generator
+    try:
+        yield
+    finally:
+        restore_rng(state)
+        np.random.set_state(numbers)  # noqa: NPY002
+        random.setstate(python)

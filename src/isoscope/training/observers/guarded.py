@@ -5,19 +5,17 @@ the numbers would no longer be those of the run's digest.
 """
 
 import copy
-import random
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from isoscope.base.errors import RunError, brief
 from isoscope.objectives import Place, Scored
+from isoscope.training.determinism import same_draws
 from isoscope.training.observers import Context, Observer
 from isoscope.training.observers.traces import Traces, files
 
@@ -95,9 +93,9 @@ class Guarded(Observer):
         `light`: only the generators and torch's settings, for a call that is made at every update.
         """
         self._where = call
-        generators, before = _generators(), self._traces.light() if light else self._traces.all(copied=True)
-        yield
-        _give_back(generators)
+        before = self._traces.light() if light else self._traces.all(copied=True)
+        with same_draws():
+            yield
         now = self._traces.light() if light else self._traces.all()
         if changed := [what for what, value in before.items() if value != now[what]]:
             raise self._error(f"changes the run: {', '.join(changed)}")
@@ -131,17 +129,3 @@ class Guarded(Observer):
 
     def _error(self, what: str) -> RunError:
         return RunError(f"observer {self.name!r}: {self._where} {what}; an observer reads a run, so correct its code")
-
-
-def _generators() -> tuple[Any, ...]:
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
-    return torch.get_rng_state(), cuda, np.random.get_state(), random.getstate()  # noqa: NPY002 - the global generator
-
-
-def _give_back(generators: tuple[Any, ...]) -> None:
-    cpu, cuda, numpy, python = generators
-    torch.set_rng_state(cpu)
-    if cuda is not None:
-        torch.cuda.set_rng_state_all(cuda)
-    np.random.set_state(numpy)  # noqa: NPY002
-    random.setstate(python)

@@ -15,6 +15,7 @@ from transformers import TrainerCallback
 
 from isoscope.base.errors import InputError
 from isoscope.objectives import Batch, Forward, Indices, Place, Scored, owners_of, points_at
+from isoscope.training.determinism import same_draws
 from isoscope.training.observers import Context, Observer
 from isoscope.training.ranks import Ranks
 
@@ -207,13 +208,8 @@ class TrainerData:
 @contextmanager
 def _seeded() -> Iterator[None]:
     """Draw from fixed seeds, and restore the generators that a collator may use."""
-    python, numbers = random.getstate(), np.random.get_state()  # noqa: NPY002 - transformers' collators use it
-    with torch.random.fork_rng(devices=[]):
+    with same_draws():
         torch.default_generator.manual_seed(_SEED)
         random.seed(_SEED)
-        np.random.seed(_SEED)  # noqa: NPY002
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numbers)  # noqa: NPY002
+        np.random.seed(_SEED)  # noqa: NPY002 - transformers' collators use it
+        yield
