@@ -117,7 +117,8 @@ def read_tables(folder: Path) -> Tables:
         }
         known = {name: READ[name].validate_python(rest[name]) for name in READ}
         by_name = ChainMap(for_plots, StoredTables(folder / TABLES))  # type: ignore[arg-type]
-        by_name["metrics"]  # tables of an earlier version have none
+        if rest["runs"]:
+            by_name["metrics"]  # tables of an earlier version have none, and comparisons of studies need none
         return Tables(**rest | known, by_name=by_name)
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: no such file; run: isoscope repro") from None
