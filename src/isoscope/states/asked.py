@@ -151,8 +151,8 @@ def translate(
         if others or not folder.is_dir():
             raise InputError(f"checkpoint {checkpoints[-1]}: expected one folder of a translation model")
         given: dict[str, Any] = {"column": column, "references": references, "tokenize": tokenize}
-        options = {"beams": beams, "max_length": max_length, "device": device, "threads": threads}
-        table, scores, facts = translated(folder, text, **given, sentences=sentences, **options)
+        given |= {"sentences": sentences, "beams": beams, "max_length": max_length}
+        table, scores, facts = translated(folder, text, **given, device=device, threads=threads)
         said = f"; BLEU {scores['bleu']:.1f} (words: {facts['words']}), chrF {scores['chrf']:.1f}" if scores else ""
         told = {"sentences": len(table), **scores}, f"{len(table)} sentences{said}"
         return Made({"translations": table}, facts, {"bleu.json": scores}, told)

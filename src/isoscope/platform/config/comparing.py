@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from types import ModuleType
+from types import GenericAlias, ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import Field, create_model
@@ -55,8 +55,9 @@ def kinds() -> dict[str, str]:
 
 def section() -> Any:
     """Return the type of the section, with the kinds of plugins."""
-    found = tuple(_of(name, import_module(f"{package}.comparison")) for name, package in kinds().items())
-    return dict[Name, Annotated[Union[found], Field(discriminator="kind")]]  # noqa: UP007 - known at run time only
+    found = [_of(name, import_module(f"{package}.comparison")) for name, package in kinds().items()]
+    one: Any = Annotated[Union[tuple(found)], Field(discriminator="kind")]  # noqa: UP007 - known at run time only
+    return GenericAlias(dict, (Name, one))
 
 
 @cache
@@ -64,7 +65,8 @@ def _of(kind: str, module: ModuleType) -> type[Comparison]:
     declared = getattr(module, "COMPARISON", None)
     if not (isinstance(declared, type) and issubclass(declared, Comparison)):
         raise InputError(f"kind {kind!r}: COMPARISON is {brief(declared)}; expected a class of {Comparison.__module__}")
-    return create_model(declared.__name__, __base__=declared, __doc__=declared.__doc__, kind=(Literal[kind], ...))
+    named: dict[str, Any] = {"kind": (Literal[kind], ...)}
+    return create_model(declared.__name__, __base__=declared, __doc__=declared.__doc__, **named)
 
 
 def check_comparison(configuration: "Configuration", name: str) -> None:
