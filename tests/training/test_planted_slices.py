@@ -11,7 +11,6 @@ import pytest
 from isoscope.data import tokens
 from isoscope.objectives import Task
 from isoscope.objectives.causal import Causal
-from isoscope.objectives.language import sides
 from training_runs import make_loop
 
 NAMES = "abcdefghijklmnopqrstuvwxyz"
@@ -50,7 +49,7 @@ class Planted(Causal):
 
 def objective(task: Task) -> Planted:
     tokens.train_wordpiece([" ".join(NAMES)] * 9, task.tokenizer, vocab_size=60, lowercase=True)
-    return Planted(sides(task), task, side="source", share=1.0, tied=True)
+    return Planted(task, side="source", share=1.0, tied=True)
 
 
 def trained(folder: Path, *, frozen: bool) -> tuple[pd.DataFrame, pd.DataFrame]:

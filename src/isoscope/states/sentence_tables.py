@@ -26,11 +26,9 @@ LEADING = 50
 """Number of singular values kept per cell; `cumulative` covers the rest."""
 
 
-def feature_dynamics(
-    run: Trajectory, alignment: Alignment, *, vectors: str = "first"
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def feature_dynamics(run: Trajectory, alignment: Alignment) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Run `aligned` over training: the frames of a layer are its snapshots, the chosen epoch is the reference."""
-    return aligned({one: run.arrays(one) for one in run.trained}, alignment, reference=run.best, vectors=vectors)
+    return aligned({one: run.arrays(one) for one in run.trained}, alignment, reference=run.best, vectors="first")
 
 
 def aligned(

@@ -206,7 +206,8 @@ def _closure(rows: Rows, ends: Indices, estimator: str) -> pd.DataFrame:
         "estimator": np.array(estimator),
     }
     table = pd.DataFrame({name: np.broadcast_to(one, before.shape).T.ravel() for name, one in columns.items()})
-    return table.astype({"set": "category", "estimator": "category"})
+    kinds = dict.fromkeys(("set", "estimator"), "category") | dict.fromkeys(("start", "update", "splits"), "int32")
+    return table.astype(kinds)
 
 
 def _with_sum(every: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

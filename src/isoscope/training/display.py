@@ -22,8 +22,14 @@ class Display(Protocol):
     def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None: ...
 
 
-class Mute(Display, Log):
+class Mute:
     """The loop's `Display` and `Log` in a process with rank > 0: it shows and logs nothing."""
+
+    def update(self, step: int, total: int, figures: dict[str, float]) -> None: ...
+
+    def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None: ...
+
+    def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None: ...
 
 
 class Progressbar:
