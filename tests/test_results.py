@@ -145,7 +145,8 @@ def counted(rebuild: ModuleType, page: Path) -> list[list[str]]:
     """Return the rows of a page's table of families."""
     if block := blocks(rebuild, page).get(f"{page.stem}/chance"):
         return [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in block.splitlines()[3:-1]]
-    return list(csv.reader((page.with_suffix("") / "tables/chance.csv").open(encoding="utf-8")))[1:]
+    text = (page.with_suffix("") / "tables/chance.csv").read_text("utf-8")
+    return list(csv.reader(text.splitlines()))[1:]
 
 
 def test_a_table_of_many_families_counts_each(rebuild: ModuleType) -> None:
