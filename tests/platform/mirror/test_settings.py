@@ -12,7 +12,7 @@ from isoscope.platform.mirror.replay import Mirror
 from isoscope.platform.mirror.settings import _committed, changed, written
 from isoscope.platform.runs.lines import Run
 from isoscope.platform.runs.record import read
-from tracked_runs import DIGEST, RUN, shown, start, write_record
+from tracked_runs import DIGEST, RUN, shown, start
 
 SETTINGS = """\
 studies:
@@ -122,17 +122,6 @@ def test_name_group_columns_and_order_follow_and_stay(study: Path) -> None:
         assert groups[1] == groups[2]
         view = server.client.get_experiment(server.experiment("fusion")).tags[browsing.VIEW_TAG]
         assert browsing.columns(view) == ["params.`training.learning_rate`"]
-
-
-def test_a_run_that_an_earlier_version_named_gets_its_name_and_a_persons_name_stays(study: Path) -> None:
-    path = write_record(study, params=ARM | {"training.epochs": 4})
-    server = connect(None, study)
-    run_id = Mirror(server).send(read(path)).run_id or ""
-    for before, after in (("additive seed 0", "additive seed 0 epochs=4"), ("slide 3", "slide 3")):
-        server.client.delete_tag(run_id, browsing.CHANGED)
-        server.client.update_run(run_id, name=before)
-        Mirror(connect(None, study)).send(read(path))
-        assert shown(server, "fusion")[0]["name"] == after
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"selectedColumns": 3}', '{"selectedColumns": [3]}'])
