@@ -135,19 +135,14 @@ class Mirror:
             self.server.retire(item)
         candidates = [item for item in found if item not in left]
         present = self._only(candidates) if candidates else self._create(home, record, run, sent)
-        name = self._name(run)
-        earlier = (run.title, run.title.removeprefix(f"{run.stage} "))  # as earlier versions named it
-        if name != present.name and present.name in earlier and browsing.CHANGED not in present.tags:
-            self.server.client.update_run(present.run_id, name=name)
         for metric in {plan.safe_name(point.name) for point in record.metrics} & present.metrics:
             history = self.server.client.get_metric_history(present.run_id, metric)
             self._steps[metric] = {point.step for point in history}
         return present
 
     def _create(self, home: str, record: RunRecord, run: Run, sent: MirrorResult) -> Present:
-        """Create the run; if another project has done so at the same time, keep the first."""
+        """Create the run with tags that find it; if another project has done so at the same time, keep the first."""
         place = self.server.experiment(home)
-        # The digest is a tag from the start, so that the run can be found at once.
         tags = {plan.DIGEST: run.digest} | ({plan.TIMESTAMPS: plan.RESTORED} if record.restored else {})
         own = self.server.client.create_run(place, run.t, tags, self._name(run))
         found = self.server.find({home}, run.digest)

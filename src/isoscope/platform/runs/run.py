@@ -134,10 +134,8 @@ class Run:
         if self.record.before.attempts:
             changed = ", ".join(changes(self.record.before.attempts[-1].environment, now).values())
             if changed:
-                print(
-                    f"warning: {self.identity.title}: environment changed since the last attempt: {changed}",
-                    file=sys.stderr,
-                )
+                line = f"warning: {self.identity.title}: environment changed since the last attempt: {changed}"
+                print(line, file=sys.stderr)
         self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
         self._sampler = LoadSampler(self.record, gpus=device.startswith("cuda"))
 
