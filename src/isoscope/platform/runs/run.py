@@ -91,7 +91,7 @@ class Run:
 
     `start`: the model that training starts from, if it is made of parts.
 
-    If `isoscope accept` has accepted the same run of another code version, this is the accepted run, with its digest,
+    If `isoscope accept` has accepted the same run of another version, this is the accepted run, with its digest,
     record and output. `inputs`: hashes what it reads again, by role. `under_way`: whether this process has started work
     on it. `tags`: of its record.
     """
@@ -100,8 +100,7 @@ class Run:
         self, project: paths.Project, identity: Identity, *, inputs: Callable[[], Mapping[str, str]] = dict
     ) -> None:
         self.project, self.identity, self._inputs = project, identity, inputs
-        self.code = stored.accepted_code(project, identity.digest) or identity.code
-        self.digest = identity.digest_under(self.code)
+        self.digest, self.code = stored.accepted_run(project, identity.digest) or (identity.digest, identity.code)
         self.folder = project.runs / self.digest
         self.under_way = False
         self.tags: dict[str, str] = {}

@@ -247,12 +247,12 @@ def _object(cache: Path, md5: str) -> Path:
     return cache / "files" / "md5" / md5[:2] / md5[2:]
 
 
-def accepted_code(project: Project, digest: str) -> str | None:
-    """Return the code version of the run accepted for `digest`; None if there is none or its file is damaged."""
+def accepted_run(project: Project, digest: str) -> tuple[str, str] | None:
+    """Return digest and code version of the run accepted for `digest`; None if there is none or a file is damaged."""
     note = _accepted(_note(project, digest))
     if note is None or output_fault(project, note["run"]) is not None:
         return None
-    return note["code"]
+    return note["run"], note["code"]
 
 
 def accept_run(project: Project, digest: str, *, run: str, code: str) -> None:

@@ -12,6 +12,7 @@ from isoscope.base.errors import InputError, RunError
 from isoscope.base.paths import Project
 from isoscope.platform.runs.lease import Lease
 from isoscope.platform.runs.record import Record, read
+from isoscope.platform.runs.run import Identity
 from isoscope.platform.runs.stored import accept_run, finished, output_fault, take_back
 from isoscope.platform.stages.training_job import CellJob
 
@@ -58,7 +59,8 @@ def accept(jobs: Iterable[CellJob], *, project: Project) -> list[Candidate]:
         if _intact(project, job.run.digest) or job.run.finished:  # a run of a clone has no record
             continue
         wrong = None
-        candidates = [Candidate(job, job.run.identity.digest_under(code), code) for code in codes]
+        written = (job.run.identity, _as_before(job.run.identity))
+        candidates = [Candidate(job, one.digest_under(code), code) for code in codes for one in written]
         for one in (one for one in candidates if _intact(project, one.digest)):
             key = (job.run.identity.study, job.run.identity.arm, one.code)
             if key not in verdicts:
@@ -79,6 +81,16 @@ def accept(jobs: Iterable[CellJob], *, project: Project) -> list[Candidate]:
             record.accepted(code=run.identity.code, digest=run.identity.digest)
             accept_run(project, run.identity.digest, run=one.digest, code=one.code)
     return found
+
+
+def _as_before(identity: Identity) -> Identity:
+    """Return the identity with its settings as they were written before `training.freeze` took the place of `hold`."""
+    training, held = dict(identity.params["training"]), identity.params["training"]["freeze"]
+    if held is not None and held["until"] is not None:
+        return identity  # had no earlier form
+    training["freeze"] = {"embeddings": False, "layers": 0, "epochs": 0}
+    training["hold"] = held and {name: held[name] for name in ("after", "groups")}
+    return identity._replace(params=identity.params | {"training": training})
 
 
 def _codes(project: Project) -> list[str]:
