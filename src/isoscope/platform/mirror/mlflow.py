@@ -53,6 +53,7 @@ class Present:
     def __init__(self, run: entities.Run) -> None:
         self.run_id: str = run.info.run_id
         self.experiment: str = run.info.experiment_id
+        self.name: str = run.info.run_name
         self.store: str = run.info.artifact_uri
         self.params, self.tags, self.metrics = dict(run.data.params), dict(run.data.tags), set(run.data.metrics)
         self.status, self.end = run.info.status, run.info.end_time
