@@ -49,7 +49,7 @@ class HeldStudy(NamedTuple):
 def stored_study(search: Search, identity: Mapping[str, Any], where: Place) -> optuna.Study:
     """The study with this identity. Raises `InputError` if there is none; differences are named."""
     storage = connect(where) if where.exists else None  # opening it would make an empty file
-    name = _found(storage, search, identity, where) if storage else None
+    name = None if storage is None else _found(storage, search, identity, where)
     if storage is None or name is None:
         raise InputError(f"search {search.name!r}: no such study in {where.shown}; start it: isoscope search run")
     return optuna.load_study(study_name=name, storage=storage)
