@@ -125,11 +125,11 @@ def test_packing_is_exact_and_sums_do_not_depend_on_blocks() -> None:
     start = torch.zeros(packed.size)
     counted, in_blocks = packed.counted(gradient, start, flat), small.counted(gradient, start, flat)
     for name in ("helping", "hurting", "largest"):
-        assert (getattr(counted, name) == getattr(in_blocks, name)).all(), name
+        assert (counted[name] == in_blocks[name]).all(), name
     products = gradient.double() * flat.double()
-    assert counted.helping.sum() == int((products < 0).sum())
-    assert counted.hurting.sum() == int((products > 0).sum())
-    assert counted.largest.max() == float(products.max())
+    assert counted["helping"].sum() == int((products < 0).sum())
+    assert counted["hurting"].sum() == int((products > 0).sum())
+    assert counted["largest"].max() == float(products.max())
 
 
 def test_sums_by_torch_and_by_numpy_agree() -> None:
