@@ -149,7 +149,7 @@ def test_a_change_of_code_is_another_key(place: Path, tmp_path: Path, monkeypatc
     (tmp_path / "size.py").write_text(
         'from isoscope.plugins import measure\n\n@measure("size")\ndef size(cell):\n    return {"n": cell.n}\n', "utf-8"
     )
-    monkeypatch.setattr(plugins, "MEASURES", {})
+    monkeypatch.setattr(plugins.MEASURES, "own", {})
     plugins.load(tmp_path / "size.py")
     made(place, tmp_path / "page", measures=("isoscore", "size"))
     of_file = plugins.digest
