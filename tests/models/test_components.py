@@ -1,7 +1,6 @@
 """Groups of parameters: each parameter once, heads by rows and columns, names of all families."""
 
 from collections import Counter
-from itertools import product
 from typing import Any
 
 import pytest
@@ -123,11 +122,14 @@ def test_packing_is_exact_and_sums_do_not_depend_on_blocks() -> None:
     torch.testing.assert_close(
         torch.from_numpy(small.paired(gradient, flat)), torch.from_numpy(whole), rtol=1e-12, atol=1e-12
     )
+    start = torch.zeros(packed.size)
+    counted, in_blocks = packed.counted(gradient, start, flat), small.counted(gradient, start, flat)
+    for name in ("helping", "hurting", "largest"):
+        assert (counted[name] == in_blocks[name]).all(), name
     products = gradient.double() * flat.double()
-    for each in (packed, small):
-        counted = each.counted(gradient, torch.zeros(packed.size), flat)
-        expected = (int((products < 0).sum()), int((products > 0).sum()), float(products.max()))
-        assert (counted.helping.sum(), counted.hurting.sum(), counted.largest.max()) == expected
+    assert counted["helping"].sum() == int((products < 0).sum())
+    assert counted["hurting"].sum() == int((products > 0).sum())
+    assert counted["largest"].max() == float(products.max())
 
 
 def test_sums_by_torch_and_by_numpy_agree() -> None:
@@ -149,10 +151,11 @@ def test_heads_are_rows_of_query_key_value_and_columns_of_out() -> None:
     model = classifier()
     found = {one.name: one for one in members(model)}
     layer = "bert.encoder.layer.1.attention."
-    for name, part in product(("query", "key", "value"), ("weight", "bias")):
-        one = found[f"{layer}self.{name}.{part}"]
-        assert not one.columns
-        assert one.groups == tuple(Group("enc", 1, name, head, part) for head in range(4))
+    for name in ("query", "key", "value"):
+        for part in ("weight", "bias"):
+            one = found[f"{layer}self.{name}.{part}"]
+            assert not one.columns
+            assert one.groups == tuple(Group("enc", 1, name, head, part) for head in range(4))
     out = found[f"{layer}output.dense.weight"]
     assert out.columns
     assert out.groups == tuple(Group("enc", 1, "out", head, "weight") for head in range(4))
@@ -162,45 +165,26 @@ def test_heads_are_rows_of_query_key_value_and_columns_of_out() -> None:
     assert torch.equal(out.view(flat), out.parameter)
 
 
-LEARNED = {"magnitudes": "product", "exponent": None, "output": "real", "scale": "none", "positions": "learned"}
-NAMES: list[tuple[Any, str, dict[str, tuple[str, int | None, str]]]] = [
-    (MODELS["conv2d"], "bert.", {
-        "embeddings.word_embeddings.weight": ("enc", None, "emb"),
-        "embeddings.position_embeddings.weight": ("enc", None, "pos"),
-        "embeddings.token_type_embeddings.weight": ("enc", None, "other"),
-        "embeddings.fusion.weight": ("enc", None, "fusion"),
-        "embeddings.fusion.bias": ("enc", None, "fusion"),
-        "embeddings.LayerNorm.weight": ("enc", None, "LayerNorm"),
-        "encoder.layer.0.intermediate.dense.weight": ("enc", 0, "W1"),
-        "encoder.layer.0.output.dense.bias": ("enc", 0, "W2"),
-        "encoder.layer.0.output.LayerNorm.bias": ("enc", 0, "LayerNorm"),
-        "encoder.layer.0.attention.output.LayerNorm.weight": ("enc", 0, "LayerNorm"),
-        "pooler.dense.weight": ("enc", None, "other"),
-    }),
-    (lambda: classifier(fusion=FFT | LEARNED), "bert.embeddings.", {
-        "position_embeddings.angles": ("enc", None, "pos"),
-    }),
-    (translator, "", {
-        "encoder.encoder.layer.0.attention.self.query.weight": ("enc", 0, "query"),
-        "decoder.bert.encoder.layer.1.attention.self.key.bias": ("dec", 1, "key"),
-        "decoder.bert.encoder.layer.1.crossattention.self.value.weight": ("cross", 1, "value"),
-        "decoder.bert.encoder.layer.1.crossattention.output.dense.bias": ("cross", 1, "out"),
-        "decoder.bert.encoder.layer.1.output.dense.weight": ("dec", 1, "W2"),
-    }),
-]  # fmt: skip
+def test_every_name_of_a_classifier_has_its_component() -> None:
+    found = of_each(classifier(fusion=CONV2D))
+    prefix = "bert.embeddings."
+    assert found[f"{prefix}word_embeddings.weight"] == {("enc", None, "emb")}
+    assert found[f"{prefix}position_embeddings.weight"] == {("enc", None, "pos")}
+    assert found[f"{prefix}token_type_embeddings.weight"] == {("enc", None, "other")}
+    assert found[f"{prefix}fusion.weight"] == found[f"{prefix}fusion.bias"] == {("enc", None, "fusion")}
+    assert found[f"{prefix}LayerNorm.weight"] == {("enc", None, "LayerNorm")}
+    layer = "bert.encoder.layer.0."
+    assert found[f"{layer}intermediate.dense.weight"] == {("enc", 0, "W1")}
+    assert found[f"{layer}output.dense.bias"] == {("enc", 0, "W2")}
+    assert found[f"{layer}output.LayerNorm.bias"] == found[f"{layer}attention.output.LayerNorm.weight"]
+    assert found[f"{layer}output.LayerNorm.bias"] == {("enc", 0, "LayerNorm")}
+    assert found["bert.pooler.dense.weight"] == found["classifier.bias"] == {("enc", None, "other")}
 
 
-@pytest.mark.parametrize("make, prefix, expected", NAMES, ids=["conv2d", "learned positions", "encoder-decoder"])
-def test_every_kind_of_name_has_its_component(make: Any, prefix: str, expected: dict[str, Any]) -> None:
-    found = of_each(make())
-    assert {name: found[prefix + name] for name in expected} == {name: {block} for name, block in expected.items()}
-
-
-def test_a_causal_model_is_a_decoder_and_an_encoder_decoder_has_three_stacks_with_heads_each() -> None:
-    assert {group.stack for one in members(MODELS["causal"]()) for group in one.groups} == {"dec"}
-    groups = [group for one in members(translator()) for group in one.groups]
-    queries = {(group.stack, group.head) for group in groups if group.component == "query"}
-    assert queries == {(stack, head) for stack in ("enc", "dec", "cross") for head in range(4)}
+def test_fractional_positions_are_positions() -> None:
+    options = {"magnitudes": "product", "exponent": None, "output": "real", "scale": "none", "positions": "learned"}
+    found = of_each(classifier(fusion=FFT | options))
+    assert found["bert.embeddings.position_embeddings.angles"] == {("enc", None, "pos")}
 
 
 def test_a_tied_matrix_is_the_word_table() -> None:
@@ -213,6 +197,23 @@ def test_a_tied_matrix_is_the_word_table() -> None:
         (bias,) = [name for name in found if name.endswith(("predictions.bias", "lm_head.bias"))]
         assert found[bias] == {("enc", None, "other")}
     assert found["lm_head.layer_norm.weight"] == {("enc", None, "LayerNorm")}
+
+
+def test_a_causal_model_is_a_decoder() -> None:
+    stacks = {group.stack for one in members(MODELS["causal"]()) for group in one.groups}
+    assert stacks == {"dec"}
+
+
+def test_an_encoder_decoder_has_three_stacks() -> None:
+    found = of_each(translator())
+    assert found["encoder.encoder.layer.0.attention.self.query.weight"] == {("enc", 0, "query")}
+    assert found["decoder.bert.encoder.layer.1.attention.self.key.bias"] == {("dec", 1, "key")}
+    assert found["decoder.bert.encoder.layer.1.crossattention.self.value.weight"] == {("cross", 1, "value")}
+    assert found["decoder.bert.encoder.layer.1.crossattention.output.dense.bias"] == {("cross", 1, "out")}
+    assert found["decoder.bert.encoder.layer.1.output.dense.weight"] == {("dec", 1, "W2")}
+    assert {group.stack for one in members(translator()) for group in one.groups} == {"enc", "dec", "cross"}
+    cross = [group for one in members(translator()) for group in one.groups if group.stack == "cross"]
+    assert {group.head for group in cross if group.component == "query"} == {0, 1, 2, 3}
 
 
 def test_an_architecture_without_these_names_is_refused() -> None:
