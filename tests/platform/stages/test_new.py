@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from isoscope.platform.config.new_project import CHECKPOINTS
 from isoscope.platform.config.profiles import apply, restore
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.stages.new import Made, new
+from tracked_runs import together
 
 ROOT = Path(__file__).parents[3]
 
@@ -227,26 +227,27 @@ def test_the_code_of_a_page_is_more_than_its_modules(monkeypatch: pytest.MonkeyP
     assert before["train"] == after["train"]
 
 
+MADE = """
+import sys
+from pathlib import Path
+from isoscope.base.errors import InputError
+from isoscope.platform.stages.new import new
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    new(Path(sys.argv[1]), Path(sys.argv[2]), column="review", label="stars", profile=None)
+except InputError as error:
+    print(error)
+"""
+
+
 @pytest.mark.parametrize("there", [False, True], ids=["new folder", "empty folder"])
 def test_of_three_that_make_one_project_one_does(tmp_path: Path, reviews: Path, there: bool) -> None:
     folder = tmp_path / "mine"
     if there:
         folder.mkdir()
-    barrier, ends = threading.Barrier(3), []
-
-    def make() -> None:
-        barrier.wait()
-        try:
-            ends.append(made(folder, reviews))
-        except InputError as error:
-            ends.append(str(error))
-
-    threads = [threading.Thread(target=make) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    refused = [end for end in ends if isinstance(end, str)]
+    ends = together(MADE, *([folder, reviews] for _ in range(3)))
+    refused = [end for end in ends if end]
     assert len(refused) == 2
     assert all(text.startswith(f"{folder}: ") for text in refused)
     assert git(folder, "status", "--porcelain") == ""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from isoscope.base.view import View
+from isoscope.platform.figures.numbers import written
 from isoscope.platform.figures.text_form import Texts
 from isoscope.platform.statistics.findings import Untested, by_arm
 from isoscope.studies.dynamics import notes
@@ -22,7 +23,7 @@ def _learning_caption(learned: pd.DataFrame) -> str:
 
 def closure(closed: pd.DataFrame) -> pd.DataFrame:
     """Return a row per run and set, with words for what is closed."""
-    shares = [f"{100 * share:.0f} %" for share in closed["share_closed"]]
+    shares = [written(100 * share, ".0f") for share in closed["share_closed"]]
     return closed.assign(word=closed["total_closed"].map({True: "yes", False: "NO"}), share=shares)
 
 
@@ -64,7 +65,7 @@ CLOSED = View(
     form=Texts(
         points=closure,
         heads={"arm": "Arm", "seed": "Seed", "set": "Set", "change": "Change of the loss", "gap": "Gap ΣA − ΔL"}
-        | {"bound": "Bound", "word": "Closed in total", "intervals": "Intervals", "share": "Closed"}
+        | {"bound": "Bound", "word": "Closed in total", "intervals": "Intervals", "share": "Closed, %"}
         | {"worst": "Worst |gap| / bound"},
         digits=4,
     ),
