@@ -9,7 +9,6 @@ import pytest
 from isoscope.base.errors import InputError
 from isoscope.platform.mirror import browsing
 from isoscope.platform.mirror.browsing import NOTE, has_arms, runs_page
-from isoscope.platform.mirror.fields import DIGEST as TAG
 from isoscope.platform.mirror.fields import known_experiments
 from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
@@ -93,20 +92,6 @@ def test_what_reads_a_study_is_apart_and_names_what_it_read(project: Path, serve
     assert inside["tags"]["reads"] == f"{'7' * 64} {'a' * 32}.dir"
     assert "reads" not in trained["tags"]
     assert known_experiments(project, None).keys() == {"fusion", "fusion/inside"}
-
-
-def test_a_run_that_an_earlier_version_mirrored_elsewhere_is_completed_there(project: Path, server: Server) -> None:
-    """A run as isoscope 0.1 left it: in the study's experiment, named like the training run, without description."""
-    path = write_record(project, digest="ee" * 32, **EXTRACTED)
-    old = server.client.create_run(server.client.create_experiment("fusion"), 1, {TAG: "ee" * 32}, "additive seed 0")
-    for new in (1, 0):
-        sent = Mirror(server).send(read(path))
-        assert (sent.run_id, sent.new["runs"], bool(sent.new["metrics"])) == (old.info.run_id, 0, bool(new))
-        assert everywhere(server, "ee" * 32) == [("fusion", "extract additive seed 0")]
-    assert server.client.get_experiment_by_name("fusion/inside") is None
-    assert known_experiments(project, None).keys() == {"fusion"}
-    [run] = shown(server, "fusion", "ee" * 32)
-    assert run["tags"]["reads"].startswith("7" * 64)
 
 
 def test_a_name_and_a_description_that_a_person_gave_stay(project: Path, server: Server) -> None:
