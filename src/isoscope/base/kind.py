@@ -31,7 +31,7 @@ from isoscope.base.errors import InputError, brief
 
 KINDS: dict[str, tuple[str, Path]] = {}
 """Kinds of plugins: name → dotted name of the package that its folder is loaded as, and the folder."""
-TAKEN = ("bands", "comparison", "confusion", "seeds")
+TAKEN = ("bands", "comparison", "confusion", "metrics", "seeds")
 """Tables of all studies."""
 
 

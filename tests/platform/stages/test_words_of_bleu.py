@@ -11,12 +11,12 @@ from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.config.tree import dump_yaml, read_yaml
+from isoscope.platform.config.tree import differing, dump_yaml, flatten, read_yaml
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.study_cells import Setup, training_job
 from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import CellJob
+from isoscope.platform.stages.training_job import CellJob, completed
 
 ROOT = Path(__file__).parents[3]
 TARGETS = {
@@ -27,8 +27,8 @@ TARGETS = {
 }
 
 
-def job(folder: Path, language: str, *overrides: str) -> CellJob:
-    """Return the job of a small translation model of pairs into a language."""
+def configured(folder: Path, language: str, *overrides: str) -> Configuration:
+    """Return the configuration of a small translation model of pairs into a language, whose task is prepared."""
     rows = [
         json.dumps({"source": f"sentence number {number}", "target": f"{text} {number}"}, ensure_ascii=False)
         for number in range(40)
@@ -57,9 +57,14 @@ def job(folder: Path, language: str, *overrides: str) -> CellJob:
         (folder / "variants" / axis).symlink_to(ROOT / "variants" / axis)
     (folder / paths.PARAMS).write_text("# read by no test\n")
     configuration = Configuration(folder, overrides, raw=tree)
-    project = Project(folder, folder)
-    prepare(configuration.data("pairs"), task="pairs", project=project)
-    return training_job(Setup(configuration, project, "train"), "s", "translation-additive", 0)
+    prepare(configuration.data("pairs"), task="pairs", project=Project(folder, folder))
+    return configuration
+
+
+def job(folder: Path, language: str, *overrides: str) -> CellJob:
+    """Return the job of this model."""
+    setup = Setup(configured(folder, language, *overrides), Project(folder, folder), "train")
+    return training_job(setup, "s", "translation-additive", 0)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +75,15 @@ def test_they_follow_the_script_of_the_target(tmp_path: Path, language: str, wor
     assert made.run.identity.params["objective"]["tokenize"] == made.job.parts.objective.tokenize == words
     known = {} if language == "German" else {"languages": {"sentence2": language}}
     assert {key: value for key, value in made.job.manifest.items() if key == "languages"} == known
+
+
+def test_a_page_takes_them_for_what_was_asked(tmp_path: Path) -> None:
+    """The report names runs with other parameters than params.yaml: what the task decides is none."""
+    setup = Setup(configured(tmp_path, "Chinese"), Project(tmp_path, tmp_path), "train")
+    made = training_job(setup, "s", "translation-additive", 0)
+    recorded, asked = flatten(made.run.identity.params), setup.configuration.cell("s", "translation-additive")
+    assert [*differing(recorded, flatten(asked.tree))] == ["objective.tokenize"]
+    assert not differing(recorded, flatten(completed(asked, made.job.manifest).tree))
 
 
 def test_the_option_is_part_of_the_run(tmp_path: Path) -> None:

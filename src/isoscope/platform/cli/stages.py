@@ -232,11 +232,7 @@ def report(here: Here) -> Said:
     here.begin(*root.tasks)
     for name in root.comparisons:
         check_comparison(configuration, name)
-    cells = {
-        name: {arm: cell.tree for arm, cell in configuration.cells(name).items()}
-        for name, study in root.studies.items()
-        if study.seeds
-    }
+    cells = {name: configuration.cells(name) for name, study in root.studies.items() if study.seeds}
     sections = (root.report, root.studies, root.comparisons, root.tasks)
     page, found = load("platform.stages.report").report(*sections, project=here.project, cells=cells)
     lines = []

@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 from isoscope.base import paths
 from isoscope.base.atomic_files import replacing, write_text
 from isoscope.platform.config.comparing import Comparison
+from isoscope.platform.config.load import ResolvedCell
 from isoscope.platform.config.project import Report, Study
-from isoscope.platform.config.tree import Tree, flatten
+from isoscope.platform.config.tree import flatten
 from isoscope.platform.mirror.fields import known_experiments
 from isoscope.platform.report import build, read_records, summary
 from isoscope.platform.report.completeness import lacking
 from isoscope.platform.results.study_tables import read_tables
 from isoscope.platform.runs.folder_lock import writing
 from isoscope.platform.runs.prepared import read_manifest
+from isoscope.platform.stages.training_job import completed
 
 
 class Reported(NamedTuple):
@@ -33,21 +35,22 @@ def report(
     tasks: Collection[str],
     *,
     project: paths.Project,
-    cells: Mapping[str, Mapping[str, Tree]] = MappingProxyType({}),
+    cells: Mapping[str, Mapping[str, ResolvedCell]] = MappingProxyType({}),
 ) -> Reported:
     """Write `reports/index.html`, and large tables to `reports/data`.
 
     They are made from the tables of studies and comparisons, tasks' manifests and runs' records. A study without seeds
-    is not shown. `cells`: study → arm → its settings in params.yaml, to say what the page lacks of them. Raises
+    is not shown. `cells`: study → arm → its cell by params.yaml, to say what the page lacks of them. Raises
     `InputError` if tables or a manifest are missing.
     """
     shown = [read_tables(project.folder / paths.analysed(name)) for name, study in studies.items() if study.seeds]
     records = read_records(project.records, shown)
+    manifests = {task: read_manifest(project, task) for task in tasks}
     lacks = {
         one.study: lacking(
             one,
             studies[one.study],
-            {arm: flatten(tree) for arm, tree in arms.items()},
+            {arm: flatten(completed(cell, manifests[studies[one.study].task]).tree) for arm, cell in arms.items()},
             records,
         )
         for one in shown
@@ -56,7 +59,7 @@ def report(
     page = build(
         title=report.title or heading(study.study for study in shown),
         studies=shown,
-        manifests={task: read_manifest(project, task) for task in tasks},
+        manifests=manifests,
         records=records,
         lacks=lacks,
         tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000"),  # the pages of `isoscope ui`

@@ -57,7 +57,7 @@ def job(
         for name, one in start_cells(configuration, study, found.cell.model, seed).items()
     }
     manifest, given = read_manifest(project, task), built_in.load(built_in.GIVEN, "train")
-    found = _completed(found, given.decided(found.cell.objective, manifest))
+    found = completed(found, manifest)
     if found.cell.objective.kind == "classification" and manifest.get("labels") == []:
         raise InputError(
             f"study {study!r}: objective.kind 'classification' needs classes, but task {task!r} has none; name their "
@@ -127,8 +127,9 @@ def selected(start: CellJob) -> Path:
     return checkpoint
 
 
-def _completed(found: ResolvedCell, options: Mapping[str, Any]) -> ResolvedCell:
-    """Return a cell with further options of its objective."""
+def completed(found: ResolvedCell, manifest: Mapping[str, Any]) -> ResolvedCell:
+    """Return a cell with the options of its objective that its task decides; `manifest`: the task's."""
+    options = built_in.load(built_in.GIVEN, "train").decided(found.cell.objective, manifest)
     cell = found.cell.model_copy(update={"objective": found.cell.objective.model_copy(update=options)})
     return found._replace(cell=cell, tree=found.tree | {"objective": found.tree["objective"] | options})
 
