@@ -168,6 +168,7 @@ studies:
   fusion: {task: order, settings: [small], axes: {fusion: [additive]}, seeds: [0]}
 training: {learning_rate: 1e-3, epochs: 8, threads: 1, betas: [0.9, 0.999], budget: null}
 model: {fusion: {kind: fft}, encoder: {kind: scratch, layers: 4}}
+objective: {kind: classification}
 """
 OVERLAYS = {
     "task/order": "training: {epochs: 3}",
@@ -220,6 +221,16 @@ def study(project: Path) -> Path:
 def test_the_difference_is_named_as_short_as_it_is_clear(study: Path, given: dict[str, Any], name: str) -> None:
     run = Run(0, DIGEST, **{**RUN, "params": ARM | given})
     assert written(changed(study, run)) == name
+
+
+@pytest.mark.parametrize("words, shown", [("zh", {}), ("char", {"objective.tokenize": "char"})])
+def test_what_the_task_decides_is_no_difference(study: Path, words: str, shown: dict[str, str]) -> None:
+    (study / "variants/fusion/additive.yaml").write_text("objective: {kind: translation, tokenize: null}\n")
+    subprocess.run(("git", "commit", "--quiet", "-am", "translation"), cwd=study, check=True)
+    (study / "data/processed/order").mkdir(parents=True)
+    (study / "data/processed/order/manifest.json").write_text('{"languages": {"sentence2": "Chinese"}}')
+    run = Run(0, DIGEST, **{**RUN, "params": ARM | {"objective.tokenize": words, "model.fusion.kind": "fft"}})
+    assert changed(study, run) == shown
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,17 @@
 """Which parameters of a training run differ from its study's settings, as committed in git."""
 
+import json
 import subprocess
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from isoscope.base import built_in
 from isoscope.base.errors import InputError
-from isoscope.base.paths import PARAMS, overlay
+from isoscope.base.paths import PARAMS, overlay, processed
 from isoscope.platform.config.tree import Tree, as_text, differing, flatten, merge, parse_yaml, read_yaml
 from isoscope.platform.runs.lines import TRAIN, Run
 
@@ -25,7 +28,8 @@ def changed(folder: Path, run: Run) -> dict[str, Any]:
     if run.stage != TRAIN or run.study is None:
         return {}
     try:
-        return differing(run.params, flatten(_settings(folder, run)))
+        settings = _settings(folder, run)
+        return differing(run.params, flatten(settings | {"objective": _decided(folder, settings)}))
     except (InputError, AttributeError, KeyError, TypeError):  # another project's run, or settings invalid by now
         return {}
 
@@ -51,13 +55,24 @@ def _settings(folder: Path, run: Run) -> Tree:
         raise InputError(f"{PARAMS}: no study {run.study!r}")
     for file in _overlays(study, run):
         merge(tree, _committed(folder, file))
-    return tree
+    return tree | {"task": study["task"]}
 
 
 def _overlays(study: Mapping[str, Any], run: Run) -> Iterator[Path]:
     yield overlay("task", str(study["task"]))
     yield from (overlay("settings", str(name)) for name in study.get("settings") or ())
     yield from (overlay(axis, str(value)) for axis, value in run.axes.items())
+
+
+def _decided(folder: Path, settings: Tree) -> Tree:
+    """Return the section `objective` with what the study's prepared task decides, as the run has it."""
+    objective: Tree = settings["objective"]
+    try:
+        manifest = json.loads((folder / processed(settings["task"]) / "manifest.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        manifest = {}
+    given = built_in.load(built_in.GIVEN, "train")
+    return objective | given.decided(SimpleNamespace(**objective), manifest)
 
 
 @cache
