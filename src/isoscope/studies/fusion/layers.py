@@ -82,10 +82,6 @@ def why_hatched(table: pd.DataFrame, mark: str = "Hatched") -> str:
     return f" {mark}: sentences share their vectors{f'; {WHY}' * first}." * bool(len(cells))
 
 
-BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
-"""Metrics of [CLS] in `layers.csv`, which DVC plots."""
-
-
 def _mapped(geometry: pd.DataFrame) -> Table:
     """Return the rows of each map, with the map's name: metric and kind of representation."""
     named = geometry.assign(map=geometry["figure"] + "-" + geometry["vectors"])
