@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.base import paths
-from isoscope.platform.runs.gc import clear
+from isoscope.platform.runs.gc import _size, clear
 from isoscope.platform.runs.lease import Lease
 from pipeline_project import ARMS, Finished, Project, wait_for
 
@@ -103,6 +103,28 @@ def test_unfinished_work_goes_when_it_is_old_and_nobody_owns_it(project: Project
     assert "unchanged for 60 days" in done.out
     assert not (folder / "states").exists()
     assert not (folder / "work").exists()
+
+
+def test_what_goes_while_it_is_measured_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A living training drops its older states at any moment."""
+    for name in ("step-1", "step-2"):
+        (tmp_path / "states" / name).mkdir(parents=True)
+        (tmp_path / "states" / name / "weights").write_bytes(b"8 bytes.")
+    assert _size(tmp_path) == 16
+    scandir = os.scandir
+
+    def late(path: object) -> object:
+        if Path(str(path)).name == "step-1":
+            shutil.rmtree(str(path))
+        return scandir(str(path))
+
+    monkeypatch.setattr(os, "scandir", late)
+    assert _size(tmp_path) == 8
+
+
+def test_a_fresh_clone_has_nothing_to_remove(tmp_path: Path) -> None:
+    found = clear(paths.Project(tmp_path, tmp_path), cache=tmp_path / "cache", idle_days=7)
+    assert found == ([], 0)
 
 
 def test_leftovers_and_unnamed_diffs_go(project: Project) -> None:

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from isoscope.base.errors import InputError
 
-COMPONENTS = ("emb", "pos", "fusion", "query", "key", "value", "out", "W1", "W2", "LayerNorm", "other")
 _IN_LAYER = (
     (r"attention\.self\.(query|key|value)\.", ""),  # the component is the name itself
     (r"attention\.output\.dense\.", "out"),
@@ -30,7 +29,7 @@ class Group(NamedTuple):
     - `stack`: `enc`, `dec`, or `cross` (attention of a decoder to its encoder); `shared` for parameters of an
       encoder–decoder outside both stacks.
     - `layer`: from 0; None outside the layers.
-    - `component`: a name of `COMPONENTS`.
+    - `component`: `emb`, `pos`, `fusion`, `query`, `key`, `value`, `out`, `W1`, `W2`, `LayerNorm`, or `other`.
     - `head`: from 0; None where a component has no heads (the bias of `out` belongs to all heads).
     - `part`: `weight` or `bias`.
     """

@@ -18,7 +18,6 @@ from transformers.models.encoder_decoder.modeling_encoder_decoder import Encoder
 from isoscope.models.bert import FusionBertForCausalLM, FusionBertModel
 from isoscope.models.fused import FusedGenerationMixin
 
-Ids = npt.NDArray[np.integer[Any]]
 _WORDS = "encoder.embeddings.word_embeddings.weight"
 
 

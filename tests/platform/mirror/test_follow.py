@@ -1,5 +1,6 @@
 """A mirror that follows a run: what it sends, a server that never answers, a full disk, a clock set back."""
 
+import math
 import shutil
 import socket
 import time
@@ -9,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from disks import Disk, disk
+from isoscope.platform.mirror.follow import Follower, follow
 from isoscope.platform.mirror.mlflow import connect
-from isoscope.platform.mirror.replay import mirror
+from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.report.runs import working_seconds
-from isoscope.platform.runs.record import read
-from tracked_runs import DIGEST, Following, lines, log_epochs, replayed, shown, start, wait_for
+from isoscope.platform.runs.lines import End
+from isoscope.platform.runs.record import Record, read
+from tracked_runs import DIGEST, Following, lines, log_epochs, replayed, shown, start, wait_for, write_record
 
 
 def test_a_run_is_seen_while_it_goes_and_ends_as_one_replayed(
@@ -32,6 +35,39 @@ def test_a_run_is_seen_while_it_goes_and_ends_as_one_replayed(
     assert shown(server, "fusion") == replayed(record.path, tmp_path / "other", empty_database)
 
 
+def test_only_the_digests_asked_for_and_of_all_none_that_had_ended_before(project: Path) -> None:
+    server = connect(None, project)
+    write_record(project, digest="aa" * 32)
+    following = Following(project)
+    with start(project) as record, start(project, digest="bb" * 32, study="other"):
+        wait_for(lambda: shown(server, "fusion") and shown(server, "other", "bb" * 32))
+        record.end("FINISHED")
+    assert following.end() == {}
+    assert shown(server, "fusion", "aa" * 32) == []
+    with start(project, digest="cc" * 32), start(project, digest="dd" * 32):
+        alone = Following(project, digests={"cc" * 32})
+        wait_for(lambda: shown(server, "fusion", "cc" * 32))
+        assert alone.end() == {}
+    assert shown(server, "fusion", "dd" * 32) == []
+    write_record(project, digest="ee" * 32)
+    assert Following(project, digests={"ee" * 32}).end() == {}
+    assert shown(server, "fusion", "ee" * 32), "it ended while the follower was starting"
+
+
+def test_a_run_started_again_is_taken_up(project: Path) -> None:
+    path = write_record(project, epochs=1)
+    follower = Follower(path.parent, project, None)
+    follower.look()
+    assert not follower.followed[path].unsent, "it has ended"
+    with start(project) as record:
+        record.metric("train/loss", 0.1, step=99)
+        record.end("FAILED", reason="again")
+    follower.look()
+    follower.send(math.inf)
+    [run] = shown(connect(None, project), "fusion")
+    assert (run["status"], [point[0] for point in run["metrics"]["train/loss"]]) == ("FAILED", [1, 2, 3, 4, 5, 99])
+
+
 def test_one_refused_record_does_not_hold_up_the_others(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server = connect(None, project)
     server.client.delete_experiment(server.client.create_experiment("fusion"))
@@ -42,6 +78,16 @@ def test_one_refused_record_does_not_hold_up_the_others(project: Path, capsys: p
         wait_for(lambda: "train/loss" in shown(server, "other", "bb" * 32)[0]["metrics"])
     assert following.end() == {DIGEST: 2}
     assert capsys.readouterr().err.count("mlflow experiments restore") == 1
+
+
+def test_an_mlflow_that_was_never_away_has_the_patience_of_a_busy_machine(project: Path) -> None:
+    """The last try begins with making the database: that may take longer than a server that is away deserves."""
+    path = write_record(project)
+    options = {"until": lambda: True, "digests": {DIGEST}, "last_try": 0.0}
+    cut = follow(path.parent, project, patience=0.0, **options)
+    assert cut.away
+    assert cut.unsent.keys() == {DIGEST}
+    assert follow(path.parent, project, patience=60.0, **options) == ({}, False)
 
 
 def test_a_server_that_never_answers_costs_the_run_nothing_and_the_end_a_bounded_time(
@@ -131,3 +177,24 @@ def test_a_clock_set_back_within_an_attempt_and_between_two_gives_no_negative_du
     mirror(project)
     [run] = shown(connect(None, project), "fusion")
     assert 0 <= run["end"] - run["start"] < 60_000
+
+
+def test_an_earlier_record_whose_end_lies_before_its_start_has_no_duration_in_mlflow(project: Path) -> None:
+    record = read(write_record(project, epochs=1))
+    record.end = End(record.run.t - YEAR // 10**6, "FINISHED")
+    server = connect(None, project)
+    Mirror(server).send(record)
+    [run] = shown(server, "fusion")
+    assert run["end"] == run["start"]
+
+
+def test_what_is_filled_in_later_was_not_worked_on_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_record(tmp_path, epochs=1)
+    before = working_seconds(read(path))
+    path.write_bytes(b"".join(line for line in path.read_bytes().splitlines(True) if b'"step": 3' not in line))
+    wall = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: wall() + YEAR)
+    with Record(path) as record:
+        record.mend([{"name": "train/loss", "value": 1 / 3, "step": 3, "epoch": None}], source="metrics.jsonl")
+    assert len([point for point in read(path).metrics if point.step == 3]) == 1
+    assert working_seconds(read(path)) == before

@@ -14,7 +14,7 @@ from isoscope.platform.mirror.replay import Mirror, MirrorResult, mirror
 from isoscope.platform.runs.lines import RunRecord
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import Tail, read
-from tracked_runs import DIGEST, replayed, shown, start, together, write_record
+from tracked_runs import DIGEST, log_epochs, replayed, shown, start, together, write_record
 
 
 @pytest.fixture
@@ -73,6 +73,22 @@ def test_a_record_mirrored_as_it_grows_ends_as_one_replayed_at_once(
             if number % 5 == 0:  # another process at times, which knows nothing
                 Mirror(server).send(read(growing))
     assert shown(server, "fusion") == replayed(growing, tmp_path / "other", empty_database)
+
+
+def test_past_its_deadline_a_mirror_begins_no_request(
+    project: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_record(project, epochs=1)
+    live = Mirror(server)
+    live.send(read(path))
+    with start(project) as record:
+        log_epochs(record, range(1, 4))
+        record.end("FINISHED")
+    begun = []
+    monkeypatch.setattr(server, "find", lambda *wanted: begun.append(wanted))
+    with pytest.raises(UnreachableError, match="no time left"):
+        live.send(read(path), deadline=time.monotonic())
+    assert not begun
 
 
 class Dying:
@@ -252,6 +268,17 @@ def test_what_cannot_be_mirrored_says_why(project: Path, server: Server, tmp_pat
     write_record(project)
     [sent] = mirror(project, uri=f"sqlite:///{tmp_path / 'text.db'}")
     assert "not a database" in (sent.error or "")
+
+
+def test_a_relative_database_lies_in_the_project(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
+    assert connect(None, project).uri == f"sqlite:///{project}/mlflow.db"
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert connect(None, project).uri == f"sqlite:///{project}/mlflow.db"
+    assert list(tmp_path.iterdir()) == [project]
 
 
 def test_runs_of_one_digest_in_two_studies_are_two(project: Path, server: Server) -> None:

@@ -10,7 +10,7 @@ import pytest
 from isoscope.base.errors import InputError
 from isoscope.platform.runs.lines import RunRecord, summed
 from isoscope.platform.runs.provenance import Git
-from isoscope.platform.runs.record import Record, read
+from isoscope.platform.runs.record import Record, Tail, read
 from tracked_runs import DIGEST, ENVIRONMENT, RUN, lines, log_epochs, start, write_record
 
 
@@ -147,6 +147,21 @@ def test_status_follows_the_attempts_and_their_ends(tmp_path: Path, story: str, 
             else:
                 record.end({"K": "KILLED", "F": "FAILED", "D": "FINISHED"}[letter])
     assert read(record.path).status == status
+
+
+def test_a_tail_takes_in_each_line_once_and_leaves_the_unfinished_one(tmp_path: Path) -> None:
+    whole = write_record(tmp_path, epochs=1).read_bytes()
+    path = tmp_path / "growing.jsonl"
+    path.touch()
+    tail = Tail(path)
+    assert not tail.poll()
+    with path.open("ab", buffering=0) as file:
+        for start_at in range(0, len(whole), 37):
+            file.write(whole[start_at : start_at + 37])
+            tail.poll()
+    assert not tail.poll()
+    assert (tail.offset, tail.lines) == (len(whole), whole.count(b"\n"))
+    assert tail.record == read(path)
 
 
 def test_lines_of_a_later_version_are_passed_over(tmp_path: Path) -> None:

@@ -49,6 +49,12 @@ def test_the_record_tells_how_a_run_ended(run: Run) -> None:
     assert (record.end.reason or "").startswith("FileExistsError: ")
 
 
+def test_a_run_refused_before_it_began_leaves_no_word(run: Run) -> None:
+    with pytest.raises(InputError), StopSignal() as stop, tracked(run, stop):
+        raise InputError("no such device")
+    assert run.record.path.read_bytes() == b""
+
+
 def test_what_fails_after_the_end_does_not_change_it(run: Run) -> None:
     """A finished run found again, and a command that then fails (a closed pipe, say), leave the run finished."""
     work(run, "whole")

@@ -148,8 +148,8 @@ def study_run(
 ) -> Iterator[tuple[Run, StopSignal]]:
     """Begin a tracked run of a stage over the whole study or comparison `name`, with the task of a study.
 
-    `inputs`: hashes by path, as `input_md5`. The stage checks `run.inputs` when it has read them all, before it
-    replaces an output.
+    `inputs`: hashes by path, as `input_md5`. The stage calls `run.check_inputs` when it has read them all,
+    before it replaces an output.
     """
     named = {path: dvc_md5(project.folder / path) if is_data(path) else md5 for path, md5 in inputs.items()}
     run = Run(

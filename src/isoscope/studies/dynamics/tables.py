@@ -27,7 +27,7 @@ def tables(studies: Mapping[str, StudyRuns], *, confidence: float, **_: Any) -> 
     - `allocated`, `closed` (`totals`): sums over training; closure.
     - `course`, `synchrony`, `positive` (`over_time`): the allocation over time.
     - `heads` (`head_shares`): attention heads.
-    - `profiles` (`profiles.profiles`): each run's profile, to compare runs of several studies.
+    - `profiles` (`run_profiles.profiles`): each run's profile, to compare runs of several studies.
     - `hurting`, `hurting_published` (`hurting_counts`): how often parts hurt, and agreement with the published table.
     - `slices`, `slices_course` (`sliced`): which part learns which tokens, and when.
 

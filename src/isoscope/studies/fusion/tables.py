@@ -36,6 +36,7 @@ FILES = (METRICS,)
 PLANES = "planes"
 """The table of coordinates of all sentences; only a few snapshots and layers of it are kept."""
 BY_LAYER = ("linear_separability", "a_1", "a_1_centred")
+"""Metrics of [CLS] in `layers.csv`, which DVC plots."""
 
 
 def tables(

@@ -47,7 +47,7 @@ def over_training(
     """Return the similarity of layers of equal number of every n-th snapshot with chosen checkpoints.
 
     `runs`: name → seed → chosen checkpoint, in the run's output. The first snapshot and the chosen checkpoint are
-    always compared. With what: see `told_apart.references`.
+    always compared. With what: see `models_against_seeds.references`.
 
     Columns: model, seed, other_model, other_seed, update, chosen (whether these are the weights of the chosen
     checkpoint), and those of `similarity_tables.equal_layers`, with the intervals' confidence. Raises `InputError` for
