@@ -10,13 +10,14 @@ import pytest
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
+from isoscope.platform.config.decided import completed
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import differing, dump_yaml, flatten, read_yaml
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.study_cells import Setup, training_job
 from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import CellJob, completed
+from isoscope.platform.stages.training_job import CellJob
 
 ROOT = Path(__file__).parents[3]
 TARGETS = {

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from isoscope.base import paths
 from isoscope.base.atomic_files import replacing, write_text
 from isoscope.platform.config.comparing import Comparison
+from isoscope.platform.config.decided import completed
 from isoscope.platform.config.load import ResolvedCell
 from isoscope.platform.config.project import Report, Study
 from isoscope.platform.config.tree import flatten
@@ -18,7 +19,6 @@ from isoscope.platform.report.completeness import lacking
 from isoscope.platform.results.study_tables import read_tables
 from isoscope.platform.runs.folder_lock import writing
 from isoscope.platform.runs.prepared import read_manifest
-from isoscope.platform.stages.training_job import completed
 
 
 class Reported(NamedTuple):

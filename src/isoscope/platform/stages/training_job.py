@@ -8,6 +8,7 @@ from isoscope.base import built_in, paths
 from isoscope.base.atomic_files import unlisted
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
+from isoscope.platform.config.decided import completed
 from isoscope.platform.config.load import Configuration, ResolvedCell
 from isoscope.platform.config.start_cells import start_cells
 from isoscope.platform.runs.prepared import content_md5, read_manifest
@@ -125,13 +126,6 @@ def selected(start: CellJob) -> Path:
     if others := unlisted(output, checkpoint):
         raise InputError(f"{output}: {others[0]} is not of this run, so nothing can start from it; remove the file")
     return checkpoint
-
-
-def completed(found: ResolvedCell, manifest: Mapping[str, Any]) -> ResolvedCell:
-    """Return a cell with the options of its objective that its task decides; `manifest`: the task's."""
-    options = built_in.load(built_in.GIVEN, "train").decided(found.cell.objective, manifest)
-    cell = found.cell.model_copy(update={"objective": found.cell.objective.model_copy(update=options)})
-    return found._replace(cell=cell, tree=found.tree | {"objective": found.tree["objective"] | options})
 
 
 def carry(work: CellJob, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:
