@@ -5,6 +5,7 @@ import re
 import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from isoscope.config.tree import read_yaml
 from isoscope.data.tokens import load
 from isoscope.errors import InputError
 from isoscope.paths import Project
+from isoscope.stages import new as new_module
 from isoscope.stages.new import Made, new
 from isoscope.stages.prepare import prepare
 
@@ -288,3 +290,23 @@ def test_of_three_that_make_one_project_one_does(tmp_path: Path, reviews: Path, 
     assert len(refused) == 2
     assert all(text.startswith(f"{folder}: ") for text in refused)
     assert git(folder, "status", "--porcelain") == ""
+
+
+def test_a_folder_in_which_another_has_made_a_project_since_is_left_alone(
+    tmp_path: Path, reviews: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other begins and ends between the look at the empty folder and the claim of it."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    files = new_module.project_files
+
+    def late(*given: Any) -> Any:
+        monkeypatch.setattr(new_module, "project_files", files)
+        made(folder, reviews)
+        return files(*given)
+
+    monkeypatch.setattr(new_module, "project_files", late)
+    with pytest.raises(InputError, match="holds"):
+        made(folder, reviews)
+    assert git(folder, "status", "--porcelain") == ""
+    assert not (folder / ".making").exists()
