@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.new_project import CHECKPOINTS
 from isoscope.platform.config.profiles import apply, restore
 from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.stages import new as new_module
 from isoscope.platform.stages.new import Made, new
 from tracked_runs import together
 
@@ -251,3 +253,23 @@ def test_of_three_that_make_one_project_one_does(tmp_path: Path, reviews: Path, 
     assert len(refused) == 2
     assert all(text.startswith(f"{folder}: ") for text in refused)
     assert git(folder, "status", "--porcelain") == ""
+
+
+def test_a_folder_in_which_another_has_made_a_project_since_is_left_alone(
+    tmp_path: Path, reviews: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other begins and ends between the look at the empty folder and the claim of it."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    files = new_module.project_files
+
+    def late(*given: Any) -> Any:
+        monkeypatch.setattr(new_module, "project_files", files)
+        made(folder, reviews)
+        return files(*given)
+
+    monkeypatch.setattr(new_module, "project_files", late)
+    with pytest.raises(InputError, match="holds"):
+        made(folder, reviews)
+    assert git(folder, "status", "--porcelain") == ""
+    assert not (folder / ".making").exists()

@@ -37,8 +37,7 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
     name = paths.checked_name("project", folder.resolve().name)
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise InputError(f"{folder}: is not a folder; give another name")
-    if folder.is_dir() and (held := sorted(path.name for path in folder.iterdir())):
-        raise InputError(f"{folder}: holds {', '.join(held[:3])}{' …' * (len(held) > 3)}; give a new or empty folder")
+    _check_empty(folder)
     if shutil.which("git") is None:
         raise InputError("git: not found; install it, because DVC needs it")
     science = built_in.load(built_in.GIVEN, "new")
@@ -52,6 +51,7 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
     except FileExistsError:  # both are claims: each succeeds for one process only
         raise InputError(f"{folder}: another isoscope new is making it; wait for it, or give another name") from None
     try:
+        _check_empty(folder, building)  # another process may have made it since
         for path, what in content.items():
             file = building / path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -74,6 +74,11 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
         shutil.rmtree(folder if new_parent else building, ignore_errors=True)
         raise
     return Made(folder, task.name, notes)
+
+
+def _check_empty(folder: Path, besides: Path | None = None) -> None:
+    if folder.is_dir() and (held := sorted(path.name for path in folder.iterdir() if path != besides)):
+        raise InputError(f"{folder}: holds {', '.join(held[:3])}{' …' * (len(held) > 3)}; give a new or empty folder")
 
 
 def _leave_out(project: Path, text: Path) -> list[str]:
