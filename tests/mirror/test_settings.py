@@ -19,6 +19,7 @@ studies:
   fusion: {task: order, settings: [small], axes: {fusion: [additive]}, seeds: [0]}
 training: {learning_rate: 1e-3, epochs: 8, threads: 1, betas: [0.9, 0.999], budget: null}
 model: {fusion: {kind: fft}, encoder: {kind: scratch, layers: 4}}
+objective: {kind: translation, beams: 1, tokenize: null}
 """
 OVERLAYS = {
     "task/order": "training: {epochs: 3}",
@@ -60,6 +61,8 @@ def study(project: Path) -> Path:
         ({"model.fusion.kind": "fft"}, "fusion.kind=fft"),
         ({"training.threads": 8}, ""),  # defines no run
         ({"training.later": 8}, ""),  # the settings do not have it
+        ({"objective.tokenize": "zh"}, ""),  # decided by the task
+        ({"objective.beams": 5}, "beams=5"),
         ({"training.epochs": 4, "model.encoder.layers": 2}, "epochs=4 layers=2"),
         (
             {"training.epochs": 4, "training.betas": [0, 0], "training.budget": 1, "model.encoder.kind": "run"}

@@ -12,7 +12,12 @@ from isoscope.runs.lines import Run, RunRecord
 from report_material import Material
 
 ARMS = ("additive", "conv2d_identity", "fft")
-PARAMS = {"training.epochs": 8, "training.device": "cpu", "model.fusion.kernel_size": [3, 3]}
+PARAMS = {
+    "training.epochs": 8,
+    "training.device": "cpu",
+    "model.fusion.kernel_size": [3, 3],
+    "objective.tokenize": "zh",
+}
 
 
 def study(**changed: Any) -> Study:
@@ -29,6 +34,8 @@ def found(material: Material, folder: Path, arms: Any = ARMS, *, now: Any = PARA
 
 def test_a_complete_part_lacks_nothing(material: Material, tmp_path: Path) -> None:
     assert found(material, tmp_path) == []
+    assert found(material, tmp_path, now=PARAMS | {"objective.tokenize": None}) == []  # decided by the task
+    assert found(material, tmp_path, now=PARAMS | {"objective.tokenize": "char"}) != []
 
 
 @pytest.mark.parametrize(

@@ -134,11 +134,17 @@ def flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def differing(params: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a run, by dotted name, that `now` has with another value; names of its digest only."""
+    """Return the parameters of a run, by dotted name, that `now` has with another value; names of its digest only.
+
+    A parameter that `now` leaves to the task (`DECIDED_BY_TASK`) is no other value, whatever the task has decided.
+    """
     return {
         name: value
         for name, value in params.items()
-        if name not in NOT_IN_DIGEST and name in now and json.dumps(value) != json.dumps(now[name])
+        if name not in NOT_IN_DIGEST
+        and name in now
+        and not (name == DECIDED_BY_TASK and now[name] is None)
+        and json.dumps(value) != json.dumps(now[name])
     }
 
 
@@ -245,6 +251,8 @@ class Origin:
 
 
 # Device, threads and checkpoint interval are in the record, not in the digest: they do not define the run.
+DECIDED_BY_TASK = "objective.tokenize"
+"""Null in the settings: the run has the words of BLEU of its task's language."""
 NOT_IN_DIGEST = frozenset(
     {
         *("training.device", "training.threads", "training.checkpoint_every"),
