@@ -16,7 +16,7 @@ from isoscope.studies.fusion.feature_dynamics import DYNAMICS, clouds
 from isoscope.studies.fusion.heads import BETWEEN, CONTROLS, HEADS, SUMMARIES, agreements, over_heads
 from isoscope.studies.fusion.layers import LAYERS, SHARED, UNDEFINED
 from isoscope.studies.fusion.persistence_diagrams import LONGEST, barcode
-from isoscope.studies.fusion.probing_scores import PROFILE
+from isoscope.studies.fusion.probing_scores import EQUAL, HOLLOW, PROFILE
 from isoscope.studies.fusion.spectra import GRADIENTS, THEORY, response, spectra
 from isoscope.studies.fusion.token_cosines import pairs as cosines
 
@@ -200,3 +200,14 @@ def test_the_mean_cosine_of_tokens_leaves_out_the_diagonal() -> None:
     found = cosines(pd.DataFrame({"arm": ["fft", "fft"], "cosines": [[1.0, -0.5], [-0.5, 1.0]]}))
     assert set(found["note"]) == {"mean −0.50"}
     assert found.set_index(["one", "other"])["cosine"].to_dict() == {(0, 0): 1, (0, 1): -0.5, (1, 0): -0.5, (1, 1): 1}
+
+
+def test_a_probe_of_equal_vectors_has_no_score_and_one_of_few_vectors_is_marked() -> None:
+    table = crossed(arm=("fft",), seed=(0, 1), step=(0, 10, None), layer=(0, 1, 2)).assign(task="label", chance=0.5)
+    table = table.assign(metric="accuracy", score=table["value"], degenerate=table["layer"] == 0)
+    floors = pd.DataFrame({"arm": ["fft"], "seed": [0], "baseline": ["bag"], "task": ["label"], "score": [0.6]})
+    found = PROFILE.drawn(table.assign(distinct=table["layer"].map({0: 1, 1: 3, 2: 40})), floors)
+    found = found[found["line"] != "bag"].set_index("layer")
+    assert found.loc[0, "score"].isna().all()
+    assert (set(found.loc[0, "gap"]), set(found.loc[1, "mark"])) == ({EQUAL}, {HOLLOW})
+    assert found.loc[2, ["gap", "mark"]].isna().all(axis=None)
