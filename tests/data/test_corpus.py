@@ -166,3 +166,10 @@ def test_too_little_to_hold_out_is_refused(labels: list[int], fraction: float, m
     with pytest.raises(InputError) as caught:
         assemble(held_out=fraction, train=labels)
     assert str(caught.value).startswith(message)
+
+
+def test_text_encoded_as_a_dictionary_reads_as_text() -> None:
+    table = pa.table({"text": pa.array(["a", "b", "a", "b"]).dictionary_encode(), "class": [0, 1, 0, 1]})
+    made = build(dict.fromkeys(("train", "validation", "test"), Raw("p", table)), columns=COLUMNS, held_out=0.5, seed=0,
+                 source="s", licence="CC0-1.0")  # fmt: skip
+    assert made.splits["train"]["sentence"].to_pylist() == ["a", "b", "a", "b"]

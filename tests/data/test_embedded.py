@@ -164,3 +164,12 @@ def test_a_size_above_the_distinct_texts_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(embedded.embedded_sentiment, "PARTS", ("plot",))
     with pytest.raises(InputError, match=r"^size = 6000: .* runs out of distinct sentences of depth 0 after \d+ examp"):
         generate("sentiment", size=6000, difficulty=1, seed=0)
+
+
+def test_design_is_stated_for_the_calibrated_settings_only(sentiment: Corpus) -> None:
+    assert "design" in sentiment.facts
+    for change in ({"size": 7202}, {"difficulty": 1}, {"seed": 1}):
+        settings = {**DEFAULT, **change}
+        facts = generate("sentiment", **settings).facts
+        assert "design" not in facts
+        assert {key: facts[key] for key in DEFAULT} == settings

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from generated_meaning import digest
+from isoscope.base.errors import InputError
 from isoscope.data.corpus import SPLITS, texts
 from isoscope.data.draws import Draws
 from isoscope.data.embedded import generate
@@ -98,9 +99,18 @@ def test_another_process_writes_the_same_and_every_argument_counts() -> None:
     assert len(set(found)) == 3
     code = f"""
 from generated_meaning import digest
+from isoscope.base.errors import InputError
 from isoscope.data.embedded import generate
 print(digest(generate("translation", **{SETTINGS})))
 """
     environment = {**os.environ, "PYTHONHASHSEED": "99", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert out.stdout.split() == [found[0]] == [GOLDEN]
+
+
+def test_too_many_sentences_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isoscope.data.embedded_translation.LENGTHS", range(1, 2))
+    with pytest.raises(
+        InputError, match=r"^size = 500: .*'translation' at difficulty 1 runs out of distinct sentences"
+    ):
+        generate("translation", size=500, difficulty=1, seed=0)

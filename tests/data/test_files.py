@@ -224,3 +224,12 @@ def test_texts_that_repeat_are_read_as_they_are(tmp_path: Path) -> None:
     found = files.read_file(repeated(tmp_path / "a.parquet", "a b", 50, stored=False), texts=["text"], label="class")
     assert found.table.schema.field("text").type == pa.string()
     assert found.table["text"].to_pylist() == ["a b"] * 50
+
+
+def test_one_file_is_split_by_seed(tmp_path: Path) -> None:
+    as_jsonl(tmp_path / "all.jsonl", [f"text {row}" for row in range(100)], [row % 4 for row in range(100)])
+    first, again = load(tmp_path / "all.jsonl", ALONE, seed=1), load(tmp_path / "all.jsonl", ALONE, seed=1)
+    other = load(tmp_path / "all.jsonl", ALONE, seed=2)
+    assert first == again
+    assert first.splits["test"] != other.splits["test"]
+    assert [first.splits[split].num_rows for split in ("train", "validation", "test")] == [52, 24, 24]

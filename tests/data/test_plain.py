@@ -225,3 +225,12 @@ def test_bytes_that_are_no_utf_8_are_named_by_line(tmp_path: Path, format: str) 
     path = tmp_path / f"all.{format}"
     path.write_bytes(b"text\ncaf\xe9\n")
     assert "line 2, byte 4: 0xe9 is not UTF-8" in refusal(path)
+
+
+def test_a_column_of_a_dictionary_is_read_as_its_values(tmp_path: Path) -> None:
+    path = tmp_path / "all.parquet"
+    coded = {name: pa.array(values).dictionary_encode() for name, values in (("text", SENTENCES), ("kind", LABELS))}
+    pq.write_table(pa.table(coded), path)
+    found = read(path, labels="kind")
+    assert found.table["sentence"].to_pylist() == SENTENCES
+    assert [found.classes[one] for one in found.table["label"].to_pylist()] == LABELS

@@ -18,6 +18,7 @@ from isoscope.data.files import read
 from isoscope.data.ngrams import baselines
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.report.page import task
 from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.platform.runs.prepared import check_prepared
 from isoscope.platform.stages.prepare import prepare
@@ -203,3 +204,14 @@ def test_what_needs_classes_says_so(project: Project) -> None:
     settings = {"phases": {}, "confidence": 0.95, "power": 0.8, "margin": 0.01}
     with pytest.raises(InputError, match=r"studies\.fusion\.kind: fusion compares classes, but its task has none; set"):
         fusion_tables({"fusion": StudyRuns({}, {"labels": []})}, **settings)
+
+
+def test_the_report_shows_a_text_task(project: Project) -> None:
+    manifest = json.loads((project.folder / "data/processed/pairs/manifest.json").read_text("utf-8"))
+    shown = task("pairs", manifest)
+    assert shown["about"]["Classes"] == "none: a text task"
+    assert shown["splits"][0]["balance"] == "–"
+    loss = manifest["baselines"]["trigram"]["test"]["sentence1"]
+    value = f"{loss['loss']:.3f} nats per token (n = {loss['n']})"
+    assert ("Trigrams, Kneser–Ney, sentence1, test loss", value) in shown["baselines"]
+    assert len(shown["baselines"]) == 6

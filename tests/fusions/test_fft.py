@@ -235,3 +235,13 @@ def test_half_precision_is_transformed_in_single(dtype: torch.dtype, options: di
     assert bound.dtype == dtype
     exact = module.double()(word.double(), position.double(), position.double())
     torch.testing.assert_close(bound.double(), exact, rtol=0, atol=60 * torch.finfo(dtype).eps)
+
+
+def test_a_residual_start_of_a_remedy_is_the_sum(width: int) -> None:
+    tables = [drawn(1, L, width, seed=seed) for seed in range(3)]
+    module = make(width, start="residual", magnitudes="unit", token_type="add")
+    assert torch.equal(module(*tables), tables[0] + tables[2] + tables[1])
+    with torch.no_grad():
+        module.gate.fill_(0.5)
+    bound = make(width, magnitudes="unit")(*tables)
+    torch.testing.assert_close(module(*tables), sum(tables) + 0.5 * bound)

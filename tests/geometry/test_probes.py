@@ -289,3 +289,9 @@ def test_the_first_block_is_uniform_and_frequencies_bound_the_code() -> None:
     assert found.compression > 1.3
     alone = online_code_length(points, labels, each, seed=0, fractions=(1.0,))
     assert alone.bits == alone.uniform == 160.0
+
+
+def test_noise_is_penalised_more_than_a_signal() -> None:
+    points = cloud(100, 10)
+    noise = linear_probe(points, np.random.default_rng(0).permutation(100) % 2, np.arange(100), seed=0)
+    assert noise.penalty < 1e-2 < linear_probe(points, classes(points, 2, noise=0.0), np.arange(100), seed=0).penalty

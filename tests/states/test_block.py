@@ -179,6 +179,7 @@ MANY_SENTENCE, MANY_POSITION = np.repeat(np.arange(12), 8), np.tile(np.arange(8)
 MANY_END = np.isin(MANY_POSITION, (0, 7))
 MANY_TOKEN = np.where(MANY_END, 99, np.random.default_rng(0).integers(0, 4, MANY_SENTENCE.size))
 MANY = {"sentence": MANY_SENTENCE, "position": MANY_POSITION, "token": MANY_TOKEN, "end": MANY_END}
+MANY_INNER = np.flatnonzero(~MANY_END)
 BY_POSITION = noise(MANY_SENTENCE.size, D, seed=7) + 20.0 * np.eye(D)[MANY_POSITION]
 BY_WORD = noise(MANY_SENTENCE.size, D) + 20.0 * np.eye(D)[MANY_TOKEN % 20] + 500.0 * MANY_END[:, None]
 """A cluster for each position; a cluster for each word, with [CLS] and [SEP] far away."""
@@ -190,6 +191,7 @@ def neighbours(made: Trajectory) -> pd.DataFrame:
 
 def test_neighbours_are_what_was_planted_and_elsewhere_chance(tmp_path: Path) -> None:
     table = neighbours(run(tmp_path, MANY, block_fused=BY_POSITION, block_normed=BY_WORD))
+    assert set(table["n"]) == {len(MANY_INNER)}
     rate = table[table["best"]].set_index(["part", "neighbours"])
     assert rate.loc[("normed", "same word"), "rate"] > 0.95
     assert rate.loc[("fused", "same position"), "rate"] > 0.95
@@ -197,6 +199,10 @@ def test_neighbours_are_what_was_planted_and_elsewhere_chance(tmp_path: Path) ->
         assert rate.loc[place, "rate"] == pytest.approx(rate.loc[place, "chance"], abs=0.1)
     assert ((table["low"] <= table["rate"]) & (table["rate"] <= table["high"])).all()
     assert (table["high"] - table["low"]).max() < 0.3
+    inner = MANY_SENTENCE[MANY_INNER][:, None] != MANY_SENTENCE[MANY_INNER]
+    for name, values in (("same word", MANY_TOKEN), ("same position", MANY_POSITION)):
+        same = values[MANY_INNER][:, None] == values[MANY_INNER]
+        assert rate.loc[("normed", name), "chance"] == pytest.approx(same[inner].mean())
 
 
 def test_each_layer_is_read_on_its_own(tmp_path: Path) -> None:
@@ -205,6 +211,8 @@ def test_each_layer_is_read_on_its_own(tmp_path: Path) -> None:
     layers = np.stack([own + place, own, noise(MANY_SENTENCE.size, D)])
     found = block.decoding_table(run(tmp_path, MANY, block_word=own, block_position=place, block_layers=layers), seed=0)
     rate = found[found["snapshot"] == "step-5"].set_index(["part", "read"])["rate"]
+    assert found.groupby("read")["candidates"].unique().map(list).to_dict() == {"word": [4], "position": [6]}
+    assert found["n"].eq(MANY_INNER.size).all()
     assert rate["layer 1"].min() > 0.95
     assert rate["layer 2", "word"] > 0.95
     assert rate["layer 2", "position"] < 0.6

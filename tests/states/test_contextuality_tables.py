@@ -186,3 +186,14 @@ def test_isotropic_words_have_no_similarity_and_equal_words_have_all() -> None:
     same = values(contextuality(np.ones((2000, 3)), words, **OPTIONS))
     for name in ("avg_sim", "self_sim", "intra_sim", "intra_sim_left_out"):
         assert same[name] == pytest.approx(1.0)
+
+
+def test_words_carry_their_own_numbers() -> None:
+    points, words = two_hundred()
+    table = contextuality(points, words, **OPTIONS).words
+    assert (table["frequency"] == table["form"] * 10).all()
+    assert (table["occurrences"] == np.bincount(words.form)[table["form"]]).all()
+    one = table.iloc[3]
+    rows = np.flatnonzero(words.form == one["form"])
+    own = [cosine(points[i], points[j]) for i, j in combinations(rows, 2) if words.sentence[i] != words.sentence[j]]
+    assert one["self_sim"] == pytest.approx(np.mean(own))

@@ -80,6 +80,8 @@ WHOLE: dict[str, Callable[[Floats, Any], float]] = {
     "clusters": lambda x, of: separation.clusters(x).k,
     "clusters_silhouette": lambda x, of: separation.clusters(x).silhouette,
     "arch_score": lambda x, of: separation.arch_score(x, along=LENGTH).r2,
+    "arch_score_null": lambda x, of: separation.arch_score(x, along=LENGTH).null,
+    "arch_score_p": lambda x, of: separation.arch_score(x, along=LENGTH).p,
 }
 AT_N: dict[str, Callable[[Floats, Any], float]] = {
     **{f"a_1{means}_at_n": WHOLE[f"a_1{means}"] for means in SPECTRA},
@@ -100,7 +102,7 @@ def test_a_metric_is_that_of_the_cells_points_and_at_equal_n_the_mean_over_subsa
         for name, metric in AT_N.items()
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected)
-    left = {name for name in found.keys() - expected.keys() if not name.startswith(("clusters_ami_", "arch_score_"))}
+    left = {name for name in found.keys() - expected.keys() if not name.startswith("clusters_ami_")}
     assert left == {"h0_entropy_share", "repeated_share", "close_share"}
     assert found["h0_entropy_share"] == pytest.approx(found["h0_entropy"] / np.log(31))
 
@@ -120,6 +122,9 @@ def test_agreement_of_clusters_has_an_interval_over_all_sentences() -> None:
     assert isinstance(label, OfAll)
     assert label.low < label.value < label.high
     assert np.isnan(measure("shape")(cell(noise(30), labels=LABELS[:30], attributes={}))["clusters_ami_label"][1])
+    shape = figures("shape", cell(noise() + 8.0 * np.eye(D)[LABELS]))
+    assert (shape["clusters"], shape["clusters_ami_label"]) == (2, 1.0)
+    assert abs(shape["clusters_ami_length"]) < 0.1
 
 
 def test_n_beside_an_interval_is_that_of_what_it_is_over(tmp_path: Path) -> None:
@@ -128,6 +133,13 @@ def test_n_beside_an_interval_is_that_of_what_it_is_over(tmp_path: Path) -> None
     rows = {row["figure"]: row for row in cells.measured(run.best, "mean", 1, ["shape", "intrinsic"])}
     assert rows["clusters_ami_length"]["n"] == len(run.probe) == 32
     assert rows["two_nn_at_n"]["n"] == 16
+
+
+def test_copies_of_points_are_counted_and_left_out() -> None:
+    plane = np.random.default_rng(1).random((500, 2)) @ noise(2, 30)
+    copies = figures("intrinsic", bare(np.concatenate([plane, plane[:50] + 1e-9])))
+    assert copies["repeated_share"] == pytest.approx(50 / 550)
+    assert copies["two_nn"] == pytest.approx(2.0, abs=0.25)
 
 
 def test_what_a_cell_does_not_know_gives_no_figure() -> None:

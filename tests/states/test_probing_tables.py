@@ -248,3 +248,11 @@ def test_more_sentences_help_noise_stays_at_chance_and_one_class_has_no_curve(tm
     assert found[["n", "d", "layer"]].drop_duplicates().to_numpy().tolist() == [[200, 60, 1]]
     alike = planted(tmp_path / "alike", {one.name: arrays for one in MADE}, probe={"label": np.zeros(200, int)})
     assert learning_table(alike, vectors=("first",), seed=0).empty, "one class has nothing to learn"
+
+
+def test_tf_idf_reads_what_bags_can_tell(run: Trajectory, tmp_path: Path) -> None:
+    again = changed(run, tmp_path, label=run.probe["text"].str.contains("word03").to_numpy().astype(int))
+    texts = [f"word{one % 12:02d} word{one // 12 % 12:02d}" for one in range(2880)]
+    floor = baselines_table(again, texts, ["word03" in text for text in texts], seed=0)
+    assert one(floor, baseline="TF-IDF, all of train")["score"] > 0.97
+    assert one(floor, baseline="TF-IDF, same folds", task="label")["score"] > 0.97

@@ -40,12 +40,12 @@ def explored(runs: dict[Key, Trajectory]) -> tuple[dict[str, Any], dict[Key, pd.
 def test_every_sentence_stands_where_its_plane_has_it(tmp_path: Path) -> None:
     keys = [("additive", 0), ("additive", 1), ("fft", 0)]
     runs = {key: run(tmp_path / f"{key}", seed=place) for place, key in enumerate(keys)}
-    data, planes, _ = explored(runs)
+    data, planes, frames = explored(runs)
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert [(one["arm"], one["seed"]) for one in data["runs"]] == keys
     for key, one in zip(keys, data["runs"], strict=True):
         assert (one["layers"], one["steps"], one["best"]) == ([0, 1], [0, 5, 9], 1)
-        table = planes[key]
+        table, shown = planes[key], frames[key].set_index(["layer", "snapshot"])
         for layer in one["layers"]:
             found = np.array(one["points"][layer])
             rows = table[table["layer"] == layer]
@@ -57,6 +57,8 @@ def test_every_sentence_stands_where_its_plane_has_it(tmp_path: Path) -> None:
                     continue
                 np.testing.assert_allclose(found[number].reshape(-1, 2) * scale, xy, atol=0.51 * scale)
                 assert np.abs(found[number]).max() == 1000
+                expected = shown.loc[(layer, name), ["explained_1", "explained_2"]].astype(float).tolist()
+                assert one["explained"][layer][number] == pytest.approx(expected, abs=5.1e-4)
 
 
 def test_a_layer_of_one_point_throughout_stands_still(tmp_path: Path) -> None:

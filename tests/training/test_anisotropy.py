@@ -151,3 +151,13 @@ def test_only_a_run_that_watches_has_points_to_lay_maps_on(tmp_path: Path) -> No
     found = {name: value for name, value, *_ in watching.log.points if name.startswith("posthoc/")}
     assert found["posthoc/untouched/n"] == 10
     assert not [name for name, *_ in plain.log.points if name.startswith("posthoc/")]
+
+
+def test_shares_are_those_of_squared_singular_values() -> None:
+    cloud = RANDOM.standard_normal((30, 8)) + 1.0
+    found = batch_figures(cloud)
+    raw, centred = (np.linalg.svd(one, compute_uv=False) ** 2 for one in (cloud, cloud - cloud.mean(0)))
+    for k in range(3):
+        assert found[f"a_{k + 1}"] == pytest.approx(raw[k] / raw.sum())
+        assert found[f"a_{k + 1}_centred"] == pytest.approx(centred[k] / centred.sum())
+    assert found["n"] == 30

@@ -66,9 +66,12 @@ def test_frozen_groups_stay_and_all_is_equal_before(tmp_path: Path, make: Any) -
     allocated = allocation(tmp_path / "held")
     of_held = allocated["group"].isin(GROUPS[make])
     later = allocated["start"] >= AFTER
+    exact = allocated[allocated["estimator"] == "simpson"]
+    assert (exact.loc[of_held & later, ["helping", "hurting", "largest"]] == 0).all(axis=None)
+    single = later & (allocated["update"] == allocated["start"] + 1)
+    assert (exact.loc[of_held & single, ["gradient", "momentum", "decay"]] == 0).all(axis=None)
     assert (allocated.loc[of_held & later, "value"] == 0).all()
-    exact = allocated[of_held & ~later & (allocated["estimator"] == "simpson")]
-    assert (exact.groupby("update")["value"].sum() != 0).all()
+    assert (exact.loc[of_held & ~later].groupby("update")["value"].sum() != 0).all()
     assert pd.read_parquet(tmp_path / "held/work/closure.parquet")["closed"].all()
 
 
@@ -124,3 +127,10 @@ def test_a_freeze_without_groups_or_updates_is_refused() -> None:
         Settings.model_validate({"after": 1, "until": None, "groups": []})
     with pytest.raises(ValueError, match="until 1 is not after update 1"):
         Settings.model_validate({"after": 1, "until": 1, "groups": ["enc"]})
+
+
+@pytest.mark.parametrize("make", [masked_lm, translates])
+def test_every_parameter_is_in_one_block(tmp_path: Path, make: Any) -> None:
+    model = make_loop(tmp_path, make=make, table=pairs).raw_model
+    inside = [id(one) for own in blocks(model).values() for one in own.values()]
+    assert sorted(inside) == sorted(id(one) for one in model.parameters())

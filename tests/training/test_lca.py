@@ -156,6 +156,7 @@ def test_it_closes_and_changes_nothing(tmp_path: Path, settings: dict[str, Any])
     observed = finished(tmp_path / "observed", asked={"minibatch": True}, **settings, **HOT)
     assert torch.equal(torch.get_rng_state(), draws)
     assert equal(weights(plain), weights(observed))
+    assert observed.raw_model.training == plain.raw_model.training
     own = [point for point in observed.log.points if not point[0].startswith(("allocation/", "speed/"))]
     assert own == [point for point in plain.log.points if not point[0].startswith("speed/")]
     closure = table(tmp_path / "observed", "closure")
@@ -167,6 +168,10 @@ def test_it_closes_and_changes_nothing(tmp_path: Path, settings: dict[str, Any])
     for row in closure[~closure["total"]].itertuples():
         assert sums[row.set, row.update] == pytest.approx(row.allocated, abs=1e-15)
     assert allocation.groupby(["start", "update", "set", *KEYS], observed=True, dropna=False).size().eq(1).all()
+    logged = {name: value for name, value, *_ in observed.log.points if name.startswith("allocation/")}
+    totals = closure[closure["total"]].set_index("set")
+    assert logged["allocation/train_gap"] == pytest.approx(totals.loc["train", "gap"], abs=1e-12)
+    assert logged["allocation/validation_closed"] == 1.0
 
 
 def test_the_columns_agree(tmp_path: Path) -> None:
@@ -179,6 +184,7 @@ def test_the_columns_agree(tmp_path: Path) -> None:
     np.testing.assert_allclose(folds.std(1, ddof=1) / 2, path["se"], atol=1e-6 * scale)
     single = path["update"] == path["start"] + 1
     np.testing.assert_allclose(path[[*PARTS]].sum(axis=1)[single], path["value"][single], atol=2e-5 * scale)
+    assert path.loc[~single, [*PARTS]].isna().all(axis=None)
     assert (path.loc[path["update"] == 1, "momentum"] == 0).all()
     assert (path.loc[path["update"] == 3, "momentum"] != 0).any()
     by_update = table(tmp_path, "minibatch")

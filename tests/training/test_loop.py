@@ -187,3 +187,10 @@ def test_a_schedule_may_be_longer_than_the_run(tmp_path: Path) -> None:
         assert (short.keeper.checkpoints / file).read_bytes() == (longer.keeper.checkpoints / file).read_bytes()
     with pytest.raises(ValueError, match="less than epochs"):
         Training.model_validate(SETTINGS | {"epochs": 4, "schedule": {"kind": "linear", "warmup": 0.1, "epochs": 2}})
+
+
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    one, other = make_loop(tmp_path / "one"), make_loop(tmp_path / "other", seed=1)
+    one.fit()
+    other.fit()
+    assert not equal(weights(one), weights(other))

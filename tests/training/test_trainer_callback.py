@@ -10,10 +10,14 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
+from isoscope.objectives import Place
 from isoscope.training.anisotropy import batch_figures, sample_figures
+from isoscope.training.observers.trainer_callback import ObserverCallback
+from isoscope.training.observers.watch import Watch
 
 DOCS = (Path(__file__).parents[2] / "docs/plugins.md").read_text("utf-8")
 LINES = next(block for block in re.findall(r"```python\n(.*?)```", DOCS, re.S) if "add_callback" in block)
+PLACE = Place(-1, "first")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -74,3 +78,15 @@ def test_the_lines_of_the_documentation_log_anisotropy(tmp_path: Path, parts: in
     assert sorted(logged(trainer, "validation/a_1")) == [3, 6]
     assert logged(trainer, "validation/a_1")[3] == pytest.approx(sample["a_1"], rel=1e-5)
     assert logged(trainer, "validation/between_share")[6] == pytest.approx(sample["between_share"], rel=1e-4)
+
+
+def test_it_changes_nothing_in_the_training(tmp_path: Path) -> None:
+    weights = []
+    for watched in (False, True):
+        trainer = make(tmp_path / str(watched), eval_strategy="steps", eval_steps=3)
+        if watched:
+            trainer.add_callback(ObserverCallback(Watch(PLACE, sample=16, clusters=2), trainer))
+        trainer.train()
+        weights.append(trainer.model.state_dict())
+    for name, value in weights[0].items():
+        assert torch.equal(value, weights[1][name]), name

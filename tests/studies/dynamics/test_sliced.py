@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 from isoscope.base.parquet import write_parquet
+from isoscope.data.token_classes import CONTEXTS, FREQUENCIES
+from isoscope.studies.dynamics.slice_curves import BANDS, CALLED
 from isoscope.studies.dynamics.sliced import sliced
 from isoscope.studies.dynamics.totals import EVERY
 
@@ -70,3 +72,7 @@ def test_the_loss_is_the_measured_loss_so_a_gap_is_missing_in_the_parts(tmp_path
     assert set(found["slices"]["open"]) == {3}
     course = found["slices_course"].set_index(keys).sort_index().loc[("rare", "context", EVERY)]
     np.testing.assert_allclose(course["share"], np.array([0.1, 0.5, 1.1]) / 1.1)
+
+
+def test_the_figure_has_a_panel_for_every_class_of_tokens() -> None:
+    assert (BANDS, tuple(CALLED)) == (FREQUENCIES, CONTEXTS)

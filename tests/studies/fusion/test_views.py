@@ -1,7 +1,7 @@
 """What the views of a study of fusions draw beyond their form: which rows, and what stands beside them or is a gap."""
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ import pytest
 from isoscope.base.view import View
 from isoscope.studies.fusion.by_layer import profile
 from isoscope.studies.fusion.decision_rank import RANKS
-from isoscope.studies.fusion.embedding_space import MAP, PCA
+from isoscope.studies.fusion.embedding_space import MAP, PCA, dimensions, evidence
 from isoscope.studies.fusion.feature_dynamics import DYNAMICS, clouds
-from isoscope.studies.fusion.heads import HEADS
+from isoscope.studies.fusion.heads import BETWEEN, CONTROLS, HEADS, SUMMARIES, agreements, over_heads
 from isoscope.studies.fusion.layers import LAYERS, SHARED, UNDEFINED
 from isoscope.studies.fusion.persistence_diagrams import LONGEST, barcode
-from isoscope.studies.fusion.probing_scores import PROFILE
-from isoscope.studies.fusion.spectra import GRADIENTS, THEORY
+from isoscope.studies.fusion.probing_scores import EQUAL, HOLLOW, PROFILE
+from isoscope.studies.fusion.spectra import GRADIENTS, THEORY, response, spectra
+from isoscope.studies.fusion.token_cosines import pairs as cosines
 
 STEPS = (0, 1, 10, 100)
 
@@ -117,6 +118,7 @@ def test_a_run_with_many_snapshots_in_a_phase_counts_once() -> None:
     found = PROFILE.drawn(table.assign(phase=phase), floors)
     by_run = table[table["step"] > 0].groupby(["layer", "seed"])["score"].mean().groupby("layer").mean()
     np.testing.assert_allclose(found.loc[found["line"] == "trained", "score"], by_run)
+    assert found.loc[found["line"] == "bag", ["layer", "score"]].to_numpy().tolist() == [[0, 0.6], [1, 0.6]]
     with pytest.raises(ValueError, match="no phase to draw"):
         PROFILE.drawn(table.assign(phase=None), floors)
 
@@ -138,3 +140,74 @@ def test_noise_is_a_geometric_mean_its_band_a_factor_and_what_does_not_vary_is_l
         log, row = np.log(own["noise"]), found.loc[(part, arm, step)]
         expected = [log.mean(), log.mean() + log.std(), log.mean() - log.std()]
         assert row[["noise", "high", "low"]].tolist() == pytest.approx(np.exp(expected).tolist())
+
+
+def test_zero_frequency_stands_at_the_origin_of_a_response() -> None:
+    matrix = np.zeros((4, 8))
+    matrix[2, 4], matrix[3, 4] = 1.0, 2.0  # where fftshift puts no frequency, and a quarter of a cycle per token
+    row = {"arm": "fft", "moment": "chosen", "source": "word"}
+    found = response(pd.DataFrame([row | {"magnitudes": one} for one in matrix.tolist()]))
+    loud = found[found["magnitude"] > 0].set_index("magnitude")
+    assert loud["tokens"].to_dict() == {1.0: 0.0, 2.0: 0.25}
+    assert loud["hidden"].tolist() == [0.0, 0.0]
+
+
+def test_a_spectrum_stands_beside_its_own_control_and_theory() -> None:
+    named = {"flatness": 0.1, "flatness_permuted": 0.2, "dead": 0.3, "dead_permuted": 0.4}
+    found = spectra(crossed(arm=("fft",), seed=(0,), step=(0,), part=("word",)).assign(**named))
+    beside = found[["value", "permuted", "normal", "convolved"]].to_numpy().tolist()
+    assert beside == [[0.1, 0.2, *THEORY["flatness"]], [0.3, 0.4, *THEORY["dead"]]]
+
+
+def test_curves_of_attention_are_means_over_heads() -> None:
+    table = crossed(arm=("fft",), seed=(0, 1), step=(0, 10), layer=(1,), head=range(4))
+    found = over_heads(table.assign(**{name: place + table["value"] for place, name in enumerate(SUMMARIES)}))
+    expected = table.groupby(["seed", "step"])["value"].mean().to_numpy()
+    for place, name in enumerate(SUMMARIES):
+        own = found[found["summary"] == name].sort_values(["seed", "column"])["value"]
+        np.testing.assert_allclose(own, place + expected)
+
+
+def test_of_many_pairs_of_arms_those_with_the_first_stay_and_every_control() -> None:
+    for arms, pairs in (("abcde", 10), ("abcdef", 5)):
+        between = pd.DataFrame([*combinations(arms, 2)], columns=["arm", "other"]).assign(differ="arms")
+        controls = pd.DataFrame({"arm": [*arms], "other": [*arms], "differ": "random"})
+        found = agreements(pd.concat([between, controls], ignore_index=True).assign(agreement=0.5))
+        assert found.groupby("panel")["pair"].nunique().to_dict() == {BETWEEN: pairs, CONTROLS: len(arms)}
+    assert found.loc[found["panel"] == BETWEEN, "pair"].str.startswith("a and ").all()
+
+
+def test_evidence_is_of_normalised_tokens_and_has_its_own_chance() -> None:
+    rows = crossed(arm=("fft",), seed=(0,), step=(0, 10), part=("fused", "normed"))
+    near = rows.assign(neighbours="same word", rate=0.5, chance=0.1)
+    found = evidence(near, rows.assign(read="word", rate=0.75, control=0.2))
+    assert set(found["part"]) == {"normed"}
+    kinds = set(found[["kind", "rate", "chance"]].itertuples(index=False, name=None))
+    assert kinds == {("same word", 0.5, 0.1), ("word", 0.75, 0.2)}
+
+
+def test_dimensions_are_of_the_first_run_and_outliers_are_named_farthest_first() -> None:
+    table = crossed(arm=("fft",), seed=(3, 1), step=(0, 10), dimension=range(20))
+    means = table["dimension"].map({2: -5.0, 7: 9.0}).fillna(0.0)
+    found = dimensions(table.assign(mean=means, sd=0.5, outlier=means != 0))
+    assert set(found["seed"]) == {3}
+    assert set(found["note"]) == {"n = 40 tokens, outliers: 2 (7, 2)"}
+    assert set(found.loc[found["mark"].notna(), "dimension"]) == {2, 7}
+    assert (found["high"] - found["low"] == 1.0).all()
+
+
+def test_the_mean_cosine_of_tokens_leaves_out_the_diagonal() -> None:
+    found = cosines(pd.DataFrame({"arm": ["fft", "fft"], "cosines": [[1.0, -0.5], [-0.5, 1.0]]}))
+    assert set(found["note"]) == {"mean −0.50"}
+    assert found.set_index(["one", "other"])["cosine"].to_dict() == {(0, 0): 1, (0, 1): -0.5, (1, 0): -0.5, (1, 1): 1}
+
+
+def test_a_probe_of_equal_vectors_has_no_score_and_one_of_few_vectors_is_marked() -> None:
+    table = crossed(arm=("fft",), seed=(0, 1), step=(0, 10, None), layer=(0, 1, 2)).assign(task="label", chance=0.5)
+    table = table.assign(metric="accuracy", score=table["value"], degenerate=table["layer"] == 0)
+    floors = pd.DataFrame({"arm": ["fft"], "seed": [0], "baseline": ["bag"], "task": ["label"], "score": [0.6]})
+    found = PROFILE.drawn(table.assign(distinct=table["layer"].map({0: 1, 1: 3, 2: 40})), floors)
+    found = found[found["line"] != "bag"].set_index("layer")
+    assert found.loc[0, "score"].isna().all()
+    assert (set(found.loc[0, "gap"]), set(found.loc[1, "mark"])) == ({EQUAL}, {HOLLOW})
+    assert found.loc[2, ["gap", "mark"]].isna().all(axis=None)
