@@ -81,6 +81,22 @@ def test_the_best_trials_that_keep_to_the_constraints_come_first(folder: Path, o
     assert all(("kernel_size" in row[3]) == (t.params["fusion"] == "conv2d") for row, t in zip(rows, want, strict=True))
 
 
+def test_a_trials_runs_are_links_into_the_experiment_that_holds_them(folder: Path) -> None:
+    def links(experiments: dict[str, str], studies: dict[str, str]) -> list[str]:
+        address = "http://127.0.0.1:5000"
+        found = read_search(folder, tracking_uri=address, experiments=experiments, studies=studies, chapter=1)
+        return [run["link"] for trial in found["trials"] for run in trial["runs"]]
+
+    both = {"search": "7", "fusion": "4"}
+    plain = links(both, {})
+    assert len(plain) == MOST
+    assert all("/#/experiments/7/runs?" in one for one in plain)
+    chosen = plain[0].rpartition("%27")[0].rpartition("%27")[2]
+    published = [one.replace("/experiments/7/", "/experiments/4/") if chosen in one else one for one in plain]
+    assert links(both, {chosen: "fusion"}) == published != plain
+    assert {*links({"fusion": "4"}, {})} == {None}
+
+
 def test_several_objectives_show_the_front(tmp_path: Path, material: Material) -> None:
     study = searched(40, 2)
     html = section(material.page(search=write_search(tmp_path, study)))
