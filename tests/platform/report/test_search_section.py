@@ -1,11 +1,14 @@
 """The search on the page: its best trials, how to find their runs, what is still missing; no search, no section."""
 
+import gzip
+import io
 import json
 import re
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from optuna.study import Study
@@ -95,6 +98,18 @@ def test_a_trials_runs_are_links_into_the_experiment_that_holds_them(folder: Pat
     published = [one.replace("/experiments/7/", "/experiments/4/") if chosen in one else one for one in plain]
     assert links(both, {chosen: "fusion"}) == published != plain
     assert {*links({"fusion": "4"}, {})} == {None}
+
+
+def test_each_figure_has_the_numbers_that_the_search_wrote(folder: Path) -> None:
+    found = read_search(folder, tracking_uri=None, experiments={}, studies={}, chapter=1)
+    given = {one.key.removeprefix("search-"): one.tables for one in found["drawings"]}
+    names = {"history": "trials", "importances": "importances", "slice": "trials"}
+    names |= {"intermediate": "reported", "pruning": "reported"}
+    assert {figure: [*tables] for figure, tables in given.items()} == {figure: [name] for figure, name in names.items()}
+    for figure, column in (("history", "number"), ("importances", "importance"), ("pruning", "value")):
+        rows = pd.read_csv(io.BytesIO(gzip.decompress(given[figure][names[figure]])))[column]
+        stored = pd.read_parquet(folder / f"{names[figure]}.parquet")[column]
+        assert rows.tolist() == pytest.approx(stored.tolist(), abs=1e-5, nan_ok=True)
 
 
 def test_several_objectives_show_the_front(tmp_path: Path, material: Material) -> None:
