@@ -159,6 +159,16 @@ def test_a_measure_in_one_file_stands_in_every_result(project: Project) -> None:
     assert [step for step, _ in run.points["geometry/layer_01/first/mean_norm"]] == rows["step"].tolist()
 
 
+def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project) -> None:
+    """With one snapshot: fewer figures, and no error."""
+    project.edit("params.yaml", "    steps: powers", "    steps: none")
+    project.edit("params.yaml", "    epochs: true", "    epochs: false")
+    project.isoscope("repro")
+    assert len(Trajectory(states(project, "conv2d")).trained) == 1
+    assert set(measured(project, "conv2d")["snapshot"]) > {"random"}
+    assert "explorer" in (project.folder / "reports/index.html").read_text("utf-8")
+
+
 @pytest.mark.parametrize("number", [
     pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive),
     pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive),

@@ -1,5 +1,6 @@
 """Profiles are merged into params.yaml, keep its comments, and can be undone without loss."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -36,6 +37,18 @@ def test_a_profile_changes_its_numbers_and_keeps_every_comment_beside_others(pro
     kept = [line for line in before.splitlines() if line.lstrip().startswith("#")]
     assert all(line in after for line in kept)
     assert "batch_size: 32                # examples per update" in after
+
+
+def test_a_profile_fits_lists_in_a_line_too_and_an_empty_one_changes_not_a_byte() -> None:
+    """`dvc exp run -S` puts lists into lines of their own, and comments between a key and its list."""
+    as_dvc = (ROOT / "params.yaml").read_text("utf-8")
+    assert laid_over(as_dvc, {}) == as_dvc
+    in_a_line = r"tasks: [sentiment, reordered] \1"
+    text = re.sub(r"^tasks:( +#.*\n)- sentiment\n- reordered\n", in_a_line, as_dvc, flags=re.MULTILINE)
+    assert as_dvc != text
+    after, before = (parse_yaml(laid_over(one, {"tasks": ["sst2"]}), "params") for one in (as_dvc, text))
+    assert after == before
+    assert after["tasks"] == ["sst2"]
 
 
 def test_a_changed_params_file_is_not_overwritten(project: Path) -> None:
@@ -152,3 +165,10 @@ def test_a_study_without_seeds_needs_no_task(project: Path) -> None:
         f"studies.{study}.{one}" for study in Configuration(project).root.studies for one in ("task=absent", "seeds=[]")
     ]
     assert Configuration(project, [*absent, "comparisons={}", "search=null"]).check() == 2
+
+
+@pytest.mark.parametrize("name", ["dynamics", "dynamics_data"])
+def test_studies_of_a_profile_are_no_fault_of_other_profiles(project: Path, name: str) -> None:
+    """A study of a task that another profile does not prepare: whether both fit is asked when it is applied."""
+    apply(project, name)
+    assert check(project) == len(known(project))

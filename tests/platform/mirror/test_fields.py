@@ -4,9 +4,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isoscope.platform.mirror import fields as plan
+from isoscope.platform.runs.lines import Run
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import read
-from tracked_runs import start, write_record
+from tracked_runs import DIGEST, RUN, start, write_record
 
 NAMES = st.text(st.sampled_from("aZ09_-./ :[]@%é\n\0中\ud800"), min_size=1, max_size=20) | st.text(min_size=1)
 
@@ -89,3 +90,12 @@ def test_a_models_metrics_are_the_runs_own_points(tmp_path: Path) -> None:
     assert model.points[:2] == kept.metrics
     assert [(point.name, point.step) for point in model.points[2:]] == [("elsewhere", 10)]
     assert model.params["md5"] == "m2"
+
+
+def test_parameters_read_as_in_yaml_and_are_cut_to_what_mlflow_takes() -> None:
+    found = plan.params(
+        Run(0, DIGEST, **RUN | {"params": {"a": None, "b": True, "c": 2e-5, "d": [3], "e": "x" * 7000}})
+    )
+    assert [found[name] for name in "abcd"] == ["null", "true", "2e-05", "[3]"]
+    assert len(found["e"]) == plan.PARAM_LENGTH
+    assert found["e"].endswith("… cut: 7000 characters")

@@ -141,9 +141,11 @@ def test_only_the_figures_of_changed_numbers_are_drawn_again(tmp_path: Path, mon
     again(tmp_path, table)
     assert drawn == ["similarity-words"]
     assert (tmp_path / "figures/similarity-words.svg").read_bytes() != before[tmp_path / "figures/similarity-words.svg"]
+    (tmp_path / "figures/mine.png").write_bytes(b"one's own")
     table.loc[table["measure"] == "shape", "value"] = np.nan
     assert "Shape of" not in again(tmp_path, table)
     assert not list((tmp_path / "figures").glob("shape-*")), "an earlier page's figures go"
+    assert (tmp_path / "figures/mine.png").read_bytes() == b"one's own"
 
 
 def test_one_point_few_points_and_missing_measures_are_said_first(tmp_path: Path) -> None:

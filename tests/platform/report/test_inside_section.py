@@ -141,6 +141,13 @@ def test_damaged_files_are_refused_in_a_line_that_says_what_to_do(inside: Inside
     assert "\n" not in str(refused.value)
 
 
+def test_a_missing_figure_is_refused_too(inside: Inside) -> None:
+    folder = inside()
+    (folder / "figures/heads.svg").unlink()
+    with pytest.raises(InputError, match="isoscope repro"):
+        shown(folder)
+
+
 def test_the_explorer_has_the_colours_of_the_figures() -> None:
     (colours,) = re.findall(r"COLOURS = (\[[^\]]+\])", kind("fusion").script or "")
     assert tuple(json.loads(colours)) == ARM_COLOURS

@@ -124,6 +124,9 @@ def test_links_where_a_server_is_known(material: Material) -> None:
     assert all(link.startswith("http://127.0.0.1:5000/#/experiments/4/runs?") for link in links)
     assert all("searchFilter=" in link for link in links)
     assert "start it with isoscope ui" in " ".join(page.text.split())
+    page = Outline(material.page(tracking_uri="https://mlflow.example"))  # no experiment is known
+    assert [target for target in page.all("href") if target.startswith("http")] == ["https://mlflow.example"]
+    assert "isoscope ui" not in page.text
 
 
 def test_hostile_names_are_text(tmp_path: Path) -> None:

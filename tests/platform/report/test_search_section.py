@@ -1,11 +1,14 @@
 """The search on the page: its best trials, how to find their runs, what is still missing; no search, no section."""
 
+import gzip
+import io
 import json
 import re
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from optuna.study import Study
@@ -79,6 +82,34 @@ def test_the_best_trials_that_keep_to_the_constraints_come_first(folder: Path, o
     assert all(f"fusion {t.params['fusion']}" in row[3] for row, t in zip(rows, want, strict=True))
     assert [row[4] for row in rows] == [f"tags.`isoscope.digest` LIKE '{t.number:04x}00000000%'" for t in want]
     assert all(("kernel_size" in row[3]) == (t.params["fusion"] == "conv2d") for row, t in zip(rows, want, strict=True))
+
+
+def test_a_trials_runs_are_links_into_the_experiment_that_holds_them(folder: Path) -> None:
+    def links(experiments: dict[str, str], studies: dict[str, str]) -> list[str]:
+        address = "http://127.0.0.1:5000"
+        found = read_search(folder, tracking_uri=address, experiments=experiments, studies=studies, chapter=1)
+        return [run["link"] for trial in found["trials"] for run in trial["runs"]]
+
+    both = {"search": "7", "fusion": "4"}
+    plain = links(both, {})
+    assert len(plain) == MOST
+    assert all("/#/experiments/7/runs?" in one for one in plain)
+    chosen = plain[0].rpartition("%27")[0].rpartition("%27")[2]
+    published = [one.replace("/experiments/7/", "/experiments/4/") if chosen in one else one for one in plain]
+    assert links(both, {chosen: "fusion"}) == published != plain
+    assert {*links({"fusion": "4"}, {})} == {None}
+
+
+def test_each_figure_has_the_numbers_that_the_search_wrote(folder: Path) -> None:
+    found = read_search(folder, tracking_uri=None, experiments={}, studies={}, chapter=1)
+    given = {one.key.removeprefix("search-"): one.tables for one in found["drawings"]}
+    names = {"history": "trials", "importances": "importances", "slice": "trials"}
+    names |= {"intermediate": "reported", "pruning": "reported"}
+    assert {figure: [*tables] for figure, tables in given.items()} == {figure: [name] for figure, name in names.items()}
+    for figure, column in (("history", "number"), ("importances", "importance"), ("pruning", "value")):
+        rows = pd.read_csv(io.BytesIO(gzip.decompress(given[figure][names[figure]])))[column]
+        stored = pd.read_parquet(folder / f"{names[figure]}.parquet")[column]
+        assert rows.tolist() == pytest.approx(stored.tolist(), abs=1e-5, nan_ok=True)
 
 
 def test_several_objectives_show_the_front(tmp_path: Path, material: Material) -> None:

@@ -106,7 +106,7 @@ def test_similarity_of_the_last_layers(high: float) -> None:
     rows = [
         about | {"twin": twin, "seed": None if twin else 0, "layer": layer, "other_layer": other, "adjusted": value}
         for twin, top in ((False, high), (True, 0.5))
-        for layer, other, value in ((0, 0, 0.1), (0, 1, 0.3), (1, 1, top))
+        for layer, other, value in ((0, 0, 0.1), (0, 2, 0.3), (1, 1, 0.3), (1, 2, top))
     ]
     (found,) = said(MAPS, similarity=pd.DataFrame(rows))
     text = f"{LAST}: mlm × mt {high:.3f}, random weights 0.500 (1 seed; not tested)."

@@ -1,4 +1,4 @@
-"""The machine's load in the record of a run."""
+"""The machine's load in the record of a run, and that it changes nothing else."""
 
 import time
 from itertools import pairwise
@@ -10,6 +10,7 @@ import pytest
 from isoscope.platform.runs.machine_load import LoadSampler, _parse, gpu_load
 from isoscope.platform.runs.record import Record, read
 from tracked_runs import start
+from training_runs import files, make_loop
 
 CPU, MEGABYTES, SHARE = (
     f"system/{name}"
@@ -69,3 +70,29 @@ def test_a_line_of_nvidia_smi_in_mlflows_names_and_units() -> None:
 def test_without_nvidia_smi_there_are_no_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpu_load() == {}
+
+
+def test_a_short_run_has_no_samples_and_a_resumed_run_counts_on(tmp_path: Path) -> None:
+    with start(tmp_path) as record:
+        assert sampled(record, 0, first=3600.0) == {}
+        before = sampled(record, 3)[CPU]
+    with Record(record.path) as again:
+        after = sampled(again, len(before) + 3)[CPU]
+    assert [step for step, _ in after] == list(range(len(after)))
+    assert len(after) > len(before)
+
+
+def test_training_beside_a_sampler_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Weights, metrics and golden trace, with dropout; the sampler is as busy as it can be."""
+    found = []
+    for name in ("alone", "sampled"):
+        (folder := tmp_path / name).mkdir()
+        with start(folder) as record:
+            sampler = LoadSampler(record, gpus=False, first=0.001, every=0.001) if name == "sampled" else None
+            make_loop(folder).fit()
+            if sampler is not None:
+                sampler.stop()
+        found.append(files(folder / "work"))
+        assert bool(read(record.path).metrics) == (name == "sampled")
+    assert found[0].keys() > {"trace.json", "metrics.jsonl"}
+    assert found[0] == found[1]

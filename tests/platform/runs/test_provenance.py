@@ -78,6 +78,13 @@ def test_commit_and_diff_give_the_sources_back(repository: Path, tmp_path: Path,
     assert _files(copy) == _files(repository)
 
 
+def test_a_project_in_a_folder_of_the_repository_is_seen_alone(repository: Path) -> None:
+    (repository / "inner/src").mkdir(parents=True)
+    (repository / "inner/src/code.py").write_text("y = 1\n")
+    assert not git_state(repository).dirty
+    assert "inner/src/code.py" in git_state(repository / "inner").diff
+
+
 def test_a_change_within_the_tick_of_the_commit_is_seen(repository: Path) -> None:
     """Of a file with the size and the times of the committed one, git rereads the bytes if the index is as young."""
     file = repository / "src" / "package" / "table.bin"

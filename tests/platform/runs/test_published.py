@@ -1,5 +1,6 @@
 """An output is the old or the new folder, whole; one that its run did not write is named, with the cure."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ from isoscope.base.atomic_files import MANIFEST, fault, seal
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project, extracted, measured, trained
 from isoscope.base.processes import StopSignal
+from isoscope.platform.runs import stored
 from isoscope.platform.runs.follower import FOLLOWED
+from isoscope.platform.runs.provenance import file_md5
 from isoscope.platform.runs.run import Identity, Run, tracked
 from isoscope.platform.runs.stored import check_published, publish
 from struck import KINDS
@@ -74,6 +77,29 @@ def test_what_nothing_vouches_for_passes(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(f"digest: {'a' * 64}\n")
     check_published(Project(tmp_path, tmp_path), folder)
+
+
+def test_names_of_another_study_with_the_same_cell_are_no_damage(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clone has no stored output, and the bytes that DVC holds of a digest may be those of either study."""
+    target, place = published(run), PLACES[run.identity.stage]
+    run.identity = run.identity._replace(study="other")
+    other = run.project.folder / place("other", "additive", 0)
+    run.publish(other)
+    cached = {}
+    for path in [path for path in other.rglob("*") if path.is_file()]:
+        md5 = file_md5(path)
+        cached[path.relative_to(other).as_posix()] = kept = tmp_path / "cache" / md5[:2] / md5[2:]
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, kept)
+    shutil.rmtree(run.folder)
+    (tmp_path / "dvc.lock").touch()
+    monkeypatch.setattr(stored, "_named", lambda *_: {run.digest: cached})
+    check_published(run.project, target)
+    KINDS["flipped"](target / "table.parquet")
+    with pytest.raises(InputError, match=r"table.parquet has changed since it was written"):
+        check_published(run.project, target)
 
 
 @pytest.fixture

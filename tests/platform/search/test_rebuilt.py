@@ -1,7 +1,7 @@
 """The table of trials, and a study rebuilt from it, as in a fresh clone, or behind it."""
 
 import math
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from isoscope.platform.search.storage import Place, place
 from isoscope.platform.search.stored_trials import StoredTrials
 from isoscope.platform.search.study import held_study, identity, stored_study
 from isoscope.platform.search.trials_table import rebuilt, trials_table
-from search_material import NAMES, new, searched
+from search_material import NAMES, new, points, searched
 from search_work import IDENTITY, a_search, driven
 
 STATES = optuna.trial.TrialState
@@ -55,6 +55,20 @@ def test_a_trial_that_had_not_ended_keeps_its_number_and_its_choices(tmp_path: P
     after = go_on(place(None, tmp_path / "after"), 6, kept=kept_of(before))
     assert [trial.params for trial in after.trials] == [trial.params for trial in before.trials]
     assert [trial.state for trial in after.trials] == [STATES.COMPLETE] * 6
+
+
+def test_choices_that_wait_are_kept_twice_and_of_another_program_too(tmp_path: Path) -> None:
+    before = go_on(place(None, tmp_path / "before"), 6, left=2)
+    between = place(None, tmp_path / "between")
+    with held_study(a_search(), IDENTITY, between, steps=1, kept=lambda: kept_of(before)) as one:
+        assert [trial.state for trial in one.study.trials[4:]] == [STATES.WAITING] * 2
+        waiting = kept_of(one.study)
+    after = go_on(place(None, tmp_path / "after"), 6, kept=waiting)
+    assert [trial.params for trial in after.trials] == [trial.params for trial in before.trials]
+    queued = {"fusion": "conv2d", "model.fusion.width": 3, "penalty.weight": 2.5}
+    study = go_on(place(None, tmp_path / "queued"), 1)
+    study.enqueue_trial(queued)
+    assert go_on(place(None, tmp_path / "other"), 2, kept=kept_of(study)).trials[1].params == queued
 
 
 def test_a_trial_that_ended_in_one_place_alone_is_no_parting(tmp_path: Path) -> None:
@@ -253,3 +267,14 @@ def test_types_do_not_depend_on_what_is_in_the_table(tmp_path: Path, count: int)
     whole, part = types(searched(40), "whole"), types(searched(count), "part")
     assert part == {name: kind for name, kind in whole.items() if name in part}
     assert part["digests"] == whole["digests"] == "list<element: string>"
+
+
+def test_times_are_universal_and_without_a_note_the_clock_counts() -> None:
+    known = points([[1.0]], ["minimize"])[1][0]
+    known.datetime_start = local = datetime(2026, 1, 2, 3, 4, 5, 678901)
+    known.datetime_complete = local + timedelta(seconds=2.5)
+    study = optuna.create_study()
+    study.add_trial(known)
+    row = trials_table(study).iloc[0]
+    assert (row["seconds"], row["ended"] - row["started"]) == (2.5, timedelta(seconds=2.5))
+    assert row["started"].to_pydatetime() == local.astimezone(UTC)
