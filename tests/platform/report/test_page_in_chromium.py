@@ -189,7 +189,7 @@ def test_a_figure_is_a_single_stop_and_chapters_are_skipped(file: Path) -> None:
         stops = """figure => [...figure.querySelectorAll("a, button, summary, [tabindex]")]
           .filter(e => e.checkVisibility()).length"""
         seen.page.wait_for_function("!document.querySelector('.drawing').hasAttribute('tabindex')")
-        assert {figure.evaluate(stops) for figure in seen.page.locator("figure").all()} == {1}
+        assert {figure.evaluate(stops) for figure in seen.page.locator("figure:not(.more *)").all()} == {1}
         skip = seen.page.get_by_role("link", name="Skip to: Study fusion")
         skip.focus()
         expect(skip).to_be_in_viewport()
@@ -200,6 +200,26 @@ def test_a_figure_is_a_single_stop_and_chapters_are_skipped(file: Path) -> None:
             seen.page.evaluate("document.activeElement.closest('section').getAttribute('aria-labelledby')")
             == "study-fusion"
         )
+
+
+def test_a_question_shows_its_first_figure_and_folds_the_others(file: Path) -> None:
+    with opened(file) as seen:
+        folded, shown = seen.page.locator(".more figure"), seen.page.locator("figure:not(.more *)")
+        assert folded.count() >= 1
+        assert not any(figure.is_visible() for figure in folded.all())
+        assert all(figure.is_visible() for figure in shown.all())
+        last = folded.last.get_attribute("id")
+        title = folded.last.locator("strong").first.text_content() or ""
+        name = title.partition(". ")[2].rstrip(".")
+        fold = seen.page.locator(f".more:has(#{last})")
+        assert name in fold.locator("> summary").inner_text(), "the fold says what is in it"
+        seen.page.evaluate("key => { location.hash = key }", last)
+        expect(folded.last).to_be_in_viewport()
+        fold.evaluate("fold => { fold.open = false }")
+        seen.page.fill("#filter", name)
+        expect(folded.last).to_be_visible()
+        seen.page.fill("#filter", "")
+        expect(folded.last).to_be_hidden()
 
 
 def headings(page: Page) -> list[str]:

@@ -43,6 +43,7 @@
     for (const link of document.querySelectorAll("nav li a")) {
       link.parentElement.hidden = Boolean(targeted(link.hash)?.closest("[hidden]"));
     }
+    for (const fold of document.querySelectorAll(".more")) fold.open = words.length > 0;
     const figures = kept.filter((unit) => unit.element.matches("figure")).length;
     const found = kept.length ? `${figures} figure${figures === 1 ? "" : "s"}; ${kept.length - figures} findings, rows and texts` : "Nothing found";
     matches.textContent = words.length ? found : "";
@@ -74,13 +75,16 @@
     if (!filter.value.trim()) before = undefined;
   });
 
-  // A link to what is hidden clears the filter.
+  // A link to what is hidden clears the filter; a link to what is folded opens the fold.
   const reveal = (hash) => {
-    if (!targeted(hash)?.closest("[hidden]")) return;
-    filter.value = "";
-    before = undefined;
-    apply();
-    targeted(hash).scrollIntoView();
+    const target = targeted(hash), hidden = target?.closest("[hidden]"), fold = target?.closest(".more");
+    if (hidden) {
+      filter.value = "";
+      before = undefined;
+      apply();
+    }
+    if (fold) fold.open = true;
+    if (hidden || fold) target.scrollIntoView();
   };
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a[href^='#']");
@@ -93,6 +97,6 @@
   if (filter.value) {
     apply();
     targeted(location.hash)?.scrollIntoView();
-    reveal(location.hash);
   }
+  reveal(location.hash);
 }
