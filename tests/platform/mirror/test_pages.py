@@ -31,6 +31,7 @@ studies:
   {STUDY}: {{task: order, settings: [], axes: {{fusion: [additive, conv2d, fft]}}, seeds: [0, 1]}}
 training: {{learning_rate: 2e-5}}
 model: {{fusion: {{kind: additive, gate: null}}}}
+objective: {{kind: classification}}
 """
 
 
