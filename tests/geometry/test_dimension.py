@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import ortho_group
 
 from isoscope.geometry import dimension
-from isoscope.geometry.dimension import mle, mle_of, near_distances, places, two_nn, two_nn_of
+from isoscope.geometry.dimension import mle, mle_of, places, two_nn, two_nn_of
 
 
 def cube(d: int, n: int = 2000, seed: int = 0) -> np.ndarray:
@@ -16,7 +16,7 @@ def cube(d: int, n: int = 2000, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("d, two, likely", [(2, 2.01, 1.96), (5, 4.95, 4.53), (10, 8.62, 8.26)])
 def test_dimension_of_uniform_cubes(d: int, two: float, likely: float) -> None:
     """Known to fall short from the border inwards: the more, the more dimensions."""
-    near = [near_distances(cube(d, 3000, seed), 20) for seed in range(3)]
+    near = [places(cube(d, 3000, seed), 20).near for seed in range(3)]
     assert np.mean([two_nn_of(one) for one in near]) == pytest.approx(two, rel=0.03)
     assert np.mean([mle_of(one) for one in near]) == pytest.approx(likely, rel=0.015)
 
@@ -49,7 +49,7 @@ def test_near_distances_are_the_smallest_whatever_the_rows_at_once(rows: int, mo
     points = cube(3, 20)
     points = points[np.lexsort(points.T[::-1])]
     expected = np.sort(cdist(points, points), axis=1)[:, 1:5]
-    np.testing.assert_allclose(near_distances(points, 4), expected, rtol=1e-12)
+    np.testing.assert_allclose(places(points, 4).near, expected, rtol=1e-12)
 
 
 def test_points_that_coincide_are_one_place() -> None:

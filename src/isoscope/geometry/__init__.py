@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 MEASURES = {
-    "alignment": ("procrustes", "retrieval", "ridge"),
+    "linear_maps": ("procrustes", "retrieval", "ridge"),
     "attention": ("summarise", "head_agreement"),
     "contextuality": ("avg_sim", "intra_sim", "mev", "neighbour_shares", "self_sim"),
     "decoding": ("decodability",),

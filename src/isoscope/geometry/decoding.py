@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.contextuality import units
@@ -27,9 +27,9 @@ class Decoded(NamedTuple):
 
 
 def decodability(
-    points: npt.ArrayLike,
-    targets: Mapping[str, npt.ArrayLike],
-    groups: npt.ArrayLike,
+    points: ArrayLike,
+    targets: Mapping[str, ArrayLike],
+    groups: ArrayLike,
     *,
     seed: int,
     folds: int = 5,
@@ -67,7 +67,7 @@ def decodability(
     }
 
 
-def _distinct(name: str, values: npt.ArrayLike, n: int) -> tuple[Floats, npt.NDArray[np.int64]]:
+def _distinct(name: str, values: ArrayLike, n: int) -> tuple[Floats, NDArray[np.int64]]:
     rows, of = np.unique(as_cloud(values), axis=0, return_inverse=True)
     if len(of.ravel()) != n or len(rows) < 2:
         raise InputError(f"{name}: {len(rows)} different targets of {of.size}; expected {n} targets, not all the same")
