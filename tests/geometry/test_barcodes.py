@@ -30,19 +30,19 @@ def entropy_of(points: torch.Tensor, rule: Selection = "all", k: int | None = No
     return of_lengths(points, trees, *map(torch.from_numpy, entropy_and_slope(trees.lengths.numpy(), kept)))
 
 
+@pytest.mark.parametrize("round_to", [None, 0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_bars_are_those_of_ripser_and_of_the_analyses(dtype: torch.dtype) -> None:
+def test_bars_are_those_of_ripser_and_of_the_analyses(dtype: torch.dtype, round_to: int | None) -> None:
     random = np.random.default_rng(3)
-    for round_to in (None, 0):
-        cloud = random.standard_normal((2, 30, 3))
-        cloud = cloud if round_to is None else cloud.round(round_to)
-        found = barcodes(torch.from_numpy(cloud).to(dtype))
-        for one, lengths in zip(cloud, found.lengths.numpy(), strict=True):
-            np.testing.assert_allclose(lengths, h0_bars(one), rtol=1e-5, atol=1e-12)
-            peer = np.sort(ripser(one, maxdim=0)["dgms"][0][:-1, 1])
-            np.testing.assert_allclose(lengths[lengths > 0], peer, rtol=1e-5)
-            entropy, _ = entropy_and_slope(lengths[None], lengths[None] > 0)
-            assert entropy.item() == pytest.approx(persistent_entropy(lengths), rel=1e-9)
+    cloud = random.standard_normal((2, 30, 3))
+    cloud = cloud if round_to is None else cloud.round(round_to)
+    found = barcodes(torch.from_numpy(cloud).to(dtype))
+    for one, lengths in zip(cloud, found.lengths.numpy(), strict=True):
+        np.testing.assert_allclose(lengths, h0_bars(one), rtol=1e-5, atol=1e-12)
+        peer = np.sort(ripser(one, maxdim=0)["dgms"][0][:-1, 1])
+        np.testing.assert_allclose(lengths[lengths > 0], peer, rtol=1e-5)
+        entropy, _ = entropy_and_slope(lengths[None], lengths[None] > 0)
+        assert entropy.item() == pytest.approx(persistent_entropy(lengths), rel=1e-9)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -234,8 +234,8 @@ def test_scale_does_not_matter_and_barcodes_of_a_stack_are_told_apart() -> None:
     assert len(set(alone[0])) > 2
 
 
-def test_near_equal_bars_fall_to_five_however_many_there_are(random: np.random.Generator) -> None:
+@pytest.mark.parametrize("n", [32, 64, 128])
+def test_near_equal_bars_fall_to_five_however_many_there_are(random: np.random.Generator, n: int) -> None:
     """Concentration of measure reduces the rule to few bars in high dimensions."""
-    for n in (32, 64, 128):
-        kept = [int(c_ratio(h0_bars(random.standard_normal((n, 768)))[::-1])) for _ in range(5)]
-        assert sorted(kept)[2] == 5
+    kept = [int(c_ratio(h0_bars(random.standard_normal((n, 768)))[::-1])) for _ in range(5)]
+    assert sorted(kept)[2] == 5

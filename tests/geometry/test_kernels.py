@@ -16,9 +16,11 @@ def delta(h: int = 3, w: int = 3, at: tuple[int, int] | None = None) -> np.ndarr
     return kernel
 
 
-def test_the_energy_of_a_delta_is_at_the_token_itself() -> None:
-    for at, expected in (((1, 1), [1, 0, 0]), ((1, 0), [0, 1, 0]), ((0, 1), [0, 0, 1]), ((2, 2), [0, 0, 1])):
-        assert [float(part[0]) for part in kernel_energy(delta(at=at))] == expected
+@pytest.mark.parametrize(
+    "at, expected", [((1, 1), [1, 0, 0]), ((1, 0), [0, 1, 0]), ((0, 1), [0, 0, 1]), ((2, 2), [0, 0, 1])]
+)
+def test_the_energy_of_a_delta_is_at_the_token_itself(at: tuple[int, int], expected: list[int]) -> None:
+    assert [float(part[0]) for part in kernel_energy(delta(at=at))] == expected
 
 
 @pytest.mark.parametrize("h, w", [(3, 3), (1, 5), (9, 101), (1, 1)])

@@ -132,9 +132,9 @@ def test_a_frame_that_is_one_point_has_no_share_and_leaves_the_others_alone() ->
     )
 
 
-def test_a_line_of_points_has_all_its_variance_along_one_axis() -> None:
-    for n, d in ((5, 30), (30, 5)):
-        line = np.outer(np.arange(float(n)), np.arange(1.0, d + 1))
-        found = planes([line, line], "procrustes")
-        assert found.explained[0] == pytest.approx([1.0, 0.0], abs=1e-12)
-        assert np.isfinite(found.coordinates).all()
+@pytest.mark.parametrize("n, d", [(5, 30), (30, 5)])
+def test_a_line_of_points_has_all_its_variance_along_one_axis(n: int, d: int) -> None:
+    line = np.outer(np.arange(float(n)), np.arange(1.0, d + 1))
+    found = planes([line, line], "procrustes")
+    assert found.explained[0] == pytest.approx([1.0, 0.0], abs=1e-12)
+    assert np.isfinite(found.coordinates).all()

@@ -8,11 +8,10 @@ import pytest
 
 from isoscope.geometry.attention import head_agreement, summarise
 from isoscope.geometry.contextuality import apart, avg_sim, intra_sim, neighbour_shares, self_sim
-from isoscope.geometry.decoding import decodability
 from isoscope.geometry.dimension import mle, two_nn
 from isoscope.geometry.isotropy import all_but_the_top, whiten
 from isoscope.geometry.kernels import frequency_response, kernel_energy
-from isoscope.geometry.linear_maps import procrustes
+from isoscope.geometry.linear_maps import decodability, procrustes
 from isoscope.geometry.moments import as_cloud, between_share, covariance_traces, indices
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.persistence import bottleneck, diagrams, persistent_entropy, wasserstein

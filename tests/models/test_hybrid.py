@@ -58,14 +58,14 @@ def test_a_models_own_encoder_and_the_identity_give_its_own_translations(text: A
     assert torch.equal(own(**given).logits, joined(**given).logits)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1.0])
 @pytest.mark.parametrize("width", [16, 24])
-def test_without_its_map_an_encoder_has_the_states_that_it_had_before(text: Any, width: int) -> None:
+def test_without_its_map_an_encoder_has_the_states_that_it_had_before(text: Any, width: int, scale: float) -> None:
     encoder, draw = reads(width), np.random.default_rng(0)
     states = encoder(**text).last_hidden_state
-    for scale in (0.0, 1.0):
-        joined = hybrid(encoder, translates(), scale * draw.normal(size=(width, 16)), scale * draw.normal(size=16))
-        assert torch.equal(joined.encoder.unmapped(**text).last_hidden_state, states)
-        assert joined.encoder(**text).last_hidden_state.shape == (*states.shape[:2], 16)
+    joined = hybrid(encoder, translates(), scale * draw.normal(size=(width, 16)), scale * draw.normal(size=16))
+    assert torch.equal(joined.encoder.unmapped(**text).last_hidden_state, states)
+    assert joined.encoder(**text).last_hidden_state.shape == (*states.shape[:2], 16)
 
 
 def test_spaces_of_unequal_width_have_no_distances() -> None:
