@@ -30,7 +30,7 @@ from torch.nn.functional import mse_loss
 from transformers import BertConfig, BertModel
 
 from isoscope.data import tokens
-from isoscope.geometry.alignment import identity
+from isoscope.geometry.linear_maps import identity
 from isoscope.metrics.translation_scores import bleu_shares, translation_scores
 from isoscope.models.hybrid import TARGET, hybrid
 from isoscope.models.loading import quiet

@@ -95,14 +95,14 @@ def gudhi_way() -> Callable[[Any], Any]:
     import gudhi
     import torch
 
-    from isoscope.geometry.barcodes import numbers, select
+    from isoscope.geometry.barcodes import select
 
     def penalty(points: Any) -> Any:
         tree = gudhi.RipsComplex(points=points.detach().numpy()).create_simplex_tree(max_dimension=1)
         tree.compute_persistence(homology_coeff_field=2, min_persistence=-1)
         pairs = torch.from_numpy(tree.flag_persistence_generators()[0][:, 1:].copy())
         lengths = (points[pairs[:, 0]] - points[pairs[:, 1]]).norm(dim=1).double()[None]
-        bars = lengths[torch.from_numpy(select(numbers(lengths), "c-ratio"))]
+        bars = lengths[torch.from_numpy(select(lengths.detach().numpy(), "c-ratio"))]
         share = bars / bars.sum()
         return (share * share.log()).sum()
 

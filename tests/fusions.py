@@ -57,6 +57,26 @@ VOCABULARY, WIDTH, POSITIONS = 50, 16, 24
 PAD = 1  # of the RoBERTas
 
 
+SCRATCH: dict[str, Any] = {
+    "family": "bert",
+    "vocab_size": VOCABULARY,
+    "hidden_size": WIDTH,
+    "layers": 2,
+    "heads": 4,
+    "intermediate_size": 32,
+    "activation": "gelu",
+    "norm": "post",
+    "positions": "learned",
+    "max_positions": POSITIONS,
+    "dropout": 0.1,
+    "attention_dropout": 0.2,
+    "init_std": 0.5,
+    "initializer_range": 0.3,
+    "seed": 0,
+}
+"""Arguments that `from_scratch` of classifiers and of language models have in common, except `fusion`."""
+
+
 def config(fusion: dict[str, Any], family: type[Any] = FusionBertConfig, **changes: Any) -> Any:
     """A tiny encoder whose weights are large enough that no effect hides below a tolerance."""
     settings: dict[str, Any] = {
@@ -75,16 +95,28 @@ def config(fusion: dict[str, Any], family: type[Any] = FusionBertConfig, **chang
     return family(**settings | changes)
 
 
-def batch(lengths: tuple[int, ...] = (9, 4, 6), seed: int = 0) -> dict[str, Tensor]:
-    """Token ids, segment ids and mask, padded on the right to the longest; padding holds arbitrary tokens."""
-    draw = torch.Generator().manual_seed(seed)
+def batch(lengths: tuple[int, ...] = (9, 4, 6), *, padded: bool = False) -> dict[str, Tensor]:
+    """Token ids, segment ids and mask, padded on the right to the longest; padding holds arbitrary tokens.
+
+    `padded`: it holds `PAD`, which no text has.
+    """
+    draw = torch.Generator().manual_seed(0)
     shape = len(lengths), max(lengths)
     mask = (torch.arange(shape[1]) < torch.tensor(lengths)[:, None]).long()
+    ids = torch.randint(1, VOCABULARY, shape, generator=draw)
     return {
-        "input_ids": torch.randint(1, VOCABULARY, shape, generator=draw),
+        "input_ids": ids.where(ids != PAD, 7).where(mask.bool(), PAD) if padded else ids,
         "token_type_ids": torch.randint(0, 2, shape, generator=draw),
         "attention_mask": mask,
     }
+
+
+def library_model(model: Any, kind: Any, **changes: Any) -> Any:
+    """Return transformers' own class `kind` with the configuration and the weights of `model`."""
+    plain = {key: value for key, value in model.config.to_dict().items() if key not in ("fusion", "init_std")}
+    theirs = kind(kind.config_class(**plain | changes)).eval()
+    theirs.load_state_dict(model.state_dict())
+    return theirs
 
 
 def make(kind: type[Any], fusion: dict[str, Any], **changes: Any) -> Any:

@@ -8,7 +8,7 @@ from scipy.linalg import circulant
 from torch import Tensor
 
 from fusions import FFT, batch, config
-from isoscope.fusions.bounded import Bounded
+from isoscope.fusions.sources import Bounded
 from isoscope.models import FusionBertForSequenceClassification, FusionRobertaForSequenceClassification
 from isoscope.models.embeddings import FractionalPositions, build_fusion, rope_angles
 

@@ -33,8 +33,7 @@ def test_a_head_in_closed_form(
     assert float(found.entropy[1]) == pytest.approx(1.0)
 
 
-def test_each_head_of_each_layer_is_alone() -> None:
-    random = np.random.default_rng(0)
+def test_each_head_of_each_layer_is_alone(random: np.random.Generator) -> None:
     maps = random.dirichlet(np.full(T, 0.3), size=(3, 4, T))
     found = summarise(maps)
     assert found.entropy.shape == (3, 4)

@@ -40,13 +40,21 @@ def sentences() -> np.ndarray:
     return np.repeat([3, 1, 7, 4, 9, 2], [10, 1, 9, 2, 11, 7])
 
 
-def test_avg_sim_is_the_mean_over_pairs_of_different_groups(points: np.ndarray, sentences: np.ndarray) -> None:
-    pairs = [cosine(points[i], points[j]) for i, j in combinations(range(40), 2)]
-    apart = [cosine(points[i], points[j]) for i, j in combinations(range(40), 2) if sentences[i] != sentences[j]]
-    assert avg_sim(points) == pytest.approx(np.mean(pairs), rel=1e-12)
-    assert avg_sim(points, sentences) == pytest.approx(np.mean(apart), rel=1e-12)
-    assert avg_sim(points, [f"sentence {one}" for one in sentences]) == pytest.approx(np.mean(apart), rel=1e-12)
-    assert abs(np.mean(apart) - np.mean(pairs)) > 1e-3  # the groups can be seen
+def test_means_are_over_pairs_without_those_of_one_sentence_or_one_word(
+    points: np.ndarray, sentences: np.ndarray
+) -> None:
+    words = np.random.default_rng(1).integers(0, 6, 40)
+    every = {(i, j): cosine(points[i], points[j]) for i, j in combinations(range(40), 2)}
+    apart = {(i, j): value for (i, j), value in every.items() if sentences[i] != sentences[j]}
+    mean = np.mean([*apart.values()])
+    assert avg_sim(points) == pytest.approx(np.mean([*every.values()]), rel=1e-12)
+    assert avg_sim(points, sentences) == pytest.approx(mean, rel=1e-12)
+    assert avg_sim(points, [f"sentence {one}" for one in sentences]) == pytest.approx(mean, rel=1e-12)
+    assert abs(mean - np.mean([*every.values()])) > 1e-3  # the groups can be seen
+    other = [value for (i, j), value in apart.items() if words[i] != words[j]]
+    assert avg_sim(points, sentences, words) == pytest.approx(np.mean(other), rel=1e-10)
+    same = [[value for (i, j), value in apart.items() if words[i] == words[j] == word] for word in range(6)]
+    assert self_sim(points, words, sentences) == pytest.approx(np.mean([np.mean(one) for one in same]), rel=1e-10)
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])
@@ -69,16 +77,6 @@ def test_self_sim_is_the_mean_over_words_of_the_mean_over_pairs(
         if len(of) >= least:
             found.append(np.mean([cosine(one, other) for one, other in combinations(of, 2)]))
     assert self_sim(points, words, least=least) == pytest.approx(np.mean(found), rel=1e-12)
-
-
-def test_pairs_of_one_word_or_of_one_sentence_are_left_out(points: np.ndarray, sentences: np.ndarray) -> None:
-    words = np.random.default_rng(1).integers(0, 6, 40)
-    every = list(combinations(range(40), 2))
-    apart_ = [(i, j) for i, j in every if sentences[i] != sentences[j]]
-    other = [cosine(points[i], points[j]) for i, j in apart_ if words[i] != words[j]]
-    same = [[cosine(points[i], points[j]) for i, j in apart_ if words[i] == words[j] == word] for word in range(6)]
-    assert avg_sim(points, sentences, words) == pytest.approx(np.mean(other), rel=1e-10)
-    assert self_sim(points, words, sentences) == pytest.approx(np.mean([np.mean(one) for one in same]), rel=1e-10)
 
 
 def test_a_word_counts_by_the_sentences_that_it_occurs_in() -> None:
@@ -107,8 +105,7 @@ def test_weights_count_a_sentence_as_often_as_copies_that_are_not_compared_with_
         assert (found.cosines[row], found.pairs[row]) == pytest.approx((cosines, pairs))
 
 
-def test_mev_is_the_first_share_of_a_words_variance_and_falls_with_its_occurrences() -> None:
-    random = np.random.default_rng(0)
+def test_mev_is_the_first_share_of_a_words_variance_and_falls_with_its_occurrences(random: np.random.Generator) -> None:
     line = random.standard_normal((30, 1)) @ random.standard_normal((1, 5)) + 2.0
     assert mev(line, np.zeros(30)) == pytest.approx(1.0)
     noise = random.standard_normal((4000, 20))

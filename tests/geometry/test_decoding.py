@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isoscope.geometry.decoding import decodability
+from isoscope.geometry.linear_maps import decodability
 
 WORDS, PLACES, D = 120, 20, 64
 SENTENCES = 40

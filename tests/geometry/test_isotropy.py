@@ -34,18 +34,18 @@ def test_shares_of_a_known_spectrum() -> None:
     assert np.isnan(shares(np.zeros(4))).all()
 
 
-def test_equal_rows_are_all_along_one_direction_and_any_cloud_above_its_bound() -> None:
+def test_equal_rows_are_all_along_one_direction_and_any_cloud_above_its_bound(random: np.random.Generator) -> None:
     assert anisotropy(np.ones((5, 8)) * 0.1, 2) == pytest.approx([1.0, 0.0])
-    random = np.random.default_rng(0)
     for shape in ((5, 40), (40, 5), (9, 9)):
         assert 1 / min(shape) < anisotropy(random.normal(size=shape), 1)[0] < 1
     assert anisotropy(np.eye(6))[0] == pytest.approx(1 / 6)
 
 
 @pytest.mark.parametrize("n, d, edge", [(64, 768, 0.0259), (768, 64, 0.0259), (256, 768, 0.0097)])
-def test_isotropic_noise_stands_at_the_edge_of_the_marchenko_pastur_law(n: int, d: int, edge: float) -> None:
+def test_isotropic_noise_stands_at_the_edge_of_the_marchenko_pastur_law(
+    n: int, d: int, edge: float, random: np.random.Generator
+) -> None:
     """Tracy and Widom: below the edge by 1.2065 (√n + √d)(1/√n + 1/√d)^⅓ / nd in the mean; single draws by up to 0."""
-    random = np.random.default_rng(0)
     found = [anisotropy(random.standard_normal((n, d)), 1)[0] for _ in range(40)]
     assert isotropic_floor(n, d) == pytest.approx(edge, abs=5e-5)
     below = 1.2065 * (np.sqrt(n) + np.sqrt(d)) * (1 / np.sqrt(n) + 1 / np.sqrt(d)) ** (1 / 3) / (n * d)
@@ -89,10 +89,9 @@ def test_few_points_bias_the_plug_in_ratio_and_not_the_unbiased_one(n: int, draw
     assert np.mean([unbiased_participation_ratio(cloud) for cloud in clouds]) / d == pytest.approx(1.0, abs=0.02)
 
 
-def test_of_unequal_variances_both_traces_are_right_and_the_ratio_a_little_large() -> None:
+def test_of_unequal_variances_both_traces_are_right_and_the_ratio_a_little_large(random: np.random.Generator) -> None:
     variances = np.array([16.0, 4.0, *[1.0] * 30])
     truth = variances.sum() ** 2 / (variances**2).sum()
-    random = np.random.default_rng(0)
     clouds = [random.standard_normal((40, 32)) * np.sqrt(variances) for _ in range(200)]
     first, second = np.mean([covariance_traces(cloud) for cloud in clouds], 0)
     assert first**2 / second == pytest.approx(truth, rel=0.04)

@@ -43,8 +43,7 @@ def test_one_point_many_times_has_no_variance_at_all() -> None:
     assert np.isnan(between_share(points, labels))
 
 
-def test_within_classes_no_class_has_a_mean_and_distances_stay() -> None:
-    random = np.random.default_rng(0)
+def test_within_classes_no_class_has_a_mean_and_distances_stay(random: np.random.Generator) -> None:
     points, labels = random.normal(3.0, 1.0, (30, 4)), random.choice(["one", "two", "three"], 30)
     within = within_classes(points, labels)
     for one in set(labels):
@@ -65,8 +64,7 @@ def test_the_share_between_two_classes_in_closed_form(half: float) -> None:
     assert between_share(points, [0, 0, 1, 1]) == pytest.approx(half**2 / (half**2 + 1))
 
 
-def test_the_share_between_classes_is_that_of_the_analysis_of_variance() -> None:
-    random = np.random.default_rng(0)
+def test_the_share_between_classes_is_that_of_the_analysis_of_variance(random: np.random.Generator) -> None:
     groups = [random.normal(mean, 1.0, size) for mean, size in ((0.0, 8), (0.7, 13), (0.2, 5))]
     labels = np.repeat([0, 1, 2], [len(group) for group in groups])
     share, n = between_share(np.concatenate(groups)[:, None], labels), len(labels)

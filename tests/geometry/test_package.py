@@ -18,11 +18,8 @@ def test_each_measure_is_its_modules_own() -> None:
             assert name in dir(geometry)
 
 
-def test_a_name_of_no_measure_is_none() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'isotrophy'"):
-        geometry.isotrophy  # noqa: B018
-
-
-def test_the_package_can_be_called_and_is_reached_from_the_top() -> None:
+def test_the_package_can_be_called_is_reached_from_the_top_and_has_nothing_else() -> None:
     assert isoscope.geometry is geometry
     assert callable(geometry)
+    with pytest.raises(AttributeError, match="no attribute 'isotrophy'"):
+        geometry.isotrophy  # noqa: B018

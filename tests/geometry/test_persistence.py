@@ -73,7 +73,7 @@ def circle(n: int = 40, noise: float = 0.02) -> np.ndarray:
     return points + noise * np.random.default_rng(0).standard_normal(points.shape)
 
 
-def test_a_circle_has_one_long_loop_and_a_disc_has_none() -> None:
+def test_a_circle_has_one_long_loop_and_a_disc_has_none(random: np.random.Generator) -> None:
     """A regular n-gon's loop is born at its side and dies at its inscribed triangle's, √3."""
     loops = diagrams(circle(noise=0.0))[1]
     assert loops == pytest.approx(np.array([[2 * np.sin(np.pi / 40), np.sqrt(3)]]), abs=0.07)
@@ -81,7 +81,6 @@ def test_a_circle_has_one_long_loop_and_a_disc_has_none() -> None:
     lengths = np.sort(np.diff(loops, axis=1).ravel())
     assert lengths[-1] > 1.4
     assert (lengths[:-1] < 0.05).all()
-    random = np.random.default_rng(0)
     disc = circle(200, 0.0) * np.sqrt(random.random((200, 1)))
     assert np.diff(diagrams(disc)[1], axis=1).max() < 0.4
 

@@ -18,6 +18,13 @@ def frame(seed: int = 0, n: int = N, d: int = D) -> np.ndarray:
     return points
 
 
+def tilt(angle: float, first: int = 0) -> np.ndarray:
+    """Turn the axes `first` and the next by an angle in radians."""
+    turned = np.eye(D)
+    turned[first : first + 2, first : first + 2] = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+    return turned
+
+
 def turn(seed: int) -> np.ndarray:
     return ortho_group.rvs(D, random_state=np.random.default_rng(seed))
 
@@ -51,7 +58,7 @@ def test_procrustes_is_the_nearest_turn_or_reflection() -> None:
     found = planes(frames, "procrustes", reference=0)
     apart = ((found.coordinates[1] - found.coordinates[0]) ** 2).sum()
     for angle in np.linspace(0, 2 * np.pi, 60):
-        turned = found.coordinates[1] @ [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+        turned = found.coordinates[1] @ tilt(angle)[:2, :2]
         for mirror in (1, -1):
             assert ((turned * [1, mirror] - found.coordinates[0]) ** 2).sum() >= apart - 1e-9
     assert found.coordinates[0] == pytest.approx(planes(frames[:1], "sign").coordinates[0])  # the reference stays
@@ -59,11 +66,7 @@ def test_procrustes_is_the_nearest_turn_or_reflection() -> None:
 
 def test_signs_follow_the_frame_before() -> None:
     """Axes that turn on slowly past the point where "the largest entry is positive" would flip them."""
-    frames = []
-    for angle in np.linspace(0, 2 * np.pi, 25):
-        tilt = np.eye(D)
-        tilt[:2, :2] = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
-        frames.append(frame() @ tilt)
+    frames = [frame() @ tilt(angle) for angle in np.linspace(0, 2 * np.pi, 25)]
     found = planes(frames, "sign").coordinates
     assert (np.diff(found, axis=0) ** 2).sum((1, 2)).max() < 1e-12  # scores of turned copies are the same
     alone = np.stack([planes([one], "sign").coordinates[0] for one in frames])
@@ -109,11 +112,9 @@ def test_explained_is_of_a_frame_s_own_variance() -> None:
 @pytest.mark.parametrize("angle", [0.0, 30.0, 90.0])
 def test_angles_are_those_a_plane_was_tilted_by(angle: float, alignment: str) -> None:
     """The first axis stays, the second tilts into the third dimension."""
-    tilt, radians = np.eye(D), np.radians(angle)
-    tilt[1:3, 1:3] = [[np.cos(radians), np.sin(radians)], [-np.sin(radians), np.cos(radians)]]
     exact = np.zeros((N, D))
     exact[:, :2] = PCA(2).fit_transform(frame())
-    found = planes([exact, exact @ tilt], alignment, reference=0)
+    found = planes([exact, exact @ tilt(np.radians(angle), 1)], alignment, reference=0)
     assert found.angles[0] == pytest.approx([0, 0], abs=1e-5)
     assert found.angles[1] == pytest.approx([angle, 0], abs=1e-5)
 
@@ -131,9 +132,9 @@ def test_a_frame_that_is_one_point_has_no_share_and_leaves_the_others_alone() ->
     )
 
 
-def test_a_line_of_points_has_all_its_variance_along_one_axis() -> None:
-    for n, d in ((5, 30), (30, 5)):
-        line = np.outer(np.arange(float(n)), np.arange(1.0, d + 1))
-        found = planes([line, line], "procrustes")
-        assert found.explained[0] == pytest.approx([1.0, 0.0], abs=1e-12)
-        assert np.isfinite(found.coordinates).all()
+@pytest.mark.parametrize("n, d", [(5, 30), (30, 5)])
+def test_a_line_of_points_has_all_its_variance_along_one_axis(n: int, d: int) -> None:
+    line = np.outer(np.arange(float(n)), np.arange(1.0, d + 1))
+    found = planes([line, line], "procrustes")
+    assert found.explained[0] == pytest.approx([1.0, 0.0], abs=1e-12)
+    assert np.isfinite(found.coordinates).all()

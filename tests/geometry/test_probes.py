@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from isoscope.geometry import probes
 from isoscope.geometry.probes import (
+    LinearProbe,
     learning_curve,
     linear_probe,
     linear_probes,
@@ -33,6 +34,11 @@ def classes(points: Any, k: int, noise: float = 0.5, seed: int = 1) -> Any:
     return np.argsort(np.argsort(along)) * k // len(points)
 
 
+def alone(points: Any, labels: Any, *, seed: int = 0, **options: Any) -> LinearProbe:
+    """Probe points that are a group each."""
+    return linear_probe(points, labels, np.arange(len(labels)), seed=seed, **options)
+
+
 def outer(groups: Any, seed: int, folds: int = 5) -> Any:
     return probes._shuffled_places(np.unique(groups, return_inverse=True)[1], seed, 0) % folds
 
@@ -41,30 +47,29 @@ def outer(groups: Any, seed: int, folds: int = 5) -> Any:
 def test_a_planted_signal_is_found(k: int) -> None:
     points = cloud(400, 12)
     labels = np.array(["a", "b", "c", "d"])[classes(points, k, noise=0.05)]
-    found = linear_probe(points, labels, np.arange(400), seed=0)
+    found = alone(points, labels)
     assert found.accuracy > (0.95, 0.85)[k == 4]
     assert (found.chance, found.n, found.d) == (1 / k, 400, 12)
 
 
 def test_without_a_signal_accuracy_is_chance() -> None:
     """The mean of 40 clouds, n = 120: sd of one is .055 (binomial alone: .046), so 4 sd of the mean are .035."""
-    labels, each = np.arange(120) % 2, np.arange(120)
+    labels = np.arange(120) % 2
     even, uneven = [], []
     for seed in range(40):
         points = np.random.default_rng(seed).standard_normal((120, 12))
-        even.append(linear_probe(points, labels, each, seed=seed, strata=labels).accuracy)
-        uneven.append(linear_probe(points, labels, each, seed=seed).accuracy)
+        even.append(alone(points, labels, seed=seed, strata=labels).accuracy)
+        uneven.append(alone(points, labels, seed=seed).accuracy)
     assert np.mean(even) == pytest.approx(0.5, abs=0.035)
     # Why folds are stratified: otherwise a class with more training points has fewer held-out points.
     assert np.mean(uneven) < 0.48
 
 
-def test_a_leak_by_group_is_used_only_where_groups_are_ignored() -> None:
-    random = np.random.default_rng(0)
+def test_a_leak_by_group_is_used_only_where_groups_are_ignored(random: np.random.Generator) -> None:
     groups = np.repeat(np.arange(100), 4)
     points = random.standard_normal((100, 150))[groups] + 0.01 * random.standard_normal((400, 150))
     labels = random.permutation(np.arange(100) % 2)[groups]
-    assert linear_probe(points, labels, np.arange(400), seed=0).accuracy > 0.95
+    assert alone(points, labels).accuracy > 0.95
     assert linear_probe(points, labels, groups, seed=0, strata=labels).accuracy == pytest.approx(0.5, abs=0.2)
     assert ridge_probe(points, labels, np.arange(400), seed=0).r2 > 0.9
     assert ridge_probe(points, labels, groups, seed=0).r2 < 0.1
@@ -90,7 +95,7 @@ def test_fits_and_tasks_do_not_touch_each_other() -> None:
     tasks = {"two": classes(points, 2), "three": classes(points, 3), "other": np.arange(160) % 2}
     together = linear_probes(points, tasks, np.arange(160), seed=0)
     for name, labels in tasks.items():
-        assert together[name] == linear_probe(points, labels, np.arange(160), seed=0)
+        assert together[name] == alone(points, labels)
     lengths = online_code_lengths(points, tasks, np.arange(160), seed=0)
     for name, labels in tasks.items():
         assert lengths[name].bits == pytest.approx(online_code_length(points, labels, np.arange(160), seed=0).bits)
@@ -146,7 +151,7 @@ def test_no_fit_sees_a_held_out_label(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(probes, "logistic_regressions", spy)
     labels, folds = np.random.default_rng(0).integers(0, 2, 100), outer(np.arange(100), 0)
-    linear_probe(points, labels, np.arange(100), seed=0)
+    alone(points, labels)
     fits = iter(seen)  # for each fold, penalties on each two of three inner folds, then the chosen penalty
     for fold in range(5):
         inside = labels[folds != fold]
@@ -184,35 +189,32 @@ def test_penalties_that_only_fit_noise_are_not_tried_and_change_nothing(monkeypa
 
 def test_rotations_and_units_change_nothing_where_they_should_not() -> None:
     points = cloud(120, 15)
-    labels, each = classes(points, 2), np.arange(120)
+    labels = classes(points, 2)
     turned = (points - 3.0) @ ortho_group.rvs(15, random_state=0) * 7.0
-    plain = linear_probe(points, labels, each, seed=0, standardise=False)
-    assert linear_probe(turned, labels, each, seed=0, standardise=False) == plain
+    plain = alone(points, labels, standardise=False)
+    assert alone(turned, labels, standardise=False) == plain
     scaled = points * np.exp(np.random.default_rng(1).standard_normal(15) * 2) + 5.0
-    assert linear_probe(scaled, labels, each, seed=0) == linear_probe(points, labels, each, seed=0)
-    assert linear_probe(scaled, labels, each, seed=0, standardise=False) != plain
+    assert alone(scaled, labels) == alone(points, labels)
+    assert alone(scaled, labels, standardise=False) != plain
 
 
 def test_dimensions_that_hold_rounding_only_are_left_out() -> None:
     points = cloud(100, 5)
     labels, random = classes(points, 2), np.random.default_rng(0)
     rounding = 10.0 + 1e-7 * (labels[:, None] + 0.01 * random.standard_normal((100, 1)))  # a label no reader should see
-    dull = linear_probe(np.hstack([random.standard_normal((100, 2)), rounding]), labels, np.arange(100), seed=0)
+    dull = alone(np.hstack([random.standard_normal((100, 2)), rounding]), labels)
     assert dull.accuracy < 0.7
-    assert (
-        linear_probe(np.hstack([points, rounding]), labels, np.arange(100), seed=0)[:3]
-        == linear_probe(points, labels, np.arange(100), seed=0)[:3]
-    )
+    assert alone(np.hstack([points, rounding]), labels)[:3] == alone(points, labels)[:3]
 
 
 def test_a_rare_class_may_be_absent_from_training() -> None:
     points = cloud(60, 4)
     labels = classes(points, 2)
     labels[7] = 5
-    assert 0.5 < linear_probe(points, labels, np.arange(60), seed=0).accuracy <= 59 / 60
+    assert 0.5 < alone(points, labels).accuracy <= 59 / 60
     assert np.isfinite(online_code_length(points, labels, np.arange(60), seed=0).bits)
     one = np.arange(60) == 7
-    assert linear_probe(points, one, np.arange(60), seed=0).accuracy == pytest.approx(59 / 60)
+    assert alone(points, one).accuracy == pytest.approx(59 / 60)
 
 
 def test_more_training_points_find_more() -> None:
@@ -221,7 +223,7 @@ def test_more_training_points_find_more() -> None:
     found = learning_curve(points, labels, np.arange(400), seed=0, shares=(0.1, 0.4, 1.0))
     accuracies = [found[share].accuracy for share in (0.1, 0.4, 1.0)]
     assert accuracies[0] + 0.05 < accuracies[1] < accuracies[2]
-    assert found[1.0] == linear_probe(points, labels, np.arange(400), seed=0)
+    assert found[1.0] == alone(points, labels)
 
 
 def test_ridge_is_scikit_learns_and_leaves_groups_out_in_closed_form() -> None:
@@ -293,5 +295,5 @@ def test_the_first_block_is_uniform_and_frequencies_bound_the_code() -> None:
 
 def test_noise_is_penalised_more_than_a_signal() -> None:
     points = cloud(100, 10)
-    noise = linear_probe(points, np.random.default_rng(0).permutation(100) % 2, np.arange(100), seed=0)
-    assert noise.penalty < 1e-2 < linear_probe(points, classes(points, 2, noise=0.0), np.arange(100), seed=0).penalty
+    noise = alone(points, np.random.default_rng(0).permutation(100) % 2)
+    assert noise.penalty < 1e-2 < alone(points, classes(points, 2, noise=0.0)).penalty

@@ -1,5 +1,7 @@
 """Known classes, clusters and arches, and the same measures on clouds without them."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -41,8 +43,7 @@ def test_fisher_ratio_and_centroid_distance_by_hand() -> None:
     assert centroid_distance(corners, [0, 0, 1, 1, 2, 2]) == pytest.approx((3 + 4 + 5) / 3 / 0.1)
 
 
-def test_fisher_ratio_is_the_share_between_classes_over_the_rest() -> None:
-    random = np.random.default_rng(0)
+def test_fisher_ratio_is_the_share_between_classes_over_the_rest(random: np.random.Generator) -> None:
     points, labels = random.standard_normal((50, 4)), random.choice(["a", "b", "c"], 50)
     share = between_share(points, labels)
     assert fisher_ratio(points, labels) == pytest.approx(share / (1 - share))
@@ -53,13 +54,11 @@ def test_fisher_ratio_is_the_share_between_classes_over_the_rest() -> None:
     )
 
 
-def test_classes_of_one_place_each_have_no_ratio() -> None:
-    points = np.repeat([[0.1, 0.2], [0.3, 0.7]], 3, axis=0)
-    for labels in ([0, 0, 0, 1, 1, 1], ["x", "x", "x", "y", "y", "y"]):
-        assert np.isnan(fisher_ratio(points, labels))
-        assert np.isnan(centroid_distance(points, labels))
-    assert np.isnan(fisher_ratio(np.full((6, 2), 0.1), [0, 1] * 3))
-    assert np.isnan(centroid_distance(np.full((6, 2), 0.1), [0, 1] * 3))
+@pytest.mark.parametrize("measure", [fisher_ratio, centroid_distance])
+def test_classes_of_one_place_each_have_no_ratio(measure: Callable[[object, object], float]) -> None:
+    points, one = np.repeat([[0.1, 0.2], [0.3, 0.7]], 3, axis=0), np.full((6, 2), 0.1)
+    for cloud, labels in ((points, [0, 0, 0, 1, 1, 1]), (points, ["x"] * 3 + ["y"] * 3), (one, [0, 1] * 3)):
+        assert np.isnan(measure(cloud, labels))
 
 
 @pytest.mark.parametrize("k", [2, 5, 50])
@@ -72,27 +71,18 @@ def test_principal_scores_are_the_cloud_turned(k: int) -> None:
     assert gram - np.diag(np.diag(gram)) == pytest.approx(0, abs=1e-9)
 
 
-def planted(n: int, d: int, gap: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(seed)
-    labels = random.integers(0, 2, n)
-    direction = random.standard_normal(d)
-    return random.standard_normal((n, d)) + gap * (labels[:, None] - 0.5) * direction / np.linalg.norm(
-        direction
-    ), labels
-
-
 @pytest.mark.parametrize("d", [10, 600])
-def test_a_planted_direction_is_found_and_permuted_labels_are_not(d: int) -> None:
+def test_a_planted_direction_is_found_and_permuted_labels_are_not(d: int, random: np.random.Generator) -> None:
     """Means 6 sd apart: at best .9987. With more dimensions than points any labels can be learned, on points seen."""
-    points, labels = planted(300, d, 6.0, 0)
+    labels, direction = random.integers(0, 2, 300), random.standard_normal(d)
+    points = random.standard_normal((300, d)) + 6 * (labels[:, None] - 0.5) * direction / np.linalg.norm(direction)
     assert linear_separability(points, labels) > (0.99 if d == 10 else 0.9)
     random = np.random.default_rng(1)
     chance = [linear_separability(points, random.permutation(labels), seed=seed) for seed in range(12)]
     assert np.mean(chance) == pytest.approx(0.5, abs=0.04)
 
 
-def test_chance_is_the_share_of_the_largest_class() -> None:
-    random = np.random.default_rng(0)
+def test_chance_is_the_share_of_the_largest_class(random: np.random.Generator) -> None:
     labels = np.arange(400) % 4 == 0
     found = [linear_separability(random.standard_normal((400, 5)), labels, seed=seed) for seed in range(5)]
     assert np.mean(found) == pytest.approx(0.75, abs=0.02)
@@ -103,12 +93,6 @@ def test_one_of_many_classes_may_have_one_point() -> None:
     assert 0 <= linear_separability(points, [0] * 4 + [1] * 4 + [2]) < 1
 
 
-def blobs(k: int, *, n: int = 180, d: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(seed)
-    labels = np.arange(n) % k
-    return random.standard_normal((n, d)) + 12 * np.eye(d)[labels], labels
-
-
 def ami(found: Clusters, attribute: np.ndarray) -> float:
     return ami_interval(found.of, attribute, confidence=0.95).value
 
@@ -116,7 +100,8 @@ def ami(found: Clusters, attribute: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("k", [2, 3, 4, 5, 6])
 def test_planted_clusters_are_found_and_their_nuisances_are_not(k: int, seed: int) -> None:
-    points, labels = blobs(k, seed=seed)
+    labels = np.arange(180) % k
+    points = np.random.default_rng(seed).standard_normal((180, 30)) + 12 * np.eye(30)[labels]
     nuisance = np.random.default_rng(seed + 10).integers(0, 4, len(labels))
     found = clusters(points, seed=seed)
     assert found.k == k
@@ -150,8 +135,7 @@ def test_the_interval_of_an_agreement_holds_what_many_points_have(values: int, a
     assert told > 0.9 if alike else told < 0.15
 
 
-def test_an_agreement_of_few_points_has_no_interval_and_its_value_is_scikit_learns() -> None:
-    random = np.random.default_rng(0)
+def test_an_agreement_of_few_points_has_no_interval_and_its_value_is_scikit_learns(random: np.random.Generator) -> None:
     cluster, words = random.integers(0, 3, 2 * PARTS), random.choice(["the", "a", "an"], 2 * PARTS)
     found = ami_interval(cluster, words, confidence=0.95)
     assert found.value == pytest.approx(adjusted_mutual_info_score(words, cluster))
@@ -193,17 +177,15 @@ def test_a_semicircle_is_an_arch_and_a_full_circle_is_none() -> None:
     assert round_about.p > 0.05
 
 
-def test_the_score_is_out_of_sample() -> None:
+def test_the_score_is_out_of_sample(random: np.random.Generator) -> None:
     """A parabola fitted to noise does worse than the mean, in the mean over clouds."""
-    random = np.random.default_rng(0)
     found = [arch_score(random.standard_normal((30, 10)), draws=1, seed=seed).r2 for seed in range(20)]
     assert np.mean(found) < 0
 
 
 @pytest.mark.parametrize("spread", [np.ones(30), 0.8 ** np.arange(30.0)], ids=["isotropic", "falling"])
-def test_gaussian_clouds_are_no_arches(spread: np.ndarray) -> None:
+def test_gaussian_clouds_are_no_arches(spread: np.ndarray, random: np.random.Generator) -> None:
     """At 5 % of 40 clouds, 2 false positives are expected; 7 have probability .001."""
-    random = np.random.default_rng(0)
     p = [arch_score(random.standard_normal((80, 30)) * spread, draws=19, seed=seed).p for seed in range(40)]
     assert sum(one <= 0.05 for one in p) < 7
     assert 0.35 < np.mean(p) < 0.65
@@ -252,9 +234,8 @@ def test_a_score_can_be_had_of_two_values_but_not_of_a_line() -> None:
     assert np.isnan(line).all()
 
 
-def test_agreement_counted_from_a_table_is_scikit_learns() -> None:
+def test_agreement_counted_from_a_table_is_scikit_learns(random: np.random.Generator) -> None:
     """Also if a class or a cluster has no points, and if there is only one class or cluster."""
-    random = np.random.default_rng(0)
     shapes = [(2, 2), (40, 5), (5, 40), (300, 3), (1, 1), (1, 4), (4, 1)]
     for classes, parts in shapes:
         for signal in (0.0, 0.5, 1.0):

@@ -71,13 +71,8 @@ def test_canonical_correlations_are_the_cosines_of_the_angles_between_both_subsp
     found = CCA().canonical(triple(one, other)).correlations
     assert found == pytest.approx(np.sort(np.cos(angles))[::-1], abs=1e-12)
     assert CCA().score(one, other) == pytest.approx(np.cos(angles).mean())
-
-
-def test_the_first_canonical_correlation_is_that_of_scikit_learn() -> None:
-    one, other = related()
     x, y = cross_decomposition.CCA(n_components=1, max_iter=5000, tol=1e-12).fit_transform(one, other)
-    peer = np.corrcoef(x[:, 0], y[:, 0])[0, 1]
-    assert CCA().canonical(triple(one, other)).correlations[0] == pytest.approx(peer, abs=1e-6)
+    assert found[0] == pytest.approx(np.corrcoef(x[:, 0], y[:, 0])[0, 1], abs=1e-6), "the first is scikit-learn's"
 
 
 def test_procrustes_is_what_the_best_rotation_of_scipy_reaches() -> None:
@@ -113,9 +108,10 @@ def test_cka_of_independent_clouds_is_zero_in_the_mean(n: int, d: int) -> None:
 
 
 @pytest.mark.parametrize("one, other, n", [(20, 20, 1000), (30, 10, 800)])
-def test_cca_of_independent_clouds_has_the_known_bias(one: int, other: int, n: int) -> None:
+def test_cca_of_independent_clouds_has_the_known_bias(
+    one: int, other: int, n: int, random: np.random.Generator
+) -> None:
     """The mean squared correlation is max(dx, dy)/(n − 1)."""
-    random = np.random.default_rng(0)
     squares = []
     for _ in range(20):
         products = triple(random.standard_normal((n, one)), random.standard_normal((n, other)))
@@ -136,9 +132,8 @@ def test_held_out_cca_counts_planted_shared_dimensions(shared: int) -> None:
     assert np.abs(np.sort(found)[: 12 - shared]).max() < 0.15
 
 
-def test_pwcca_weighs_by_the_side_it_is_given_and_not_by_the_mean() -> None:
+def test_pwcca_weighs_by_the_side_it_is_given_and_not_by_the_mean(random: np.random.Generator) -> None:
     """A canonical pair that accounts for most of one space counts most."""
-    random = np.random.default_rng(0)
     shared, rest, noise = random.standard_normal((3, 5000, 1))
     one, other = np.column_stack([10 * shared, rest]), np.column_stack([shared, 10 * noise])
     assert CCA().score(one, other) == pytest.approx(0.5, abs=0.02)
@@ -147,8 +142,7 @@ def test_pwcca_weighs_by_the_side_it_is_given_and_not_by_the_mean() -> None:
     assert PWCCA().score(one + 100.0, other) == pytest.approx(PWCCA().score(one, other), abs=1e-10)
 
 
-def test_cca_takes_few_items_if_told() -> None:
-    random = np.random.default_rng(0)
+def test_cca_takes_few_items_if_told(random: np.random.Generator) -> None:
     one, other = random.standard_normal((2, 99, 5))
     assert CCA(few=True).score(one, other) < 0.5
     assert CCA(components=4).score(one, other) < 0.5
@@ -187,20 +181,20 @@ def test_groups_are_of_equal_size_and_of_sentences_of_like_lengths() -> None:
     assert (groups != sentence_groups(lengths, 4, seed=2)).any()
 
 
-def test_partial_rsa_takes_out_what_equal_words_explain() -> None:
+def test_partial_rsa_takes_out_what_equal_words_explain(random: np.random.Generator) -> None:
     """Two spaces that share nothing but the word of each item."""
-    random = np.random.default_rng(0)
     words = random.integers(0, 20, 300)
     one, other = (random.standard_normal((20, 8))[words] + 0.5 * random.standard_normal((300, 8)) for _ in range(2))
-    measure = RSA()
+    measure, both = RSA(), 2 * random.standard_normal((300, 8))
     assert measure.score(one, other) > 0.1
-    assert abs(measure.partial(one, other, [differ(words)])) < 0.05
-    both = 2 * random.standard_normal((300, 8))
-    assert measure.partial(one + both, other + both, [differ(words)]) > 0.4
+    left = [measure.left_of(measure.distances(own), [differ(words)]) for own in (one, other, one + both, other + both)]
+    assert abs(left[0] @ left[1]) < 0.05
+    assert left[2] @ left[3] > 0.4
 
 
-def test_neighbours_of_independent_clouds_are_at_chance_and_sentences_are_no_candidates() -> None:
-    random = np.random.default_rng(0)
+def test_neighbours_of_independent_clouds_are_at_chance_and_sentences_are_no_candidates(
+    random: np.random.Generator,
+) -> None:
     values = [Neighbours(k=10).score(*random.standard_normal((2, 200, 30))) for _ in range(30)]
     assert np.mean(values) == pytest.approx(10 / 199, abs=4 * np.std(values) / np.sqrt(30))
     points, groups = random.standard_normal((200, 30)), np.arange(200) // 10
@@ -219,8 +213,7 @@ def test_rsa_is_that_of_rsatoolbox(distance: str, ranks: bool) -> None:
     assert RSA(distance=distance, ranks=ranks).score(one, other) == pytest.approx(expected, abs=1e-12)
 
 
-def test_equally_near_items_are_no_agreement() -> None:
+def test_equally_near_items_are_no_agreement(random: np.random.Generator) -> None:
     """Copies of a few points: which of them are nearest is chance, so two independent spaces share few."""
-    random = np.random.default_rng(0)
     one, other = (np.repeat(random.standard_normal((8, 5)), 50, axis=0) for _ in range(2))
     assert Neighbours(k=10).score(one, other) < 0.3

@@ -1,4 +1,4 @@
-"""Spanning trees: by compiled code and by Borůvka's algorithm, against single linkage; compiled loops against scipy."""
+"""Spanning trees, from compiled distances and from a GPU's, against single linkage; compiled loops against scipy."""
 
 import math
 
@@ -9,11 +9,12 @@ from scipy.cluster.hierarchy import single
 from scipy.spatial.distance import pdist, squareform
 
 from isoscope.geometry import spanning_trees
-from isoscope.geometry.spanning_trees import Trees, batched, compiled, minimum_spanning_trees
+from isoscope.geometry.spanning_trees import Trees, minimum_spanning_trees
 
 
-def distances(points: torch.Tensor) -> torch.Tensor:
-    return torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
+@pytest.fixture(params=[True, False], ids=["compiled", "of a GPU"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spanning_trees, "_compiled", lambda points: request.param)
 
 
 def lengths(points: torch.Tensor, trees: Trees, cloud: int) -> np.ndarray:
@@ -29,6 +30,7 @@ def components(edges: np.ndarray, n: int) -> int:
     return len(set(of))
 
 
+@pytest.mark.usefixtures("_way")
 @pytest.mark.parametrize("kind", ["gaussian", "grid", "clustered"])
 def test_both_ways_are_single_linkage_in_count_and_value_on_a_thousand_clouds(kind: str) -> None:
     random = np.random.default_rng({"gaussian": 0, "grid": 1, "clustered": 2}[kind])
@@ -40,40 +42,41 @@ def test_both_ways_are_single_linkage_in_count_and_value_on_a_thousand_clouds(ki
         if kind == "clustered":
             cloud = 1e-3 * cloud + 10.0 * random.integers(0, 2, (3, n, 1))
         points, mask = torch.from_numpy(cloud), torch.from_numpy(random.random((3, n)) < 0.85)
-        for trees in (compiled(points, mask), batched(distances(points), mask)):
-            for at in range(3):
-                there = mask[at].numpy()
-                alone = cloud[at][there]
-                wanted = single(pdist(alone))[:, 2] if len(alone) > 1 else np.zeros(0)
-                found = lengths(points, trees, at)
-                np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
-                np.testing.assert_allclose(trees.lengths[at][trees.real[at]], wanted, rtol=1e-9, atol=1e-12)
-                assert not trees.lengths[at][~trees.real[at]].any()
-                assert trees.real[at].sum() == max(there.sum() - 1, 0)
-                edges = trees.edges[at][trees.real[at]].numpy()
-                assert there[edges].all()
-                assert components(edges, n) == n - len(edges), "no circle"
-                assert not trees.edges[at][~trees.real[at]].any()
+        trees = minimum_spanning_trees(points, mask)
+        for at in range(3):
+            there = mask[at].numpy()
+            alone = cloud[at][there]
+            wanted = single(pdist(alone))[:, 2] if len(alone) > 1 else np.zeros(0)
+            found = lengths(points, trees, at)
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(trees.lengths[at][trees.real[at]], wanted, rtol=1e-9, atol=1e-12)
+            assert not trees.lengths[at][~trees.real[at]].any()
+            assert trees.real[at].sum() == max(there.sum() - 1, 0)
+            edges = trees.edges[at][trees.real[at]].numpy()
+            assert there[edges].all()
+            assert components(edges, n) == n - len(edges), "no circle"
+            assert not trees.edges[at][~trees.real[at]].any()
 
 
+@pytest.mark.usefixtures("_way")
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_the_smallest_clouds_have_trees(n: int) -> None:
     points, mask = torch.arange(float(2 * n)).reshape(1, n, 2), torch.ones((1, n), dtype=torch.bool)
-    for trees in (minimum_spanning_trees(points, mask), batched(distances(points), mask)):
-        assert trees.edges.shape == (1, max(n - 1, 0), 2)
-        assert sorted(trees.edges[0].tolist()) == [[at, at + 1] for at in range(n - 1)]
+    trees = minimum_spanning_trees(points, mask)
+    assert trees.edges.shape == (1, max(n - 1, 0), 2)
+    assert sorted(trees.edges[0].tolist()) == [[at, at + 1] for at in range(n - 1)]
 
 
-def test_a_narrow_cone_keeps_its_tree_where_products_lose_it() -> None:
-    random = np.random.default_rng(0)
+@pytest.mark.usefixtures("_way")
+def test_a_narrow_cone_keeps_its_tree_where_products_lose_it(random: np.random.Generator) -> None:
     points = torch.from_numpy((10 + 1e-3 * random.standard_normal((1, 64, 768))).astype(np.float32))
-    mask = torch.ones((1, 64), dtype=torch.bool)
     wanted = single(pdist(points[0].double().numpy()))[:, 2]
-    for trees in (minimum_spanning_trees(points, mask), batched(distances(points), mask)):
-        for found in (lengths(points.double(), trees, 0), trees.lengths[0]):
-            np.testing.assert_allclose(found, wanted, rtol=1e-5)
-    lossy = torch.cdist(points, points, compute_mode="use_mm_for_euclid_dist")
-    lost = lengths(points.double(), batched(lossy, mask), 0)
+    trees = minimum_spanning_trees(points, None)
+    for found in (lengths(points.double(), trees, 0), trees.lengths[0]):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    lossy = torch.cdist(points, points, compute_mode="use_mm_for_euclid_dist")[0].double().numpy()
+    edges, _ = spanning_trees.joined(lossy[np.triu_indices(64, 1)], 64)
+    lost = np.sort((points[0].double()[edges[:, 0]] - points[0].double()[edges[:, 1]]).norm(dim=1).numpy())
     assert np.abs(lost / wanted - 1).max() > 1e-3, "this cloud is a narrow one"
 
 
@@ -90,17 +93,18 @@ LARGE = {
 }
 
 
+@pytest.mark.parametrize("n, d", [(200, 3), (257, 40), (400, 300)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", LARGE)
-def test_a_cloud_of_several_blocks_is_single_linkage(kind: str, dtype: type) -> None:
-    random = np.random.default_rng(0)
-    for n, d in ((200, 3), (257, 40), (400, 300)):
-        cloud = LARGE[kind](random, n, d).astype(dtype)
-        trees = minimum_spanning_trees(torch.from_numpy(cloud)[None], None)
-        wanted = single(pdist(cloud.astype(np.float64)))[:, 2]
-        tolerance = {np.float32: 1e-5, np.float64: 1e-12}[dtype]
-        np.testing.assert_allclose(trees.lengths[0], wanted, rtol=tolerance, atol=tolerance * wanted[-1] * 1e-9)
-        assert components(trees.edges[0].numpy(), n) == 1
+def test_a_cloud_of_several_blocks_is_single_linkage(
+    kind: str, dtype: type, random: np.random.Generator, n: int, d: int
+) -> None:
+    cloud = LARGE[kind](random, n, d).astype(dtype)
+    trees = minimum_spanning_trees(torch.from_numpy(cloud)[None], None)
+    wanted = single(pdist(cloud.astype(np.float64)))[:, 2]
+    tolerance = {np.float32: 1e-5, np.float64: 1e-12}[dtype]
+    np.testing.assert_allclose(trees.lengths[0], wanted, rtol=tolerance, atol=tolerance * wanted[-1] * 1e-9)
+    assert components(trees.edges[0].numpy(), n) == 1
 
 
 def test_a_large_cloud_with_a_value_that_is_no_number_has_no_lengths() -> None:
@@ -136,20 +140,21 @@ def test_distances_are_those_of_scipy_in_its_order(n: int, dtype: type, rtol: fl
     np.testing.assert_allclose(spanning_trees.distances(points), pdist(points.astype(np.float64)), rtol=rtol)
 
 
-def test_a_joined_point_hangs_on_one_that_was_there_and_lengths_are_single_linkage() -> None:
-    random = np.random.default_rng(0)
-    for n in (2, 3, 5, 40):
-        for points in (random.standard_normal((n, 3)), random.integers(0, 3, (n, 2)).astype(float)):
-            distances = pdist(points)
-            edges, lengths = spanning_trees.joined(distances, n)
-            there = {0}
-            for one, other in edges.tolist():
-                assert one in there
-                assert other not in there
-                there.add(other)
-            assert there == set(range(n))
-            np.testing.assert_array_equal(lengths, squareform(distances)[edges[:, 0], edges[:, 1]])
-            np.testing.assert_array_equal(np.sort(lengths), single(distances)[:, 2])
+@pytest.mark.parametrize("n", [2, 3, 5, 40])
+def test_a_joined_point_hangs_on_one_that_was_there_and_lengths_are_single_linkage(
+    random: np.random.Generator, n: int
+) -> None:
+    for points in (random.standard_normal((n, 3)), random.integers(0, 3, (n, 2)).astype(float)):
+        distances = pdist(points)
+        edges, lengths = spanning_trees.joined(distances, n)
+        there = {0}
+        for one, other in edges.tolist():
+            assert one in there
+            assert other not in there
+            there.add(other)
+        assert there == set(range(n))
+        np.testing.assert_array_equal(lengths, squareform(distances)[edges[:, 0], edges[:, 1]])
+        np.testing.assert_array_equal(np.sort(lengths), single(distances)[:, 2])
 
 
 def test_slopes_are_spread_over_both_ends_and_an_edge_without_one_is_not_looked_at() -> None:

@@ -12,13 +12,13 @@ from transformers import (
 )
 
 from fusions import CONV2D, FFT, FUSIONS, batch, config, make
-from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.models import (
     FusionBertForSequenceClassification,
     FusionBertModel,
     FusionRobertaModel,
 )
+from refused import refused
 
 
 @pytest.mark.parametrize("name", ["conv2d", "conv2d-5x5-bias-gate", "fft", "fft-residual"])
@@ -42,7 +42,7 @@ def test_autocast_stops_at_the_embeddings(name: str) -> None:
 
 def test_more_tokens_than_positions() -> None:
     model = make(FusionBertModel, FUSIONS["additive"])
-    with pytest.raises(InputError, match="25 tokens, but the position table has only 24 rows"):
+    with refused("25 tokens, but the position table has only 24 rows"):
         model(torch.ones(1, 25, dtype=torch.long))
     with pytest.raises(ValueError, match="either input_ids or inputs_embeds"):
         model()

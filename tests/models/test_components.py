@@ -19,10 +19,11 @@ from transformers import (
     RobertaPreLayerNormForMaskedLM,
 )
 
-from isoscope.base.errors import InputError
+from fusions import FUSIONS, SCRATCH
 from isoscope.models import build
 from isoscope.models.components import Group, members
 from isoscope.training.packed import Packed
+from refused import refused
 
 SIZES: dict[str, Any] = {
     "vocab_size": 40,
@@ -32,31 +33,10 @@ SIZES: dict[str, Any] = {
     "intermediate_size": 24,
     "max_position_embeddings": 20,
 }
-FFT = {"kind": "fft", "start": "random", "sources": ["word", "position"], "token_type": "add", "normalisation": "none"}
-CONV2D = FFT | {"kind": "conv2d", "kernel_size": [3, 3], "activation": "gelu", "bias": True, "gate": None}
 
 
-def classifier(family: str = "bert", fusion: dict[str, Any] | None = None) -> nn.Module:
-    return build.from_scratch(
-        family=family,
-        fusion=fusion or {"kind": "additive"},
-        vocab_size=40,
-        hidden_size=16,
-        layers=2,
-        heads=4,
-        intermediate_size=24,
-        activation="gelu",
-        norm="post",
-        positions="learned",
-        max_positions=20,
-        dropout=0.1,
-        attention_dropout=0.1,
-        init_std=0.02,
-        initializer_range=0.02,
-        labels=["a", "b"],
-        pad_id=0,
-        seed=0,
-    )
+def classifier(family: str = "bert", fusion: str = "additive") -> nn.Module:
+    return build.from_scratch(fusion=FUSIONS[fusion], labels=["a", "b"], pad_id=0, **SCRATCH | {"family": family})
 
 
 def translator() -> nn.Module:
@@ -72,7 +52,7 @@ def of_each(model: nn.Module) -> dict[str, set[tuple[str, int | None, str]]]:
 MODELS = {
     "bert": classifier,
     "roberta": lambda: classifier("roberta"),
-    "conv2d": lambda: classifier(fusion=CONV2D),
+    "conv2d": lambda: classifier(fusion="conv2d-5x5-bias-gate"),
     "masked": lambda: BertForMaskedLM(BertConfig(**SIZES)),
     "causal": lambda: BertLMHeadModel(BertConfig(**SIZES, is_decoder=True)),
     "pre-norm": lambda: RobertaPreLayerNormForMaskedLM(RobertaPreLayerNormConfig(**SIZES)),
@@ -165,26 +145,29 @@ def test_heads_are_rows_of_query_key_value_and_columns_of_out() -> None:
     assert torch.equal(out.view(flat), out.parameter)
 
 
+EMBEDDINGS, LAYER = "bert.embeddings.", "bert.encoder.layer.0."
+COMPONENTS = {
+    f"{EMBEDDINGS}word_embeddings.weight": (None, "emb"),
+    f"{EMBEDDINGS}position_embeddings.weight": (None, "pos"),
+    f"{EMBEDDINGS}token_type_embeddings.weight": (None, "other"),
+    f"{EMBEDDINGS}fusion.weight": (None, "fusion"),
+    f"{EMBEDDINGS}fusion.bias": (None, "fusion"),
+    f"{EMBEDDINGS}LayerNorm.weight": (None, "LayerNorm"),
+    f"{LAYER}intermediate.dense.weight": (0, "W1"),
+    f"{LAYER}output.dense.bias": (0, "W2"),
+    f"{LAYER}output.LayerNorm.bias": (0, "LayerNorm"),
+    f"{LAYER}attention.output.LayerNorm.weight": (0, "LayerNorm"),
+    "bert.pooler.dense.weight": (None, "other"),
+    "classifier.bias": (None, "other"),
+}
+
+
 def test_every_name_of_a_classifier_has_its_component() -> None:
-    found = of_each(classifier(fusion=CONV2D))
-    prefix = "bert.embeddings."
-    assert found[f"{prefix}word_embeddings.weight"] == {("enc", None, "emb")}
-    assert found[f"{prefix}position_embeddings.weight"] == {("enc", None, "pos")}
-    assert found[f"{prefix}token_type_embeddings.weight"] == {("enc", None, "other")}
-    assert found[f"{prefix}fusion.weight"] == found[f"{prefix}fusion.bias"] == {("enc", None, "fusion")}
-    assert found[f"{prefix}LayerNorm.weight"] == {("enc", None, "LayerNorm")}
-    layer = "bert.encoder.layer.0."
-    assert found[f"{layer}intermediate.dense.weight"] == {("enc", 0, "W1")}
-    assert found[f"{layer}output.dense.bias"] == {("enc", 0, "W2")}
-    assert found[f"{layer}output.LayerNorm.bias"] == found[f"{layer}attention.output.LayerNorm.weight"]
-    assert found[f"{layer}output.LayerNorm.bias"] == {("enc", 0, "LayerNorm")}
-    assert found["bert.pooler.dense.weight"] == found["classifier.bias"] == {("enc", None, "other")}
-
-
-def test_fractional_positions_are_positions() -> None:
-    options = {"magnitudes": "product", "exponent": None, "output": "real", "scale": "none", "positions": "learned"}
-    found = of_each(classifier(fusion=FFT | options))
-    assert found["bert.embeddings.position_embeddings.angles"] == {("enc", None, "pos")}
+    found = of_each(classifier(fusion="conv2d-5x5-bias-gate"))
+    for name, component in COMPONENTS.items():
+        assert found[name] == {("enc", *component)}
+    angles = of_each(classifier(fusion="fft-learned-positions"))
+    assert angles[f"{EMBEDDINGS}position_embeddings.angles"] == {("enc", None, "pos")}, "positions are positions"
 
 
 def test_a_tied_matrix_is_the_word_table() -> None:
@@ -199,29 +182,24 @@ def test_a_tied_matrix_is_the_word_table() -> None:
     assert found["lm_head.layer_norm.weight"] == {("enc", None, "LayerNorm")}
 
 
-def test_a_causal_model_is_a_decoder() -> None:
-    stacks = {group.stack for one in members(MODELS["causal"]()) for group in one.groups}
-    assert stacks == {"dec"}
+def test_a_causal_model_is_a_decoder_and_an_encoder_decoder_has_three_stacks() -> None:
+    assert {group.stack for one in members(MODELS["causal"]()) for group in one.groups} == {"dec"}
+    groups = {one.name: one.groups for one in members(translator())}
+    for name, expected in (
+        ("encoder.encoder.layer.0.attention.self.query.weight", ("enc", 0, "query")),
+        ("decoder.bert.encoder.layer.1.attention.self.key.bias", ("dec", 1, "key")),
+        ("decoder.bert.encoder.layer.1.crossattention.self.value.weight", ("cross", 1, "value")),
+        ("decoder.bert.encoder.layer.1.crossattention.output.dense.bias", ("cross", 1, "out")),
+        ("decoder.bert.encoder.layer.1.output.dense.weight", ("dec", 1, "W2")),
+    ):
+        assert {group[:3] for group in groups[name]} == {expected}
+    every = [group for own in groups.values() for group in own]
+    assert {group.stack for group in every} == {"enc", "dec", "cross"}
+    assert {group.head for group in every if (group.stack, group.component) == ("cross", "query")} == {0, 1, 2, 3}
 
 
-def test_an_encoder_decoder_has_three_stacks() -> None:
-    found = of_each(translator())
-    assert found["encoder.encoder.layer.0.attention.self.query.weight"] == {("enc", 0, "query")}
-    assert found["decoder.bert.encoder.layer.1.attention.self.key.bias"] == {("dec", 1, "key")}
-    assert found["decoder.bert.encoder.layer.1.crossattention.self.value.weight"] == {("cross", 1, "value")}
-    assert found["decoder.bert.encoder.layer.1.crossattention.output.dense.bias"] == {("cross", 1, "out")}
-    assert found["decoder.bert.encoder.layer.1.output.dense.weight"] == {("dec", 1, "W2")}
-    assert {group.stack for one in members(translator()) for group in one.groups} == {"enc", "dec", "cross"}
-    cross = [group for one in members(translator()) for group in one.groups if group.stack == "cross"]
-    assert {group.head for group in cross if group.component == "query"} == {0, 1, 2, 3}
-
-
-def test_an_architecture_without_these_names_is_refused() -> None:
-    small = GPT2Model(GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=20, n_positions=8))
-    with pytest.raises(InputError, match="GPT2Model: no parameter is named like BERT's layers"):
-        members(small)
-
-
-def test_half_precision_weights_are_refused() -> None:
-    with pytest.raises(InputError, match=r"is torch\.bfloat16; allocation needs fp32 weights"):
+def test_unknown_names_and_half_precision_are_refused() -> None:
+    with refused("GPT2Model: no parameter is named like BERT's layers"):
+        members(GPT2Model(GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=20, n_positions=8)))
+    with refused(r"is torch\.bfloat16; allocation needs fp32 weights"):
         Packed(members(classifier().bfloat16()))

@@ -10,12 +10,12 @@ from transformers import DynamicCache
 from transformers.models.bert.modeling_bert import BertLMHeadModel
 
 from fusions import FUSIONS as ALL
-from fusions import PAD, batch, make
-from isoscope.base.errors import InputError
+from fusions import SCRATCH, batch, library_model, make
 from isoscope.models import FusionBertForCausalLM, FusionRobertaForCausalLM
-from isoscope.models.fused import FusedGenerationMixin
-from isoscope.models.language import Specials, from_scratch
+from isoscope.models.generation import FusedGenerationMixin
+from isoscope.models.language_models import Specials, from_scratch
 from isoscope.models.translation import written
+from refused import refused
 
 FUSIONS = ["additive", "conv2d-5x5-bias-gate", "fft-residual"]
 CACHED = ["additive", "scaled", "fft-residual"]
@@ -28,8 +28,7 @@ def model_of(kind: Any, fusion: str) -> Any:
 
 
 def prompt(lengths: tuple[int, ...] = (4, 4)) -> Tensor:
-    ids = batch(lengths)["input_ids"]
-    return ids.where(ids != PAD, 7)
+    return batch(lengths, padded=True)["input_ids"]
 
 
 def by_hand(model: Any, text: Tensor, steps: int = 5) -> Tensor:
@@ -76,7 +75,7 @@ def test_padding_on_the_right_is_refused_where_neighbours_are_read(kind: Any) ->
     model = model_of(kind, "conv2d")
     mask = (torch.arange(7) < 4).long()[None]
     padded = torch.cat([prompt((4,)), torch.full((1, 3), model.config.pad_token_id)], 1)
-    with pytest.raises(InputError, match=r"row 0 restarts at token 7: .* on the left"):
+    with refused(r"row 0 restarts at token 7: .* on the left"):
         model.generate(padded, attention_mask=mask, **GREEDY)
 
 
@@ -92,13 +91,11 @@ def test_beams_are_as_likely_as_they_say(kind: Any) -> None:
     torch.testing.assert_close(found.sequences_scores, total, rtol=1e-5, atol=1e-5)
 
 
-def test_without_a_kernel_a_text_goes_on_as_in_bert() -> None:
+@pytest.mark.parametrize("more", [{}, {"num_beams": 3}, {"repetition_penalty": 1.5}], ids=str)
+def test_without_a_kernel_a_text_goes_on_as_in_bert(more: dict[str, Any]) -> None:
     ours = model_of(FusionBertForCausalLM, "additive")
-    plain = {key: value for key, value in ours.config.to_dict().items() if key not in ("fusion", "init_std")}
-    theirs = BertLMHeadModel(BertLMHeadModel.config_class(**plain | {"use_cache": True})).eval()
-    theirs.load_state_dict(ours.state_dict())
-    for more in ({}, {"num_beams": 3}, {"repetition_penalty": 1.5}):
-        assert torch.equal(ours.generate(prompt(), **GREEDY, **more), theirs.generate(prompt(), **GREEDY, **more))
+    theirs = library_model(ours, BertLMHeadModel, use_cache=True)
+    assert torch.equal(ours.generate(prompt(), **GREEDY, **more), theirs.generate(prompt(), **GREEDY, **more))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,9 +112,8 @@ def test_a_cache_is_neither_made_nor_taken(kind: Any) -> None:
         lambda: model.generate(prompt(), **GREEDY, cache_implementation="static"),
         lambda: model.generate(prompt(), **GREEDY, prompt_lookup_num_tokens=2),
     ):
-        with pytest.raises(InputError, match="keeps no cache") as caught:
+        with refused("keeps no cache"):
             ask()
-        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre"}, {"positions": "sinusoidal"}], ids=str)
@@ -139,20 +135,9 @@ def test_where_a_fusion_reads_no_neighbours_a_cache_gives_the_same_logits(fusion
 @pytest.mark.parametrize("fusion", CACHED)
 def test_a_translation_is_the_same_with_a_cache(fusion: str, changes: dict[str, Any], beams: int) -> None:
     """Of padded texts, greedily and by a beam search."""
-    sizes: dict[str, Any] = {"vocab_size": 40, "hidden_size": 16, "heads": 2, "intermediate_size": 32, "layers": 4}
-    rates = {"dropout": 0.0, "attention_dropout": 0.0, "init_std": 0.5, "initializer_range": 0.5}
-    others = {"activation": "gelu", "norm": "post", "positions": "learned", "max_positions": 24} | changes
-    model = from_scratch(
-        "translation",
-        family="bert",
-        tied=True,
-        seed=1,
-        specials=Specials(pad=0, begin=1, end=2),
-        fusion=ALL[fusion],
-        **sizes,
-        **rates,
-        **others,
-    ).eval()
+    options = SCRATCH | {"layers": 4, "initializer_range": 0.5, "seed": 1} | changes
+    specials = Specials(pad=0, begin=1, end=2)
+    model = from_scratch("translation", tied=True, specials=specials, fusion=ALL[fusion], **options).eval()
     assert model.caches
     random = np.random.default_rng(0)
     read = [np.array([1, *random.integers(3, 40, length), 2]) for length in (3, 9, 6)]

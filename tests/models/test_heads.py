@@ -10,10 +10,10 @@ import transformers
 from tokenizers import ByteLevelBPETokenizer
 from transformers import pipeline, set_seed
 
-from fusions import CONV2D, FUSIONS, PAD, VOCABULARY, batch, config, make
+from fusions import CONV2D, FUSIONS, PAD, VOCABULARY, batch, config, library_model, make
 from isoscope import models
-from isoscope.base.errors import InputError
 from isoscope.data import tokens
+from refused import refused
 
 FAMILIES = ["Bert", "Roberta"]
 TASKS = ["SequenceClassification", "TokenClassification", "QuestionAnswering", "MaskedLM", "CausalLM"]
@@ -43,11 +43,8 @@ def labels_of(head: str) -> dict[str, int]:
 @pytest.mark.parametrize("head", HEADS)
 def test_additive_is_the_librarys_class_bit_for_bit(head: str, attention: str) -> None:
     model = ours(head, "additive", **labels_of(head), attn_implementation=attention)
-    theirs_kind = getattr(transformers, NAMESAKES.get(head, head))
-    plain = {key: value for key, value in model.config.to_dict().items() if key not in ("fusion", "init_std")}
-    plain |= labels_of(head) | {"attn_implementation": attention}
-    theirs = theirs_kind(theirs_kind.config_class(**plain)).eval()
-    assert theirs.load_state_dict(model.state_dict(), strict=True)
+    kind = getattr(transformers, NAMESAKES.get(head, head))
+    theirs = library_model(model, kind, **labels_of(head), attn_implementation=attention)
     inside = {"input_ids": batch()["input_ids"].clone()}
     inside["input_ids"][0, 3] = PAD  # of a RoBERTa it has padding's position, and no later token moves up
     for inputs in (batch(), inside, batch() | {"position_ids": torch.arange(9)[None]}):
@@ -111,7 +108,7 @@ def test_language_models_learn_with_tied_tables(head: str, fusion: str) -> None:
 @pytest.mark.parametrize("head", LANGUAGE)
 def test_a_language_model_looks_where_it_should(head: str) -> None:
     kind = getattr(models, f"Fusion{head}")
-    with pytest.raises(InputError, match="is_decoder"):
+    with refused("is_decoder"):
         kind(config(CONV2D, kind.config_class, is_decoder=not head.endswith("CausalLM")))
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import BertModel
 
-from fusions import CONV2D, FFT
+from fusions import FUSIONS
 from isoscope.data import tokens
 from isoscope.models import build
 
@@ -47,26 +47,22 @@ def embedded(encoder: torch.nn.Module, inputs: dict[str, Tensor]) -> Tensor:
     return (hidden * mask).sum(1) / mask.sum(1)
 
 
-IDENTITY = CONV2D | {"start": "identity", "activation": "none", "token_type": "add"}
-
-
 @pytest.mark.parametrize(
     "fusion, kept",
     [
-        ({"kind": "additive"}, True),
-        (IDENTITY, True),
-        (CONV2D | {"start": "residual", "token_type": "add"}, True),
-        (FFT | {"start": "residual"}, True),
-        (CONV2D, False),
-        (FFT, False),
+        ("additive", True),
+        ("conv2d-identity", True),
+        ("conv2d-residual", True),
+        ("fft-residual", True),
+        ("conv2d", False),
+        ("fft", False),
     ],
-    ids=["additive", "identity", "conv2d residual", "fft residual", "conv2d random", "fft"],
 )
 def test_which_starts_keep_sentence_embeddings(
-    fusion: dict[str, object], kept: bool, minilm: Path, inputs: dict[str, Tensor]
+    fusion: str, kept: bool, minilm: Path, inputs: dict[str, Tensor]
 ) -> None:
     intact = embedded(BertModel.from_pretrained(minilm), inputs)
-    model = build.from_checkpoint(minilm, fusion=fusion, labels=["negative", "positive"], seed=0)
+    model = build.from_checkpoint(minilm, fusion=FUSIONS[fusion], labels=["negative", "positive"], seed=0)
     cosine = F.cosine_similarity(embedded(model.bert, inputs), intact)
     if kept:
         assert (cosine > 1 - 1e-5).all()

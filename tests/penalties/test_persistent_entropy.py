@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from isoscope.geometry import spanning_trees
 from isoscope.geometry.barcodes import Selection
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
-from isoscope.geometry.spanning_trees import Trees, batched
 from isoscope.penalties import PersistentEntropy
-from isoscope.penalties import persistent_entropy as persistent_entropy_module
 
 
 def batch(n: int = 40, d: int = 8, classes: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
@@ -32,16 +31,14 @@ def test_it_is_the_negative_sum_of_the_classes_entropies() -> None:
     assert not terms.entropy.requires_grad
 
 
-@pytest.mark.parametrize("tensors", [False, True], ids=["numpy", "torch"])
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("per_class", [False, True])
 @pytest.mark.parametrize("rule", ["all", "c-ratio", "relative-entropy", "top-k", "random-k", "shortest-k"])
 def test_its_gradient_is_that_of_finite_differences(
-    rule: Selection, per_class: bool, tensors: bool, monkeypatch: pytest.MonkeyPatch
+    rule: Selection, per_class: bool, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the CPU's code path and on the path of other devices, with tensors on the CPU."""
-    if tensors:
-        monkeypatch.setattr(persistent_entropy_module, "numbers", torch.Tensor.detach)
-        monkeypatch.setattr(persistent_entropy_module, "minimum_spanning_trees", elsewhere)
+    """On the CPU's code path and on that of a GPU, with tensors on the CPU."""
+    monkeypatch.setattr(spanning_trees, "_compiled", lambda points: compiled)
     penalty = PersistentEntropy(rule, weight=0.7, in_cluster=0 if rule == "all" else 0.3, per_class=per_class)
     points, labels = batch(n=16, d=4)
 
@@ -51,20 +48,11 @@ def test_its_gradient_is_that_of_finite_differences(
     assert torch.autograd.gradcheck(value, (points,))
 
 
-def elsewhere(points: torch.Tensor, mask: torch.Tensor | None) -> Trees:
-    """The trees as another device than the CPU makes them."""
-    points = points.detach()
-    mask = torch.ones(points.shape[:2], dtype=torch.bool) if mask is None else mask
-    return batched(torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist"), mask)
-
-
 def test_both_paths_give_the_same_terms_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     points, labels = batch()
     found = []
-    for tensors in (False, True):
-        if tensors:
-            monkeypatch.setattr(persistent_entropy_module, "numbers", torch.Tensor.detach)
-            monkeypatch.setattr(persistent_entropy_module, "minimum_spanning_trees", elsewhere)
+    for compiled in (True, False):
+        monkeypatch.setattr(spanning_trees, "_compiled", lambda points, compiled=compiled: compiled)
         terms = PersistentEntropy("c-ratio", in_cluster=0.3)(points, labels)
         (gradient,) = torch.autograd.grad(terms.penalty, points)
         found.append((*terms, gradient))

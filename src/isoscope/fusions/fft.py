@@ -96,8 +96,7 @@ def fft(
     import torch
     from torch import Tensor, nn
 
-    from isoscope.fusions.bounded import Bounded
-    from isoscope.fusions.sources import Sources, added
+    from isoscope.fusions.sources import Bounded, Sources, added
 
     class FFT(Sources):
         """`F⁻¹(S)` with `S = Π_c F(source_c)`; `(a ⊛ b)_j = Σ_k a_k b_{(j − k) mod D}`. Then t is added, if asked.

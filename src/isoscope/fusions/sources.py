@@ -1,7 +1,8 @@
-"""What the modules of fusions share: the order of the tables, their sum, unit length, activations."""
+"""What the modules of fusions share: the order of the tables, their sum, unit length, activations, a bounded number."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,20 @@ def added(word: Tensor, position: Tensor, token_type: Tensor) -> Tensor:
 def unit(source: Tensor) -> Tensor:
     """Scale vectors to unit length; zero vectors (padding) stay zero, even where fp16 rounds PyTorch's 1e-12 to 0."""
     return F.normalize(source, dim=-1, eps=max(1e-12, torch.finfo(source.dtype).tiny))
+
+
+class Bounded(torch.autograd.Function):
+    """Clamp a parameter to [0, 1]; beyond a bound, only a gradient that leads back passes, so that none is stuck."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        ctx.save_for_backward(value)
+        return value.clamp(0, 1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (value,) = ctx.saved_tensors
+        return grad * ((value > 0) | (grad < 0)) * ((value < 1) | (grad > 0))
 
 
 class Sum(nn.Module):

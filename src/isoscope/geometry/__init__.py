@@ -17,10 +17,9 @@ from types import ModuleType
 from typing import Any
 
 MEASURES = {
-    "alignment": ("procrustes", "retrieval", "ridge"),
+    "linear_maps": ("decodability", "procrustes", "retrieval", "ridge"),
     "attention": ("summarise", "head_agreement"),
     "contextuality": ("avg_sim", "intra_sim", "mev", "neighbour_shares", "self_sim"),
-    "decoding": ("decodability",),
     "dimension": ("two_nn", "mle"),
     "isotropy": (
         *("all_but_the_top", "anisotropy", "effective_rank", "isoscore", "isotropic_floor", "participation_ratio"),

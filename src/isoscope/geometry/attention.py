@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats
@@ -26,7 +26,7 @@ class AttentionSummary(NamedTuple):
     itself: Floats
 
 
-def summarise(attention: npt.ArrayLike) -> AttentionSummary:
+def summarise(attention: ArrayLike) -> AttentionSummary:
     """Summarise attention `[..., heads, T, T]` (query by key, rows sum to 1) of one sentence without padding.
 
     Raises `InputError` for rows that are negative or do not sum to 1, and for fewer than two tokens.
@@ -44,7 +44,7 @@ def summarise(attention: npt.ArrayLike) -> AttentionSummary:
     )
 
 
-def head_agreement(one: npt.ArrayLike, other: npt.ArrayLike) -> Floats:
+def head_agreement(one: ArrayLike, other: ArrayLike) -> Floats:
     """Return 1 − Jensen–Shannon divergence (base 2) of two heads' attention, mean over queries, in [0, 1]; 1 if equal.
 
     Both are `[..., T, T]` over the same tokens; leading axes broadcast. Raises `InputError` for rows that are negative
@@ -58,7 +58,7 @@ def head_agreement(one: npt.ArrayLike, other: npt.ArrayLike) -> Floats:
     return 1.0 - divergence.mean(-1)
 
 
-def _maps(attention: npt.ArrayLike) -> Floats:
+def _maps(attention: ArrayLike) -> Floats:
     weights = np.asarray(attention, dtype=np.float64)
     if weights.ndim < 2 or weights.shape[-1] != weights.shape[-2]:
         raise InputError(f"attention: expected [..., T, T], got {list(weights.shape)}")

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from isoscope.base.errors import InputError
-from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, spectrum, sums
+from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, rows_of_each, spectrum, sums
 
 NOTHING = 1e-10
 """Share of the variance of all points below which a word has none."""
@@ -26,14 +26,14 @@ class NeighbourShares(NamedTuple):
     chance: Floats
 
 
-def units(points: npt.ArrayLike) -> Floats:
+def units(points: ArrayLike) -> Floats:
     """Scale each point to length 1; a zero vector stays zero (its cosine with anything is 0)."""
     cloud = as_cloud(points)
     lengths = np.linalg.norm(cloud, axis=1, keepdims=True)
     return np.divide(cloud, lengths, out=np.zeros_like(cloud), where=lengths > 0)
 
 
-def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None, words: npt.ArrayLike | None = None) -> float:
+def avg_sim(points: ArrayLike, groups: ArrayLike | None = None, words: ArrayLike | None = None) -> float:
     """AvgSim: mean cosine over all pairs of points of different `groups` (sentences); over all pairs without groups.
 
     `words`: without pairs of the same word, too. Exact in O(nd): Σ_{i≠j} û_i·û_j = ‖Σ û‖² − Σ ‖û‖², less the same
@@ -41,7 +41,7 @@ def avg_sim(points: npt.ArrayLike, groups: npt.ArrayLike | None = None, words: n
     Ethayarajh 2019, with all pairs instead of 1,000.
     """
     unit = units(points)
-    of = np.arange(len(unit)) if groups is None else indices(groups, len(unit), "groups")
+    of = indices(groups, len(unit), "groups")
     found = pairs_apart(unit, of) if words is None else pairs_of_other_words(unit, of, words)
     if found.pairs[0] < 0.5:
         raise InputError("groups: all points are in one group or are one word; expected at least two of each")
@@ -69,7 +69,7 @@ def pairs_apart(unit: Floats, groups: Ints, weights: Floats | None = None) -> Pa
     return Pairs(cosines, (weight @ counts) ** 2 - squared @ counts.astype(float) ** 2)
 
 
-def pairs_of_other_words(unit: Floats, groups: Ints, words: npt.ArrayLike, weights: Floats | None = None) -> Pairs:
+def pairs_of_other_words(unit: Floats, groups: Ints, words: ArrayLike, weights: Floats | None = None) -> Pairs:
     """Return the sums of `pairs_apart` without the pairs of one word."""
     cosines, pairs = pairs_apart(unit, groups, weights)
     for rows in _by_word(words, len(unit)):
@@ -79,10 +79,9 @@ def pairs_of_other_words(unit: Floats, groups: Ints, words: npt.ArrayLike, weigh
     return Pairs(cosines, pairs)
 
 
-def _by_word(words: npt.ArrayLike, n: int) -> list[Ints]:
+def _by_word(words: ArrayLike, n: int) -> list[Ints]:
     """Return the rows of each word."""
-    of = indices(words, n, "words")
-    return np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
+    return rows_of_each(indices(words, n, "words"))
 
 
 class OfWord(NamedTuple):
@@ -93,9 +92,9 @@ class OfWord(NamedTuple):
 
 
 def self_sims(
-    points: npt.ArrayLike,
-    words: npt.ArrayLike,
-    groups: npt.ArrayLike | None = None,
+    points: ArrayLike,
+    words: ArrayLike,
+    groups: ArrayLike | None = None,
     *,
     least: int = 2,
     weights: Floats | None = None,
@@ -106,7 +105,7 @@ def self_sims(
     `pairs_apart`; NaN where the weights leave no pair.
     """
     unit = units(points)
-    of = np.arange(len(unit)) if groups is None else indices(groups, len(unit), "groups")
+    of = indices(groups, len(unit), "groups")
     found = []
     for rows in _by_word(words, len(unit)):
         if len(np.unique(of[rows])) >= max(least, 2):
@@ -116,9 +115,7 @@ def self_sims(
     return found
 
 
-def self_sim(
-    points: npt.ArrayLike, words: npt.ArrayLike, groups: npt.ArrayLike | None = None, *, least: int = 2
-) -> float:
+def self_sim(points: ArrayLike, words: ArrayLike, groups: ArrayLike | None = None, *, least: int = 2) -> float:
     """SelfSim: mean cosine over the pairs of occurrences of a word, averaged over words with `least` occurrences.
 
     See `self_sims`. NaN if no word occurs that often. Source: Ethayarajh 2019, with all pairs.
@@ -127,7 +124,7 @@ def self_sim(
     return float(np.mean([word.values[0] for word in found])) if found else float("nan")
 
 
-def mev(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 5) -> float:
+def mev(points: ArrayLike, words: ArrayLike, *, least: int = 5) -> float:
     """MEV: the share of variance along the first principal component of a word's occurrences, averaged over words.
 
     Of words with `least` occurrences that are not all one point; NaN if there is none. It falls with the number of
@@ -141,7 +138,7 @@ def mev(points: npt.ArrayLike, words: npt.ArrayLike, *, least: int = 5) -> float
     return float(np.mean(shares)) if shares else float("nan")
 
 
-def apart(groups: npt.ArrayLike, slots: npt.ArrayLike, *, seed: int) -> Ints:
+def apart(groups: ArrayLike, slots: ArrayLike, *, seed: int) -> Ints:
     """Return a random order `[n]` of points in which no two points of one group share a slot.
 
     For pseudo-sentences of the true lengths with words from different sentences: `slots` and `groups` are both the
@@ -151,7 +148,7 @@ def apart(groups: npt.ArrayLike, slots: npt.ArrayLike, *, seed: int) -> Ints:
     of, slot = (indices(one, len(np.asarray(one)), "groups") for one in (groups, slots))
     random, left = np.random.default_rng(seed), np.bincount(slot)
     taken = np.empty(len(of), np.int64)
-    for rows in sorted(_by_word(of, len(of)), key=len, reverse=True):
+    for rows in sorted(rows_of_each(of), key=len, reverse=True):
         chosen = np.argsort(random.random(len(left)) - left)[: len(rows)]
         if len(chosen) < len(rows) or left[chosen].min() < 1:
             raise InputError(f"groups: {len(rows)} points of a group, but fewer slots to put them apart; give more")
@@ -169,7 +166,7 @@ class OfSentences(NamedTuple):
     leave_one_out: Floats
 
 
-def intra_sims(points: npt.ArrayLike, sentences: npt.ArrayLike) -> OfSentences:
+def intra_sims(points: ArrayLike, sentences: ArrayLike) -> OfSentences:
     """Return the mean cosine of a sentence's words with the mean vector of the sentence, for each sentence in order."""
     cloud = as_cloud(points)
     of = indices(sentences, len(cloud), "sentences")
@@ -179,7 +176,7 @@ def intra_sims(points: npt.ArrayLike, sentences: npt.ArrayLike) -> OfSentences:
     return OfSentences(*(np.where(counts > 1, np.bincount(of, weights=one) / counts, np.nan) for one in cosines))
 
 
-def intra_sim(points: npt.ArrayLike, sentences: npt.ArrayLike) -> IntraSim:
+def intra_sim(points: ArrayLike, sentences: ArrayLike) -> IntraSim:
     """IntraSim: mean cosine of a sentence's words with the mean vector of the sentence, averaged over sentences.
 
     In the published form a word is part of the mean that it is compared with. So independent words score .58, .45, .32,
@@ -191,9 +188,7 @@ def intra_sim(points: npt.ArrayLike, sentences: npt.ArrayLike) -> IntraSim:
     return IntraSim(*(float(one[kept].mean()) if kept.any() else float("nan") for one in found))
 
 
-def neighbour_shares(
-    points: npt.ArrayLike, attribute: npt.ArrayLike, groups: npt.ArrayLike, *, k: int = 5
-) -> NeighbourShares:
+def neighbour_shares(points: ArrayLike, attribute: ArrayLike, groups: ArrayLike, *, k: int = 5) -> NeighbourShares:
     """Return how many of a point's k nearest points by cosine, from other `groups` (sentences), share its `attribute`.
 
     Chance is the share among all points of other groups. Computed in the full space, so a map's distortions play no
@@ -202,9 +197,7 @@ def neighbour_shares(
     if k < 1:
         raise InputError(f"k: {k}; expected at least 1")
     unit = units(points)
-    value, of = (np.unique(np.asarray(one), return_inverse=True)[1].ravel() for one in (attribute, groups))
-    if not len(value) == len(of) == len(unit):
-        raise InputError(f"{len(unit)} points, {len(value)} attributes, {len(of)} groups: expected equal numbers")
+    value, of = indices(attribute, len(unit), "attribute"), indices(groups, len(unit), "groups")
     other = of[:, None] != of[None]
     if other.sum(1).min() < k:
         raise InputError(f"points: some have fewer than {k} others in other groups")

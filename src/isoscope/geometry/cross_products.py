@@ -5,14 +5,14 @@ the points.
 """
 
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
-from isoscope.base.errors import InputError
-from isoscope.geometry.moments import Floats, Ints, as_cloud, centre
+from isoscope.geometry.moments import Floats, Ints, centre, linked, rows_of_each
 
 RANK = 1e-8
 """Smallest variance along a direction that counts, over the largest: 1e-4 in length, which float32 can tell from 0."""
@@ -25,11 +25,11 @@ class Whitened(NamedTuple):
     variances: Floats
 
 
+@dataclass(eq=False)
 class CrossProducts:
     """Sums over items of (x, 1, ‖x‖²)ᵀ(y, 1, ‖y‖²): `sums` `[dx + 2, dy + 2]`, in float64."""
 
-    def __init__(self, sums: Floats) -> None:
-        self.sums = sums
+    sums: Floats
 
     @property
     def n(self) -> float:
@@ -68,22 +68,24 @@ class CrossProducts:
         return Whitened(directions[:, kept] / np.sqrt(variances[kept]), variances[kept])
 
 
+@dataclass(eq=False)
 class Triple:
     """The products of a cloud with itself, of another with itself, and of both.
 
     `known`: results that several measures share, by what they depend on.
     """
 
-    def __init__(self, one: CrossProducts, other: CrossProducts, both: CrossProducts) -> None:
-        self.one, self.other, self.both = one, other, both
-        self.known: dict[Hashable, Any] = {}
+    one: CrossProducts
+    other: CrossProducts
+    both: CrossProducts
+    known: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
     def n(self) -> float:
         return self.both.n
 
 
-def augmented(points: npt.ArrayLike) -> Floats:
+def augmented(points: ArrayLike) -> Floats:
     """Return (x, 1, ‖x‖²) of the centred points, `[n, d + 2]`."""
     cloud = centre(points)
     return np.column_stack([cloud, np.ones(len(cloud)), (cloud**2).sum(1)])
@@ -92,13 +94,9 @@ def augmented(points: npt.ArrayLike) -> Floats:
 def by_group(one: Floats, other: Floats, groups: Ints) -> Floats:
     """Return the cross-products `[groups, dx + 2, dy + 2]` of augmented points `[n, …]`, summed within each group.
 
-    `groups`: number of each item's group, from 0. Raises `InputError` if the clouds have different items.
+    `groups`: number of each item's group, from 0.
     """
-    if not len(one) == len(other) == len(groups):
-        raise InputError(f"{len(one)} and {len(other)} points in {len(groups)} groups: expected equal numbers")
-    order = np.argsort(groups, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(groups))])
-    return np.stack([one[rows].T @ other[rows] for rows in np.split(order, starts[1:-1])])
+    return np.stack([one[rows].T @ other[rows] for rows in rows_of_each(groups)])
 
 
 def without_each(products: Floats) -> list[CrossProducts]:
@@ -107,9 +105,7 @@ def without_each(products: Floats) -> list[CrossProducts]:
     return [CrossProducts(total - own) for own in products]
 
 
-def triple(one: npt.ArrayLike, other: npt.ArrayLike) -> Triple:
+def triple(one: ArrayLike, other: ArrayLike) -> Triple:
     """Return the products of two clouds `[n, dx]` and `[n, dy]` with common items."""
-    x, y = augmented(as_cloud(one)), augmented(as_cloud(other))
-    if len(x) != len(y):
-        raise InputError(f"{len(x)} and {len(y)} points: expected one point per item in both clouds")
+    x, y = map(augmented, linked(one, other))
     return Triple(CrossProducts(x.T @ x), CrossProducts(y.T @ y), CrossProducts(x.T @ y))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, vstack
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
@@ -40,7 +40,7 @@ class Places(NamedTuple):
     """Share of the places with another place far below the median distance (`CLOSE`): compare with that of noise."""
 
 
-def places(points: npt.ArrayLike, k: int) -> Places:
+def places(points: ArrayLike, k: int) -> Places:
     """Return distances to the k nearest other places; points that (nearly) coincide (`REPEATED`) count as one place.
 
     Raises `InputError` for k or fewer places.
@@ -76,19 +76,14 @@ def _distances(some: Floats, cloud: Floats) -> Iterator[Floats]:
     return (cdist(some[start : start + _ROWS], cloud) for start in range(0, len(some), _ROWS))
 
 
-def near_distances(points: npt.ArrayLike, k: int) -> Floats:
-    """Return distances to the k nearest other places, rising, `[n, k]`; see `places`."""
-    return places(points, k).near
-
-
-def two_nn(points: npt.ArrayLike, *, discard: float = 0.1) -> float:
+def two_nn(points: ArrayLike, *, discard: float = 0.1) -> float:
     """TwoNN: slope through 0 of −ln(1 − F(μ)) over ln μ, μ = second by first neighbour's distance, F(μ_(i)) = i/n.
 
     The largest `discard` of the ratios are left out, as in Facco et al. 2017 (Sci. Rep. 7:12140). Dimensions above
     about 10 are underestimated. Near-copies of points count once (see `places`). NaN if all ratios are 1. Raises
     `InputError` for fewer than 3 different points.
     """
-    return two_nn_of(near_distances(points, 2), discard=discard)
+    return two_nn_of(places(points, 2).near, discard=discard)
 
 
 def two_nn_of(near: Floats, *, discard: float = 0.1) -> float:
@@ -101,7 +96,7 @@ def two_nn_of(near: Floats, *, discard: float = 0.1) -> float:
     return float(x @ y) / square if square > 0 else float("nan")
 
 
-def mle(points: npt.ArrayLike, *, k: int = 20) -> float:
+def mle(points: ArrayLike, *, k: int = 20) -> float:
     """Levina and Bickel's maximum likelihood dimension, `[1/(k−1) Σ_{j<k} ln(T_k/T_j)]⁻¹`, averaged over points.
 
     The inverses are averaged, as MacKay and Ghahramani propose. NaN if all distances are equal. Raises `InputError` for
@@ -109,7 +104,7 @@ def mle(points: npt.ArrayLike, *, k: int = 20) -> float:
     """
     if k < 2:
         raise InputError(f"k: {k}, but a ratio of distances needs 2 neighbours")
-    return mle_of(near_distances(points, k))
+    return mle_of(places(points, k).near)
 
 
 def mle_of(near: Floats) -> float:

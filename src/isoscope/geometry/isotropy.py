@@ -5,7 +5,7 @@ on some representations and applied to others.
 """
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from isoscope.base.errors import InputError
@@ -30,7 +30,7 @@ METRICS = (
 )
 
 
-def shares(spectrum: npt.ArrayLike, k: int = 3) -> Floats:
+def shares(spectrum: ArrayLike, k: int = 3) -> Floats:
     """Anisotropy scores a_1 … a_k: the shares σ_i² / Σ σ_j² of a spectrum's largest values, `[k]`.
 
     NaN beyond the spectrum's length. For a raw spectrum this is the score of Razzhigaev et al. 2024 (arXiv:2311.05928),
@@ -48,7 +48,7 @@ def isotropic_floor(n: int, d: int) -> float:
     return float((1.0 + np.sqrt(n / d)) ** 2 / n)
 
 
-def participation_ratio(spectrum: npt.ArrayLike) -> float:
+def participation_ratio(spectrum: ArrayLike) -> float:
     """Participation ratio `(Σ λ)² / Σ λ²` of a spectrum of squared singular values: the effective number of directions.
 
     The plug-in estimate. 1 for a line; d for equal variances and n → ∞. NaN for a single point. Biased downwards for
@@ -59,7 +59,7 @@ def participation_ratio(spectrum: npt.ArrayLike) -> float:
     return float(values.sum()) ** 2 / square if square > 0 else float("nan")
 
 
-def unbiased_participation_ratio(points: npt.ArrayLike) -> float:
+def unbiased_participation_ratio(points: ArrayLike) -> float:
     """Return `(tr Σ)² / tr Σ²` from unbiased estimates of both traces: d for isotropic noise at any n.
 
     The ratio itself is slightly too large if a few directions hold much of the variance: by a tenth at 40 points with
@@ -82,7 +82,7 @@ def isoscore(participation_ratio: float, d: int) -> float:
     return (participation_ratio - 1.0) / (d - 1) if d > 1 else float("nan")
 
 
-def effective_rank(spectrum: npt.ArrayLike) -> float:
+def effective_rank(spectrum: ArrayLike) -> float:
     """Effective rank `exp H(p)`, p_i = σ_i / Σ σ_j (singular values, natural log); Roy and Vetterli 2007.
 
     NaN for a single point. Raises `InputError` for a cloud.
@@ -95,7 +95,7 @@ def effective_rank(spectrum: npt.ArrayLike) -> float:
     return float(np.exp(-(share * np.log(share)).sum()))
 
 
-def partition_isotropy(points: npt.ArrayLike) -> float:
+def partition_isotropy(points: ArrayLike) -> float:
     """Natural log of `min_c Z(c) / max_c Z(c)`, Z(c) = Σ_x exp(cᵀx), c over ± the d eigenvectors of XᵀX; 0: isotropic.
 
     Mu and Viswanath 2018, with both signs of each eigenvector, since a library chooses the sign arbitrarily, and in
@@ -109,12 +109,12 @@ def partition_isotropy(points: npt.ArrayLike) -> float:
     return float(least - partition.max())  # with fewer points than dimensions, some directions have cᵀx = 0, so Z = n
 
 
-def anisotropy(points: npt.ArrayLike, k: int = 3) -> Floats:
+def anisotropy(points: ArrayLike, k: int = 3) -> Floats:
     """a_1 … a_k of the raw cloud, see `shares`."""
     return shares(spectrum(points, centred=False), k)
 
 
-def all_but_the_top(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components: int) -> Floats:
+def all_but_the_top(points: ArrayLike, fitted_on: ArrayLike, components: int) -> Floats:
     """Subtract the mean and the first `components` principal directions of `fitted_on` `[m, d]` from `points` `[n, d]`.
 
     Mu and Viswanath 2018 (arXiv:1702.01417), who remove about d / 100 directions. Raises `InputError` for another
@@ -125,7 +125,7 @@ def all_but_the_top(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components:
     return centred - centred @ directions.T @ directions
 
 
-def whiten(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components: int) -> Floats:
+def whiten(points: ArrayLike, fitted_on: ArrayLike, components: int) -> Floats:
     """Whiten `points` `[n, d]`: the first `components` principal directions of `fitted_on` at variance 1, `[n, k]`.
 
     `(x − μ) U Λ^{−1/2}`, so the covariance of `fitted_on` becomes the identity. Su et al. 2021 (arXiv:2103.15316).
@@ -137,7 +137,7 @@ def whiten(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components: int) -> 
     return (cloud - mean) @ directions.T / np.sqrt(variances[:components])
 
 
-def _fit(points: npt.ArrayLike, fitted_on: npt.ArrayLike, components: int) -> tuple[Floats, Floats, Floats, Floats]:
+def _fit(points: ArrayLike, fitted_on: ArrayLike, components: int) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the cloud, and the mean, variances and first principal directions `[components, d]` of `fitted_on`."""
     cloud, reference = as_cloud(points), as_cloud(fitted_on, least=2)
     if cloud.shape[1] != reference.shape[1]:

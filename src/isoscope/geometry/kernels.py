@@ -6,7 +6,7 @@ A circular convolution multiplies each frequency along the hidden index separate
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats, as_cloud
@@ -23,7 +23,7 @@ class Fourier(NamedTuple):
     magnitude: Floats
 
 
-def fourier(points: npt.ArrayLike) -> Fourier:
+def fourier(points: ArrayLike) -> Fourier:
     """Return spectral flatness and near-dead share of vectors `[n, d]`, over the complex-valued frequencies.
 
     Flatness is the geometric over the arithmetic mean of the power |F x|² of a vector. Independent normal entries give
@@ -42,7 +42,7 @@ def fourier(points: npt.ArrayLike) -> Fourier:
     return Fourier(float(flatness.mean()), float(dead.mean()), np.sqrt(power.mean(0)))
 
 
-def permuted_axes(points: npt.ArrayLike, *, seed: int) -> Floats:
+def permuted_axes(points: ArrayLike, *, seed: int) -> Floats:
     """Return the cloud with its hidden axes permuted, the same way for all points: a control.
 
     A spectrum along the hidden index is meaningful only if this control changes it.
@@ -59,7 +59,7 @@ class KernelEnergy(NamedTuple):
     tokens: Floats
 
 
-def kernel_energy(kernel: npt.ArrayLike) -> KernelEnergy:
+def kernel_energy(kernel: ArrayLike) -> KernelEnergy:
     """Return the energy of `kernel` `[sources, kh, kw]` by position, each `[sources]`.
 
     - `centre`: the token itself, same hidden coordinate.
@@ -75,7 +75,7 @@ def kernel_energy(kernel: npt.ArrayLike) -> KernelEnergy:
     return KernelEnergy(centre, own.sum(1) - centre, power.sum((1, 2)) - own.sum(1))
 
 
-def frequency_response(kernel: npt.ArrayLike, *, size: int = 64) -> Floats:
+def frequency_response(kernel: ArrayLike, *, size: int = 64) -> Floats:
     """Return |F K| of each source at `size` frequencies per side, `[sources, size, size]`, zero in the middle."""
     weights = _kernel(kernel)
     frequency = np.fft.fftshift(np.fft.fftfreq(size))
@@ -84,7 +84,7 @@ def frequency_response(kernel: npt.ArrayLike, *, size: int = 64) -> Floats:
     return np.abs(rows @ weights @ columns.T)
 
 
-def _kernel(kernel: npt.ArrayLike) -> Floats:
+def _kernel(kernel: ArrayLike) -> Floats:
     weights = np.asarray(kernel, dtype=np.float64)
     if weights.ndim != 3 or weights.shape[1] % 2 == 0 or weights.shape[2] % 2 == 0:
         raise InputError(f"kernel: expected [sources, odd, odd], got {list(weights.shape)}")

@@ -1,17 +1,17 @@
 """Second moments of a cloud: its spectrum, and unbiased estimates of covariance traces."""
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from isoscope.base.errors import InputError
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 ALIKE = 1e-5
 """Points whose relative difference is smaller differ only by rounding."""
 
 
-def as_cloud(points: npt.ArrayLike, *, least: int = 1) -> Floats:
+def as_cloud(points: ArrayLike, *, least: int = 1) -> Floats:
     """Return `points` as float64 `[n, d]`.
 
     Raises `InputError` if they are not a matrix, are fewer than `least`, have no dimensions, or contain NaN or
@@ -27,7 +27,18 @@ def as_cloud(points: npt.ArrayLike, *, least: int = 1) -> Floats:
     return cloud
 
 
-def distinct(points: npt.ArrayLike) -> int:
+def linked(one: ArrayLike, other: ArrayLike, *, least: int = 1) -> tuple[Floats, Floats]:
+    """Return two clouds with common items, row i of both being the same item.
+
+    Raises `InputError` as `as_cloud` does, and for different numbers of points.
+    """
+    first, second = as_cloud(one, least=least), as_cloud(other, least=least)
+    if len(first) != len(second):
+        raise InputError(f"{len(first)} and {len(second)} points: expected one point per item in both spaces")
+    return first, second
+
+
+def distinct(points: ArrayLike) -> int:
     """Count the different points: those further apart than `ALIKE` times their root mean squared length.
 
     Points are compared along a random direction, in O(nd + n log n).
@@ -38,15 +49,22 @@ def distinct(points: npt.ArrayLike) -> int:
     return 1 + int((steps > ALIKE * np.sqrt((cloud**2).sum(1).mean())).sum())
 
 
-def indices(labels: npt.ArrayLike, n: int, name: str = "labels") -> Ints:
-    """Return the index of each point's label among the different `labels`, `[n]`, from 0.
+def indices(labels: ArrayLike | None, n: int, name: str = "labels") -> Ints:
+    """Return the index of each point's label among the different `labels`, `[n]`, from 0; None: all are different.
 
     Raises `InputError` if there are not n labels.
     """
+    if labels is None:
+        return np.arange(n)
     found = np.unique(np.asarray(labels), return_inverse=True)[1].ravel()
     if len(found) != n:
         raise InputError(f"{name}: {len(found)} for {n} points")
     return found
+
+
+def rows_of_each(of: Ints) -> list[Ints]:
+    """Return the rows of the points of each class, rising; `of`: see `indices`."""
+    return np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
 
 
 def sums(points: Floats, of: Ints) -> tuple[Floats, Ints]:
@@ -56,14 +74,14 @@ def sums(points: Floats, of: Ints) -> tuple[Floats, Ints]:
     return found, np.bincount(of)
 
 
-def centre(points: npt.ArrayLike) -> Floats:
+def centre(points: ArrayLike) -> Floats:
     """Subtract the mean from the cloud; exactly 0 for one point many times (a mean is rounded)."""
     cloud = as_cloud(points)
     cloud = cloud - cloud[0]
     return cloud - cloud.mean(0)
 
 
-def spectrum(points: npt.ArrayLike, *, centred: bool = True) -> Floats:
+def spectrum(points: ArrayLike, *, centred: bool = True) -> Floats:
     """Return the squared singular values σ² of the cloud, falling, `[min(n, d)]`; `centred`: after mean subtraction.
 
     Computed from the eigenvalues of the smaller of XᵀX and XXᵀ: O(nd · min(n, d)).
@@ -73,7 +91,7 @@ def spectrum(points: npt.ArrayLike, *, centred: bool = True) -> Floats:
     return np.clip(np.linalg.eigvalsh(gram)[::-1], 0.0, None)
 
 
-def as_spectrum(spectrum: npt.ArrayLike) -> Floats:
+def as_spectrum(spectrum: ArrayLike) -> Floats:
     """Return squared singular values as float64. Raises `InputError` for a cloud, of which `spectrum` gives them."""
     values = np.asarray(spectrum, dtype=np.float64)
     if values.ndim != 1:
@@ -84,7 +102,7 @@ def as_spectrum(spectrum: npt.ArrayLike) -> Floats:
     return values
 
 
-def within_classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
+def within_classes(points: ArrayLike, labels: ArrayLike) -> Floats:
     """Subtract each class's mean from its points `[n, d]`; exactly 0 for one point many times."""
     cloud = as_cloud(points)
     of = indices(labels, len(cloud))
@@ -93,7 +111,7 @@ def within_classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> Floats:
     return cloud - (total / counts[:, None])[of]
 
 
-def between_share(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+def between_share(points: ArrayLike, labels: ArrayLike) -> float:
     """Return the share of variance between class means: tr S_B / tr S_T (η² of the trace), in [0, 1].
 
     NaN for one point many times.
@@ -102,7 +120,7 @@ def between_share(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     return 1.0 - float((within**2).sum()) / total if total > 0 else float("nan")
 
 
-def covariance_traces(points: npt.ArrayLike) -> tuple[float, float]:
+def covariance_traces(points: ArrayLike) -> tuple[float, float]:
     """Return unbiased estimates of tr Σ and tr Σ² of a distribution with four moments that the points are drawn from.
 
     tr Σ² is the U-statistic over quadruples of different points, computed from the Gram matrix K of the centred cloud

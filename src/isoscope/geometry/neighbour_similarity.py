@@ -1,21 +1,23 @@
 """Similarity of two spaces from the distances between their items: RSA, and overlap of nearest neighbours."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.contextuality import units
-from isoscope.geometry.moments import Floats, Ints, as_cloud
+from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, linked
 from isoscope.geometry.similarity import ISOMETRY, Invariances
 
 Distance = Literal["cosine", "euclidean", "correlation"]
 
 
+@dataclass(kw_only=True, eq=False)
 class RSA:
     """Representational similarity analysis: the correlation of the distances between all pairs of items in two spaces.
 
@@ -24,9 +26,8 @@ class RSA:
     """
 
     name: ClassVar[str] = "rsa"
-
-    def __init__(self, *, distance: Distance = "cosine", ranks: bool = True) -> None:
-        self.distance, self.ranks = distance, ranks
+    distance: Distance = "cosine"
+    ranks: bool = True
 
     @property
     def invariances(self) -> tuple[Invariances, Invariances]:
@@ -38,28 +39,21 @@ class RSA:
         }
         return by_distance[self.distance], by_distance[self.distance]
 
-    def distances(self, points: npt.ArrayLike) -> Floats:
+    def distances(self, points: ArrayLike) -> Floats:
         """Return the distances between all pairs of points, `[n(n − 1)/2]`, or their ranks; centred, of length 1."""
         found: Floats = pdist(as_cloud(points, least=3), self.distance)
         return standardised(rankdata(found) if self.ranks else found)
 
-    def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    def score(self, x: ArrayLike, y: ArrayLike) -> float:
         """Return the similarity in [−1, 1] of two spaces, `[n, dx]` and `[n, dy]`; NaN if all distances are equal."""
-        one, other = self.distances(x), self.distances(y)
-        if len(one) != len(other):
-            raise InputError(f"{len(as_cloud(x))} and {len(as_cloud(y))} points: expected one point per item in both")
-        return float(one @ other)
-
-    def partial(self, x: npt.ArrayLike, y: npt.ArrayLike, controls: Sequence[Floats]) -> float:
-        """Return the correlation that is left when both distances are regressed on other distances between the items.
-
-        `controls`: distances `[n(n − 1)/2]` such as 0 for equal words and 1 for others.
-        """
-        one, other = (self.left_of(self.distances(own), controls) for own in (x, y))
+        one, other = map(self.distances, linked(x, y))
         return float(one @ other)
 
     def left_of(self, distances: Floats, controls: Sequence[Floats]) -> Floats:
-        """Return what is left of `distances`, regressed on others (or ranks on ranks); centred, of length 1."""
+        """Return what is left of `distances`, regressed on others (or ranks on ranks); centred, of length 1.
+
+        `controls`: distances `[n(n − 1)/2]` between the items, such as 0 for equal words and 1 for others.
+        """
         ranked = [rankdata(one) if self.ranks else np.asarray(one, float) for one in controls]
         varied = [one - one.mean() for one in ranked if np.ptp(one) > 0]
         if not varied:
@@ -75,6 +69,7 @@ def standardised(values: Floats) -> Floats:
     return centred / (length if length > 0 else np.nan)
 
 
+@dataclass(kw_only=True, eq=False)
 class Neighbours:
     """Mutual nearest neighbours: the mean share of an item's k nearest by cosine that two spaces have in common.
 
@@ -82,25 +77,22 @@ class Neighbours:
     """
 
     name: ClassVar[str] = "neighbours"
-    invariances: tuple[Invariances, Invariances] = (("scaling", "orthogonal"), ("scaling", "orthogonal"))
+    invariances: ClassVar[tuple[Invariances, Invariances]] = (("scaling", "orthogonal"), ("scaling", "orthogonal"))
+    k: int = 10
 
-    def __init__(self, *, k: int = 10) -> None:
-        self.k = k
-
-    def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    def score(self, x: ArrayLike, y: ArrayLike) -> float:
         """Return the similarity in [0, 1] of two spaces, `[n, dx]` and `[n, dy]`; all other items are candidates."""
-        return float(self.overlaps(self.nearest(x), self.nearest(y, seed=1)).mean())
+        one, other = linked(x, y)
+        return float(overlaps(self.nearest(one), self.nearest(other, seed=1)).mean())
 
-    def nearest(self, points: npt.ArrayLike, groups: npt.ArrayLike | None = None, *, seed: int = 0) -> Ints:
+    def nearest(self, points: ArrayLike, groups: ArrayLike | None = None, *, seed: int = 0) -> Ints:
         """Return the k nearest items of each, `[n, k]`, of other `groups`. Raises `InputError` for fewer candidates.
 
         Of equally near items, `seed` draws which count. Two spaces need different seeds: with one, equal points in both
         would have the same neighbours.
         """
         unit = units(points)
-        of = np.arange(len(unit)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
-        if len(of) != len(unit):
-            raise InputError(f"groups: {len(of)} for {len(unit)} points")
+        of = indices(groups, len(unit), "groups")
         if len(of) - np.bincount(of).max() < self.k:
             raise InputError(f"some items have fewer than {self.k} candidates; give more items or fewer neighbours")
         found, order = [], np.random.default_rng(seed).permutation(len(unit))
@@ -110,15 +102,14 @@ class Neighbours:
             found.append(order[np.argpartition(-cosines, self.k - 1, axis=1)[:, : self.k]])
         return np.concatenate(found)
 
-    def overlaps(self, one: Ints, other: Ints) -> Floats:
-        """Return the share of each item's neighbours that are in both lists, `[n]`."""
-        if len(one) != len(other):
-            raise InputError(f"{len(one)} and {len(other)} points: expected one point per item in both")
-        shared: Floats = (one[:, :, None] == other[:, None, :]).any(2).mean(1)
-        return shared
+
+def overlaps(one: Ints, other: Ints) -> Floats:
+    """Return the share of each item's neighbours `[n, k]` that are in both lists, `[n]`."""
+    shared: Floats = (one[:, :, None] == other[:, None, :]).any(2).mean(1)
+    return shared
 
 
-def differ(labels: npt.ArrayLike) -> Floats:
+def differ(labels: ArrayLike) -> Floats:
     """Return 0 for pairs of items of one label and 1 for others, `[n(n − 1)/2]`."""
     values = np.asarray(labels)
     return squareform((values[:, None] != values[None]).astype(float), checks=False)

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import single
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
@@ -14,7 +14,7 @@ from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats, as_cloud
 
 
-def h0_bars(points: npt.ArrayLike) -> Floats:
+def h0_bars(points: ArrayLike) -> Floats:
     """Return the finite H0 bars of the Vietoris–Rips filtration, rising, `[n − 1]`: edges of a minimum spanning tree.
 
     Euclidean. All bars are born at 0, so a bar's length is its death. Coinciding points give bars of length 0.
@@ -23,7 +23,7 @@ def h0_bars(points: npt.ArrayLike) -> Floats:
     return single(pdist(cloud))[:, 2] if len(cloud) > 1 else np.zeros(0)
 
 
-def persistent_entropy(bars: npt.ArrayLike) -> float:
+def persistent_entropy(bars: ArrayLike) -> float:
     """Persistent entropy `−Σ p ln p`, p = bar / sum of bars (natural log), in [0, ln m]; bars of length 0 are ignored.
 
     NaN without a bar of positive length. Raises `InputError` unless lengths are `[m]` finite, non-negative numbers.
@@ -41,7 +41,7 @@ def persistent_entropy(bars: npt.ArrayLike) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-def diagrams(points: npt.ArrayLike, *, degree: int = 1) -> list[Floats]:
+def diagrams(points: ArrayLike, *, degree: int = 1) -> list[Floats]:
     """Return persistence diagrams H0 … H_degree as `[bars, 2]` of (birth, death), by ripser, without H0's infinite bar.
 
     In single precision, and without bars of length 0. Costs grow as n³: pass a few hundred points. Raises `InputError`
@@ -54,7 +54,7 @@ def diagrams(points: npt.ArrayLike, *, degree: int = 1) -> list[Floats]:
     return [np.asarray(one[np.isfinite(one[:, 1])], dtype=np.float64) for one in found]
 
 
-def bottleneck(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
+def bottleneck(one: ArrayLike, other: ArrayLike) -> float:
     """Return the bottleneck distance of two diagrams `[bars, 2]`: the longest move of the best matching.
 
     A move's length is the larger change of birth and death. An unmatched bar moves to the diagonal, half its length.
@@ -68,13 +68,13 @@ def bottleneck(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
     return float(lengths[bisect_left(lengths, True, key=suffices)]) if len(lengths) else 0.0
 
 
-def wasserstein(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
+def wasserstein(one: ArrayLike, other: ArrayLike) -> float:
     """Return the 1-Wasserstein distance of two diagrams `[bars, 2]`: the sum of all moves of the best matching."""
     moves = _moves(one, other)
     return float(moves[linear_sum_assignment(moves)].sum())
 
 
-def _moves(one: npt.ArrayLike, other: npt.ArrayLike) -> Floats:
+def _moves(one: ArrayLike, other: ArrayLike) -> Floats:
     """Return the length of the move from each bar or diagonal place to each, `[m + n, n + m]`."""
     given = (np.asarray(diagram, dtype=np.float64) for diagram in (one, other))
     a, b = (diagram if diagram.size else np.zeros((0, 2)) for diagram in given)

@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 from scipy.linalg import orthogonal_procrustes, subspace_angles
 
 from isoscope.base.errors import InputError
@@ -30,7 +30,7 @@ class Planes(NamedTuple):
     reference: int
 
 
-def planes(frames: npt.ArrayLike, alignment: Alignment, *, reference: int = -1) -> Planes:
+def planes(frames: ArrayLike, alignment: Alignment, *, reference: int = -1) -> Planes:
     """Return PC1 and PC2 of each frame `[F, n, d]` of the same n points.
 
     - joint: one PCA over all frames, each frame centred (else the drift of the means dominates), so all frames share

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from isoscope.base.errors import InputError
-from isoscope.geometry.moments import Floats, Ints, as_cloud
+from isoscope.geometry.moments import Floats, Ints, as_cloud, rows_of_each
 from isoscope.geometry.regressions import Fits, chances, logistic_regressions, regression_path
 
-Array = npt.ArrayLike
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """C as in scikit-learn: the loss is C · Σ −ln p(label) + ‖weights‖²/2, the intercept without penalty."""
 RIDGES = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5)  # weights of ‖weights‖², added to the sum of squared errors
@@ -53,20 +52,20 @@ class CodeLength(NamedTuple):
     d: int
 
 
-def linear_probe(points: Array, labels: Array, groups: Array, **options: Any) -> LinearProbe:
+def linear_probe(points: ArrayLike, labels: ArrayLike, groups: ArrayLike, **options: Any) -> LinearProbe:
     """Run `linear_probes` on one task, with its options."""
     return linear_probes(points, {"labels": labels}, groups, **options)["labels"]
 
 
 def linear_probes(
-    points: Array,
-    tasks: Mapping[str, Array],
-    groups: Array,
+    points: ArrayLike,
+    tasks: Mapping[str, ArrayLike],
+    groups: ArrayLike,
     *,
     seed: int,
     folds: int = 5,
     penalties: Sequence[float] = PENALTIES,
-    strata: Array | None = None,
+    strata: ArrayLike | None = None,
     share: float = 1.0,
     standardise: bool = True,
 ) -> dict[str, LinearProbe]:
@@ -134,8 +133,8 @@ def _choose(
 
 
 def permuted(
-    labels: Array, groups: Array, *, seed: int, draws: int, folds: int = 5, strata: Array | None = None
-) -> npt.NDArray[Any]:
+    labels: ArrayLike, groups: ArrayLike, *, seed: int, draws: int, folds: int = 5, strata: ArrayLike | None = None
+) -> NDArray[Any]:
     """Return random labels for `linear_probes` on the same folds, `[draws, n]`: permuted within each outer fold.
 
     Each fold keeps its classes. So the score on them is chance plus the bias of folds with unequal classes: if a fold
@@ -146,19 +145,24 @@ def permuted(
     fold = _shuffled_places(group, seed, 0, strata) % folds
     found = np.repeat(values[None], draws, 0)
     for draw, random in enumerate(np.random.default_rng((seed, 3)).spawn(draws)):
-        for one in range(folds):
-            found[draw, fold == one] = random.permutation(values[fold == one])
+        for rows in rows_of_each(fold):
+            found[draw, rows] = random.permutation(values[rows])
     return found
 
 
 def learning_curve(
-    points: Array, labels: Array, groups: Array, *, shares: Sequence[float] = (0.25, 0.5, 1.0), **options: Any
+    points: ArrayLike,
+    labels: ArrayLike,
+    groups: ArrayLike,
+    *,
+    shares: Sequence[float] = (0.25, 0.5, 1.0),
+    **options: Any,
 ) -> dict[float, LinearProbe]:
     """Run `linear_probe` on nested shares of each training part's groups, evaluated on the same held-out points."""
     return {share: linear_probe(points, labels, groups, share=share, **options) for share in shares}
 
 
-def ridge_probe(points: Array, values: Array, groups: Array, *, seed: int, folds: int = 5) -> RidgeProbe:
+def ridge_probe(points: ArrayLike, values: ArrayLike, groups: ArrayLike, *, seed: int, folds: int = 5) -> RidgeProbe:
     """Return held-out R² of ridge regression of `values` `[n]` on points `[n, d]`, on the folds of `linear_probes`.
 
     Each training part chooses the ridge by leave-one-group-out in closed form: the held-out residuals are (I − H)⁻¹
@@ -182,13 +186,18 @@ def ridge_probe(points: Array, values: Array, groups: Array, *, seed: int, folds
     return RidgeProbe(1 - error / spread, len(cloud), cloud.shape[1], float(np.exp(np.mean(chosen))))
 
 
-def online_code_length(points: Array, labels: Array, groups: Array, **options: Any) -> CodeLength:
+def online_code_length(points: ArrayLike, labels: ArrayLike, groups: ArrayLike, **options: Any) -> CodeLength:
     """Run `online_code_lengths` on one task, with its options."""
     return online_code_lengths(points, {"labels": labels}, groups, **options)["labels"]
 
 
 def online_code_lengths(
-    points: Array, tasks: Mapping[str, Array], groups: Array, *, seed: int, fractions: Sequence[float] = FRACTIONS
+    points: ArrayLike,
+    tasks: Mapping[str, ArrayLike],
+    groups: ArrayLike,
+    *,
+    seed: int,
+    fractions: Sequence[float] = FRACTIONS,
 ) -> dict[str, CodeLength]:
     """Return each task's code length in bits: labels given the points, each block coded by models of earlier blocks.
 
@@ -222,7 +231,7 @@ def online_code_lengths(
     return {name: CodeLength(found[name], uniform[name], uniform[name] / found[name], *cloud.shape) for name in labels}
 
 
-def _grouped(points: Array, groups: Array, least: int) -> tuple[Floats, Ints]:
+def _grouped(points: ArrayLike, groups: ArrayLike, least: int) -> tuple[Floats, Ints]:
     cloud = as_cloud(points, least=2)
     names, group = np.unique(groups, return_inverse=True)
     if group.shape != (len(cloud),) or len(names) < least:
@@ -232,7 +241,7 @@ def _grouped(points: Array, groups: Array, least: int) -> tuple[Floats, Ints]:
     return cloud, group
 
 
-def _shuffled_places(group: Ints, seed: int, stream: int, strata: Array | None = None) -> Ints:
+def _shuffled_places(group: Ints, seed: int, stream: int, strata: ArrayLike | None = None) -> Ints:
     """Return each point's group's position in a shuffle of the groups, one stratum after another."""
     firsts = np.unique(group, return_index=True)[1]
     stratum = np.zeros(len(firsts)) if strata is None else np.asarray(strata)[firsts]
@@ -240,7 +249,7 @@ def _shuffled_places(group: Ints, seed: int, stream: int, strata: Array | None =
     return np.argsort(np.lexsort((shuffled, stratum)))[group]
 
 
-def _classes(labels: Array, cloud: Floats, name: str) -> Ints:
+def _classes(labels: ArrayLike, cloud: Floats, name: str) -> Ints:
     found, of = np.unique(np.asarray(labels), return_inverse=True)
     if of.shape != (len(cloud),) or len(found) < 2:
         raise InputError(f"{name}: {of.size} labels of {len(found)} classes; expected {len(cloud)} of at least 2")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from isoscope.base.errors import InputError
@@ -145,7 +145,7 @@ def _line_search(
     before: tuple[Floats, Floats, Floats],
     step: Floats,
     slope: Floats,
-) -> tuple[Floats, Floats, Floats, npt.NDArray[np.bool_]]:
+) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
     """Return coefficients, logits and loss after a step halved until it pays (Armijo), and which fits improved.
 
     In the other fits only rounding is left.

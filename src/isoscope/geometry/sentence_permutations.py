@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from isoscope.base.errors import InputError
-from isoscope.geometry.moments import Ints, indices
+from isoscope.geometry.moments import Ints, indices, rows_of_each
 
 FEWEST_ALIKE = 5
 """Sentences of one length below which these sentences are left out: they could not be exchanged with enough others."""
@@ -24,7 +24,7 @@ class Exchangeable(NamedTuple):
     """Sentences whose length is that of fewer than `FEWEST_ALIKE`."""
 
 
-def exchangeable(sentences: npt.ArrayLike) -> Exchangeable:
+def exchangeable(sentences: ArrayLike) -> Exchangeable:
     """Return the items of sentences that share their number of items with others; `sentences` `[n]`: each item's."""
     of = indices(sentences, len(np.asarray(sentences)), "sentences")
     counts = np.bincount(of)
@@ -33,7 +33,7 @@ def exchangeable(sentences: npt.ArrayLike) -> Exchangeable:
     return Exchangeable(order[alike[of[order]]], counts[alike], int((~alike).sum()))
 
 
-def exchanged(strata: npt.ArrayLike, *, seed: int, draw: int) -> Ints:
+def exchanged(strata: ArrayLike, *, seed: int, draw: int) -> Ints:
     """Return places `[n]` after a random exchange of items of equal strata; `strata` `[n, …]`: each item's.
 
     The items of a stratum move along a random circle, so that none stays: a fixed item would be similar in both spaces.
@@ -42,8 +42,8 @@ def exchanged(strata: npt.ArrayLike, *, seed: int, draw: int) -> Ints:
     random = np.random.default_rng((seed, draw))
     of = np.unique(np.asarray(strata), axis=0, return_inverse=True)[1].ravel()
     taken: Ints = np.arange(len(of))
-    for stratum in range(of.max() + 1):
-        own = random.permutation(np.flatnonzero(of == stratum))
+    for rows in rows_of_each(of):
+        own = random.permutation(rows)
         taken[own] = np.roll(own, 1)
     return taken
 

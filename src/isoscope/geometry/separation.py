@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn.cluster import KMeans
 from sklearn.linear_model import RidgeClassifierCV
@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.dimension import Estimate
-from isoscope.geometry.moments import Floats, Ints, as_cloud, centre, indices, within_classes
+from isoscope.geometry.moments import Floats, Ints, as_cloud, centre, indices, rows_of_each, within_classes
 
 LEADING = 20
 """Number of principal components that shape measures use: enough for two, few enough to draw a null from."""
@@ -42,7 +42,7 @@ class Arch(NamedTuple):
     null: float
 
 
-def _classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Ints]:
+def _classes(points: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
     cloud = as_cloud(points, least=3)
     of = indices(labels, len(cloud))
     if not 2 <= (count := int(of.max()) + 1) < len(cloud):
@@ -50,38 +50,38 @@ def _classes(points: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Ints
     return centre(cloud), of
 
 
-def principal_scores(points: npt.ArrayLike, k: int = LEADING) -> Floats:
+def principal_scores(points: ArrayLike, k: int = LEADING) -> Floats:
     """Return the centred cloud in the coordinates of its k leading principal components, `[n, min(k, n, d)]`."""
     left, values, _ = np.linalg.svd(centre(points), full_matrices=False)
     return left[:, :k] * values[:k]
 
 
-def silhouette(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+def silhouette(points: ArrayLike, labels: ArrayLike) -> float:
     """Mean silhouette of the classes (Euclidean), in [−1, 1]; Rousseeuw 1987."""
     cloud, of = _classes(points, labels)
     return float(silhouette_score(cloud, of))
 
 
-def fisher_ratio(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+def fisher_ratio(points: ArrayLike, labels: ArrayLike) -> float:
     """Fisher ratio tr S_B / tr S_W: variance between class means over variance within classes; NaN if none within."""
     cloud, of = _classes(points, labels)
     within, total = float((within_classes(cloud, of) ** 2).sum()), float((cloud**2).sum())
     return (total - within) / within if within > 1e-12 * total else float("nan")
 
 
-def centroid_distance(points: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+def centroid_distance(points: ArrayLike, labels: ArrayLike) -> float:
     """Mean Euclidean distance between class means, over the root mean squared distance of points to their class mean.
 
     NaN if there is no variance within classes.
     """
     cloud, of = _classes(points, labels)
-    means = np.stack([cloud[of == one].mean(0) for one in range(of.max() + 1)])
+    means = np.stack([cloud[rows].mean(0) for rows in rows_of_each(of)])
     pairs = np.linalg.norm(means[:, None] - means[None], axis=-1)[np.triu_indices(len(means), 1)]
     spread = float(np.sqrt((within_classes(cloud, of) ** 2).sum(1).mean()))
     return float(pairs.mean()) / spread if spread > 0 else float("nan")
 
 
-def linear_separability(points: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int = 0) -> float:
+def linear_separability(points: ArrayLike, labels: ArrayLike, *, seed: int = 0) -> float:
     """Held-out accuracy of a ridge classifier, mean over two halves stratified by class, in [0, 1].
 
     Generalised cross-validation inside the training half chooses the penalty. Chance is the largest class's share.
@@ -89,9 +89,8 @@ def linear_separability(points: npt.ArrayLike, labels: npt.ArrayLike, *, seed: i
     cloud, of = _classes(points, labels)
     half = np.zeros(len(cloud), bool)
     random = np.random.default_rng(seed)
-    for one in range(of.max() + 1):
-        rows = random.permutation(np.flatnonzero(of == one))
-        half[rows[: len(rows) // 2]] = True
+    for rows in rows_of_each(of):
+        half[random.permutation(rows)[: len(rows) // 2]] = True
     if any(len(np.unique(of[train])) < 2 for train in (half, ~half)):
         raise InputError("labels: a class with only one point cannot be split into halves")
     model = make_pipeline(StandardScaler(), RidgeClassifierCV(alphas=np.logspace(-1, 5, 7)))
@@ -99,7 +98,7 @@ def linear_separability(points: npt.ArrayLike, labels: npt.ArrayLike, *, seed: i
     return float(np.mean(scores))
 
 
-def clusters(points: npt.ArrayLike, *, most: int = 6, seed: int = 0, scores: Floats | None = None) -> Clusters:
+def clusters(points: ArrayLike, *, most: int = 6, seed: int = 0, scores: Floats | None = None) -> Clusters:
     """Run k-means for k = 2 … `most` in the leading components.
 
     A cluster is no finding until its agreement with the label (`ami_interval`) beats that with nuisances: first tokens,
@@ -120,7 +119,7 @@ def clusters(points: npt.ArrayLike, *, most: int = 6, seed: int = 0, scores: Flo
     return max(found, key=lambda one: one.silhouette)
 
 
-def ami_interval(of: npt.ArrayLike, attribute: npt.ArrayLike, *, confidence: float, seed: int = 0) -> Estimate:
+def ami_interval(of: ArrayLike, attribute: ArrayLike, *, confidence: float, seed: int = 0) -> Estimate:
     """Return the AMI of clusters `of` with `attribute`, and its jackknife interval over `PARTS` random parts.
 
     AMI, adjusted mutual information (Vinh et al. 2010), is 0 for chance and 1 for the same partition.
@@ -153,9 +152,9 @@ def _ami(counts: Ints) -> float:
 
 
 def arch_score(
-    points: npt.ArrayLike,
+    points: ArrayLike,
     *,
-    along: npt.ArrayLike | None = None,
+    along: ArrayLike | None = None,
     draws: int = 39,
     seed: int = 0,
     scores: Floats | None = None,
@@ -189,7 +188,7 @@ def arch_score(
     return Arch(found, (1 + sum(value >= found for value in null)) / (1 + draws), float(np.mean(null)))
 
 
-def _parabola(scores: Floats, along: npt.ArrayLike | None) -> Floats:
+def _parabola(scores: Floats, along: ArrayLike | None) -> Floats:
     """Return each column's part that is a parabola of `along`, by least squares; 0 if `along` is None or constant."""
     if along is None:
         return np.zeros_like(scores)
@@ -202,7 +201,7 @@ def _parabola(scores: Floats, along: npt.ArrayLike | None) -> Floats:
     return found - found.mean(0)
 
 
-def _held_out_r2(plane: Floats, fold: npt.NDArray[np.int64]) -> float:
+def _held_out_r2(plane: Floats, fold: NDArray[np.int64]) -> float:
     if plane.shape[1] < 2 or plane[:, 1].std() <= 1e-9 * plane[:, 0].std():
         return float("nan")
     x, y = plane[:, 0] / plane[:, 0].std(), plane[:, 1]

@@ -13,10 +13,11 @@ it. Arithmetic is in float64.
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.cross_products import RANK, Triple, Whitened, triple
@@ -43,7 +44,7 @@ class Similarity(ABC):
     def of(self, products: Triple) -> float:
         """Return the similarity of two spaces, given their cross-products; NaN where it is not defined."""
 
-    def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    def score(self, x: ArrayLike, y: ArrayLike) -> float:
         """Return the similarity of two spaces, `[n, dx]` and `[n, dy]`. Raises `InputError` for unequal n."""
         return self.of(triple(x, y))
 
@@ -89,6 +90,7 @@ class Canonical(NamedTuple):
     other: Floats
 
 
+@dataclass(kw_only=True, eq=False)
 class CCA(Similarity):
     """Mean canonical correlation, over the smaller rank of both spaces.
 
@@ -98,9 +100,9 @@ class CCA(Similarity):
     """
 
     name = "cca"
-
-    def __init__(self, *, components: int | None = None, variance: float | None = None, few: bool = False) -> None:
-        self.components, self.variance, self.few = components, variance, few
+    components: int | None = None
+    variance: float | None = None
+    few: bool = False
 
     @property
     def invariances(self) -> tuple[Invariances, Invariances]:
@@ -145,6 +147,7 @@ class CCA(Similarity):
         return Whitened(space.directions[:, :count], space.variances[:count])
 
 
+@dataclass(kw_only=True, eq=False)
 class SVCCA(CCA):
     """Mean canonical correlation of the principal components that have 99 % of each space's variance.
 
@@ -152,11 +155,10 @@ class SVCCA(CCA):
     """
 
     name = "svcca"
-
-    def __init__(self, *, variance: float = 0.99, few: bool = False) -> None:
-        super().__init__(variance=variance, few=few)
+    variance: float | None = 0.99
 
 
+@dataclass(kw_only=True, eq=False)
 class PWCCA(CCA):
     """Canonical correlations weighted by how much of one `side` each accounts for.
 
@@ -165,11 +167,7 @@ class PWCCA(CCA):
     changes with the mean of a space.
     """
 
-    def __init__(
-        self, *, side: Literal["one", "other"] = "one", components: int | None = None, few: bool = False
-    ) -> None:
-        super().__init__(components=components, few=few)
-        self.side = side
+    side: Literal["one", "other"] = "one"
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -220,7 +218,7 @@ class HeldOutCCA:
         product = sizes[0] * sizes[1]
         return np.divide(across, np.sqrt(product), out=np.zeros_like(across), where=product > 0)
 
-    def score(self, x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    def score(self, x: ArrayLike, y: ArrayLike) -> float:
         """Return the similarity of two spaces, `[n, dx]` and `[n, dy]`: fitted on even rows, tested on odd rows."""
         one, other = np.asarray(x), np.asarray(y)
         return self.of_halves(triple(one[::2], other[::2]), triple(one[1::2], other[1::2]))

@@ -1,15 +1,24 @@
-"""Every layer of one encoder against every layer of another: similarities with null and interval."""
+"""Every layer of one encoder against every layer of another: similarities with null and interval.
+
+RSA and nearest neighbours compare the distances between items. Their items are of different sentences, so an exchange
+of items is one of sentences. Neighbours of items in odd groups are sought in even groups: an item that is asked is
+nobody's neighbour, so answers are independent given the candidates.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import squareform
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.cross_products import CrossProducts, Triple, augmented, by_group, without_each
 from isoscope.geometry.moments import Floats, Ints
+from isoscope.geometry.neighbour_similarity import RSA, Neighbours, overlaps
 from isoscope.geometry.similarity import HeldOutCCA, Similarity
+
+PARTIAL = "rsa_partial"
 
 
 class Values(NamedTuple):
@@ -20,6 +29,11 @@ class Values(NamedTuple):
     null: Floats
     why: str | None = None
     """Why there is no value."""
+
+
+def missing(why: str) -> Values:
+    """Return no value, and why."""
+    return Values(float("nan"), np.empty(0), np.empty(0), why)
 
 
 class Side:
@@ -85,7 +99,7 @@ def similarities(
                 value, *without = map(measure.of, every)
                 drawn = [measure.of(whole) for whole, *_ in null]
         except InputError as error:
-            found[measure.name] = Values(float("nan"), np.empty(0), np.empty(0), str(error))
+            found[measure.name] = missing(str(error))
         else:
             found[measure.name] = Values(value, np.array(without), np.array(drawn))
     return found
@@ -97,3 +111,83 @@ def _exchanged(one: Side, other: Side, halves: Ints, permutations: Sequence[Ints
     for places in permutations:
         own = [(first[halves == half].T @ second[places[halves == half]]).astype(np.float64) for half in range(2)]
         yield [CrossProducts(sums) for sums in (own[0] + own[1], *own)]
+
+
+class PairSide:
+    """A layer of an encoder: the distances between its items (or their ranks), and each item's nearest neighbours.
+
+    `near`: of the items in the other half; `groups` `[n]`: number of each item's group; `seed`: see `Neighbours`.
+    `why`: there are none. `left`: what is left of the distances, regressed on `controls` (see `RSA.left_of`).
+    """
+
+    def __init__(
+        self,
+        points: Floats,
+        rsa: RSA,
+        neighbours: Neighbours,
+        controls: Sequence[Floats] = (),
+        *,
+        groups: Ints,
+        seed: int = 0,
+    ) -> None:
+        self.distances = rsa.distances(points)
+        self.left = rsa.left_of(self.distances, controls)
+        self.why = ""
+        try:
+            self.near = neighbours.nearest(points, groups % 2, seed=seed)
+        except InputError as error:
+            self.why = str(error)
+
+
+def pair_similarities(
+    one: PairSide, other: PairSide, *, groups: Ints, permutations: Sequence[Ints]
+) -> Mapping[str, Values]:
+    """Return RSA, partial RSA and the overlap of neighbours of two layers with common items.
+
+    `groups` `[n]`: number of each item's group. Without a group, RSA is the correlation of the distances that are left,
+    with their ranks among all. The overlap is that of items in odd groups, among those in even groups, and leaves out
+    one odd group at a time: what it estimates is the overlap among these candidates. `permutations`: places `[n]` of
+    the other layer's items, exchanged within halves.
+    """
+    numbers = np.unique(groups, return_inverse=True)[1]  # without empty groups
+    return {
+        RSA.name: _correlation(one.distances, other.distances, numbers, permutations),
+        PARTIAL: _correlation(one.left, other.left, numbers, permutations),
+        Neighbours.name: _overlap(one, other, groups, permutations),
+    }
+
+
+def _overlap(one: PairSide, other: PairSide, groups: Ints, permutations: Sequence[Ints]) -> Values:
+    if why := one.why or other.why:
+        return missing(why)
+    asked = groups % 2 == 1
+    shared, of = overlaps(one.near[asked], other.near[asked]), groups[asked] // 2
+    sums, counts = np.bincount(of, weights=shared), np.bincount(of)
+    without = ((shared.sum() - sums) / (len(shared) - counts))[counts > 0]
+    null = []
+    for places in permutations:  # item i has taken the place of item places[i], and its neighbours are renamed
+        moved = np.argsort(places)[other.near[places]]
+        null.append(overlaps(one.near[asked], moved[asked]).mean())
+    return Values(float(shared.mean()), without, np.array(null))
+
+
+def _correlation(one: Floats, other: Floats, groups: Ints, permutations: Sequence[Ints]) -> Values:
+    if not np.isfinite([one, other]).all():
+        return missing("an item is 0 and has no direction")
+    square, theirs = (squareform(own.astype(np.float32)) for own in (one, other))
+    null = [float((square * theirs[np.ix_(places, places)]).sum()) / 2 for places in permutations]
+    return Values(float(one @ other), _without_each(one, other, groups), np.array(null))
+
+
+def _without_each(one: Floats, other: Floats, groups: Ints) -> Floats:
+    """Return the correlation of two lists of distances `[n(n − 1)/2]` without the pairs of each group of items."""
+    n, count = len(groups), int(groups.max()) + 1
+    first, second = np.triu_indices(n, 1)
+    blocks = groups[first] * count + groups[second]
+    kept = []
+    for values in (np.ones_like(one), one, other, one * other, one**2, other**2):
+        by_block = np.bincount(blocks, weights=values, minlength=count**2).reshape(count, count)
+        kept.append(values.sum() - by_block.sum(0) - by_block.sum(1) + np.diag(by_block))
+    pairs, x, y, xy, xx, yy = kept
+    found: Floats = (pairs * xy - x * y) / np.sqrt((pairs * xx - x**2) * (pairs * yy - y**2))
+    return found

@@ -1,9 +1,9 @@
 """Compute minimum spanning trees of clouds of points, and gradients of functions of their lengths.
 
-The lengths are the finite H0 bars of the Vietoris–Rips filtration. Batched without synchronisation on a GPU. On the
-CPU, loops over points are compiled, since with whole arrays each iteration would cost an array operation. They are
-compiled at the first call in a process, which takes two seconds in all, and not cached, since numba's cache uses
-pickle. Their arrays are C-contiguous; nothing is checked in them.
+The lengths are the finite H0 bars of the Vietoris–Rips filtration. Loops over points are compiled, since with whole
+arrays each iteration would cost an array operation. They are compiled at the first call in a process, which takes two
+seconds in all, and not cached, since numba's cache uses pickle. Their arrays are C-contiguous; nothing is checked in
+them. A GPU computes distances and gradients of its points; trees and functions of their lengths are the CPU's.
 """
 
 import math
@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-import numpy.typing as npt
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from isoscope.geometry.moments import Floats, Ints
 
-Values = npt.NDArray[np.floating[Any]]
+Values = NDArray[np.floating[Any]]
 _BLOCK = 32
 """Points whose distances to another point are computed together: they fit in a core's cache."""
 
 
 class Trees(NamedTuple):
-    """A tree for each of B clouds of at most n points, its edges by rising length.
+    """A tree for each of B clouds of at most n points, its edges by rising length; on the CPU.
 
     - `edges` `[B, n − 1, 2]`: the two points of each edge, int64.
     - `lengths` `[B, n − 1]`: float64, NaN if a cloud's distances are not finite (the tree is then arbitrary).
@@ -39,14 +39,23 @@ class Trees(NamedTuple):
 def minimum_spanning_trees(points: Tensor, mask: Tensor | None) -> Trees:
     """Return the trees of `points` `[B, n, d]` over the points that `mask` `[B, n]` selects (None: all); Euclidean.
 
-    Distances are sums of squared differences, so they stay precise in a narrow cone; half precision is computed in
-    float32. Memory beside the points: O(n²) on the CPU, O(B n²) on other devices.
+    One cloud after another, each in O(n² d). Distances are sums of squared differences, so they stay precise in a
+    narrow cone; half precision is computed in float32. Memory beside the points: O(n²).
     """
     points = plain(points.detach())
-    if points.device.type == "cpu":
-        return compiled(points, mask)
-    mask = torch.ones(points.shape[:2], dtype=torch.bool, device=points.device) if mask is None else mask
-    return batched(torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist"), mask)
+    clouds, n, _ = points.shape
+    edges = np.zeros((clouds, max(n - 1, 0), 2), dtype=np.int64)
+    lengths, real = np.zeros(edges.shape[:2]), np.zeros(edges.shape[:2], dtype=bool)
+    # On the CPU use arrays from here on: tensor operations would be half the cost of a small cloud.
+    rows: Any = points.numpy() if _compiled(points) else points
+    there = None if mask is None else mask.cpu().numpy()
+    for at, cloud in enumerate(rows):
+        of = None if there is None or there[at].all() else there[at].nonzero()[0]
+        found, long = _tree(cloud if of is None else cloud[of])
+        edges[at, : len(found)] = found if of is None else of[found]
+        lengths[at, : len(found)] = long
+        real[at, : len(found)] = True
+    return Trees(torch.from_numpy(edges), torch.from_numpy(lengths), torch.from_numpy(real))
 
 
 def plain(points: Tensor) -> Tensor:
@@ -54,84 +63,25 @@ def plain(points: Tensor) -> Tensor:
     return (points.float() if points.dtype.itemsize < 4 else points).resolve_neg()
 
 
-def compiled(points: Tensor, mask: Tensor | None) -> Trees:
-    """Compute one cloud after another by compiled code, each in O(n² d)."""
-    clouds, n, _ = points.shape
-    edges = np.zeros((clouds, max(n - 1, 0), 2), dtype=np.int64)
-    lengths, real = np.zeros(edges.shape[:2]), np.zeros(edges.shape[:2], dtype=bool)
-    # Use arrays from here on: tensor operations would be half the cost of a small cloud.
-    there = None if mask is None else mask.numpy()
-    for at, cloud in enumerate(points.numpy()):
-        of = None if there is None or there[at].all() else there[at].nonzero()[0]
-        found, long = _tree(np.ascontiguousarray(cloud) if of is None else cloud[of])
-        edges[at, : len(found)] = found if of is None else of[found]
-        lengths[at, : len(found)] = long
-        real[at, : len(found)] = True
-    return Trees(torch.from_numpy(edges), torch.from_numpy(lengths), torch.from_numpy(real))
+def _compiled(points: Tensor) -> bool:
+    """Return whether compiled code computes distances and gradients; a GPU has its own."""
+    return points.device.type == "cpu"
 
 
-def _tree(cloud: Values) -> tuple[Ints, Floats | float]:
-    """Return the edges `[n − 1, 2]` of one cloud's tree, and their lengths."""
+def _tree(cloud: Values | Tensor) -> tuple[Ints, Floats | float]:
+    """Return the edges `[n − 1, 2]` of one cloud's tree, and their lengths; distances of a tensor by its device."""
     n = len(cloud)
     if n < 2:
         return np.zeros((0, 2), dtype=np.int64), 0.0
-    pairs = distances(cloud)
+    if isinstance(cloud, Tensor):
+        pairs = torch.pdist(cloud).cpu().double().numpy()
+    else:
+        pairs = distances(np.ascontiguousarray(cloud))
     if not np.isfinite(pairs.max()):  # the maximum is NaN if any distance is
         return np.stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)], 1), np.nan
     edges, lengths = joined(pairs, n)
     order = lengths.argsort(kind="stable")
     return edges[order], lengths[order]
-
-
-def batched(distances: Tensor, mask: Tensor) -> Trees:
-    """Run Borůvka's algorithm over all clouds at once, from `distances` `[B, n, n]`.
-
-    Its ⌈log₂ n⌉ rounds are tensor operations of fixed shapes: no step waits for a result or loops over points. Pairs
-    are compared by their rank in their cloud, so ties have one order and no round closes a cycle.
-    """
-    clouds, n, _ = distances.shape
-    device = distances.device
-    if n < 2:
-        edges, lengths = (torch.zeros((clouds, 0, *more), dtype=torch.int64, device=device) for more in ((2,), ()))
-        return Trees(edges, lengths.double(), mask[:, :0])
-    rows, columns = torch.triu_indices(n, n, 1, device=device)
-    there = mask[:, rows] & mask[:, columns]
-    pairs = distances[:, rows, columns].masked_fill(~there, torch.inf)
-    finite = (pairs.isfinite() | ~there).all(1)
-    order = torch.where(finite[:, None], pairs, torch.where(there, 0.0, torch.inf)).argsort(dim=1, stable=True)
-    first, second = rows[order], columns[order]  # the two points of the pair at each rank
-    count = order.shape[1]
-    none = torch.full((clouds, n, n), count, device=device)
-    ranks = none.clone()
-    rank = torch.arange(count, device=device).where(there.gather(1, order), count)
-    of = torch.arange(clouds, device=device)[:, None]
-    ranks[of, first, second] = rank
-    ranks[of, second, first] = rank
-    component = torch.arange(n, device=device).repeat(clouds, 1)
-    chosen = torch.zeros((clouds, count + 1), dtype=torch.bool, device=device)  # the last column means: no edge
-    own = torch.arange(n, device=device).expand(clouds, n)
-    for _ in range((n - 1).bit_length()):
-        outside = component[:, :, None] != component[:, None, :]
-        nearest = torch.where(outside, ranks, none).amin(2)
-        least = torch.full_like(component, count).scatter_reduce(1, component, nearest, "amin")
-        chosen.scatter_(1, least, True)
-        at = least.clamp(max=count - 1)
-        ends = component.gather(1, first.gather(1, at)) + component.gather(1, second.gather(1, at))
-        parent = torch.where(least < count, ends - own, own)
-        mutual = (parent.gather(1, parent) == own) & (own < parent)
-        parent = torch.where(mutual, own, parent)
-        for _ in range((n - 1).bit_length()):
-            parent = parent.gather(1, parent)
-        component = parent.gather(1, component)
-    chosen = chosen[:, :count]
-    place = torch.where(chosen, chosen.cumsum(1) - 1, n - 1)  # the last place is discarded
-    edges = torch.zeros((clouds, n, 2), dtype=torch.int64, device=device)
-    edges.scatter_(1, place[..., None].expand(-1, -1, 2), torch.stack([first, second], dim=2))
-    lengths = torch.zeros((clouds, n), dtype=torch.float64, device=device)
-    lengths.scatter_(1, place, pairs.gather(1, order).double())
-    real = torch.arange(n - 1, device=device) < chosen.sum(1, keepdim=True)
-    lengths = torch.where(real, torch.where(finite[:, None], lengths[:, :-1], torch.nan), 0.0)
-    return Trees(edges[:, :-1] * real[..., None], lengths, real)
 
 
 def of_lengths(points: Tensor, trees: Trees, value: Tensor, slope: Tensor) -> Tensor:
@@ -147,15 +97,16 @@ def of_lengths(points: Tensor, trees: Trees, value: Tensor, slope: Tensor) -> Te
 class _OfLengths(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, points: Tensor, edges: Tensor, lengths: Tensor, value: Tensor, slope: Tensor) -> Tensor:
-        ctx.save_for_backward(points, edges, lengths, slope)
-        return value.clone()
+        ctx.save_for_backward(points, *(one.to(points.device) for one in (edges, lengths, slope)))
+        return value.to(points.device, copy=True)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         points, edges, lengths, slope = ctx.saved_tensors
         scale = scale if scale.dim() == 2 else scale.reshape(-1, 1)
-        return _by_points(points, edges, lengths, scale * slope), None, None, None, None
+        found = _by_points(points, edges, lengths, scale * slope)
+        return found, None, None, None, None
 
 
 def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) -> Tensor:
@@ -163,8 +114,8 @@ def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) ->
 
     The derivative is 0 where it is not a number.
     """
-    if points.device.type == "cpu":
-        return torch.from_numpy(_compiled_by_points(*(one.numpy() for one in (points, edges, lengths, slope))))
+    if _compiled(points):
+        return torch.from_numpy(_spread_by_cloud(*(one.numpy() for one in (points, edges, lengths, slope))))
     clouds, n, d = points.shape
     first, second = (edges + n * torch.arange(clouds, device=points.device)[:, None, None]).flatten(0, 1).unbind(1)
     rows = points.reshape(clouds * n, d)
@@ -177,7 +128,7 @@ def _by_points(points: Tensor, edges: Tensor, lengths: Tensor, slope: Tensor) ->
     return found.reshape(points.shape)
 
 
-def _compiled_by_points(points: Values, edges: Ints, lengths: Floats, slope: Floats) -> Values:
+def _spread_by_cloud(points: Values, edges: Ints, lengths: Floats, slope: Floats) -> Values:
     """`_by_points` for arrays."""
     along = np.divide(slope, lengths, out=np.zeros(lengths.shape), where=lengths > 0)
     found = np.zeros(points.shape, points.dtype)

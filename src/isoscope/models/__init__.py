@@ -35,38 +35,21 @@ from isoscope.models.roberta import (
     FusionRobertaModel,
 )
 
-_AUTO = (
-    AutoModel,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoModelForQuestionAnswering,
-    AutoModelForMaskedLM,
-    AutoModelForCausalLM,
-)
-_BERT = (
-    FusionBertModel,
-    FusionBertForSequenceClassification,
-    FusionBertForTokenClassification,
-    FusionBertForQuestionAnswering,
-    FusionBertForMaskedLM,
-    FusionBertForCausalLM,
-)
-_ROBERTA = (
-    FusionRobertaModel,
-    FusionRobertaForSequenceClassification,
-    FusionRobertaForTokenClassification,
-    FusionRobertaForQuestionAnswering,
-    FusionRobertaForMaskedLM,
-    FusionRobertaForCausalLM,
-)
-for _config, _tokenizer, _models in (
-    (FusionBertConfig, BertTokenizer, _BERT),
-    (FusionRobertaConfig, RobertaTokenizer, _ROBERTA),
-):
+HEADS = {
+    "Model": AutoModel,
+    "ForSequenceClassification": AutoModelForSequenceClassification,
+    "ForTokenClassification": AutoModelForTokenClassification,
+    "ForQuestionAnswering": AutoModelForQuestionAnswering,
+    "ForMaskedLM": AutoModelForMaskedLM,
+    "ForCausalLM": AutoModelForCausalLM,
+}
+"""End of a class's name → the Auto class that loads it."""
+for _family, _tokenizer in (("FusionBert", BertTokenizer), ("FusionRoberta", RobertaTokenizer)):
+    _config = globals()[f"{_family}Config"]
     AutoConfig.register(_config.model_type, _config)
     AutoTokenizer.register(_config, tokenizer_class=_tokenizer)
-    for _auto, _model in zip(_AUTO, _models, strict=True):
-        _auto.register(_config, _model)
+    for _head, _auto in HEADS.items():
+        _auto.register(_config, globals()[_family + _head])
 
 __all__ = [
     "FusionBertConfig",

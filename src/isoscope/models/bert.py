@@ -18,7 +18,6 @@ from transformers.models.bert.modeling_bert import (
 from isoscope.models.embeddings import FusionEmbeddings
 from isoscope.models.fused import (
     FusedEncoder,
-    FusedGenerationMixin,
     FusedHead,
     FusedPreTrained,
     FusionSettings,
@@ -26,7 +25,7 @@ from isoscope.models.fused import (
     head_dropout,
     head_spans,
 )
-from isoscope.models.predictions import at_chosen_tokens
+from isoscope.models.generation import FusedGenerationMixin, at_chosen_tokens
 
 
 @strict

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
 
 import isoscope.models.hybrid  # noqa: F401 - registers the fusion architectures
@@ -63,7 +63,7 @@ def bare(model: Any) -> Any:
 
 
 @torch.no_grad()
-def causal(model: Any, ids: npt.NDArray[np.int32]) -> bool:
+def causal(model: Any, ids: NDArray[np.int32]) -> bool:
     """Return whether the model is causal: the first token of `ids` has the same vector alone as before the others."""
     device = next(model.parameters()).device
     first = []

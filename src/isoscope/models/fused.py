@@ -1,4 +1,4 @@
-"""Shared parts of the fusion encoders of all families: settings, weight initialisation, forward pass, generation."""
+"""Shared parts of the fusion encoders of all families: settings, weight initialisation, heads, layers, forward pass."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,11 +8,9 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 from transformers import initialization as init
-from transformers.generation.configuration_utils import GenerationConfig, GenerationMode
-from transformers.generation.utils import GenerationMixin
 from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
 from transformers.modeling_utils import PreTrainedModel
-from transformers.models.bert.modeling_bert import BertLMPredictionHead
+from transformers.models.bert.modeling_bert import BertAttention, BertEncoder, BertLayer, BertLMPredictionHead
 from transformers.models.roberta.modeling_roberta import RobertaLMHead
 from transformers.utils.generic import TransformersKwargs, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
@@ -25,70 +23,6 @@ from isoscope.models.embeddings import (
     SinusoidalPositions,
     rope_angles,
 )
-from isoscope.models.prenorm import PreNormEncoder
-
-
-class FusedGenerationMixin(GenerationMixin):
-    """The `generate` hooks of a model that writes: no cache where its fusion reads neighbouring tokens.
-
-    Elsewhere there is one if asked for (`use_cache=True`).
-    """
-
-    get_input_embeddings: Any
-
-    @property
-    def caches(self) -> bool:
-        """Whether keys and values of earlier tokens may be kept: each token's embedding depends on the token alone."""
-        writes: Any = getattr(self, "decoder", self)
-        return bool(writes.base_model.caches)
-
-    def _prepare_cache_for_generation(
-        self,
-        generation_config: GenerationConfig,
-        model_kwargs: dict[str, Any],
-        generation_mode: GenerationMode,
-        batch_size: int,
-        max_cache_length: int,
-    ) -> bool:
-        """Turn the cache off where a fusion reads neighbours; raise `InputError` for modes that need a cache."""
-        if self.caches and generation_config.use_cache:
-            library: Any = super()
-            asked = generation_config, model_kwargs, generation_mode, batch_size, max_cache_length
-            prepared: bool = library._prepare_cache_for_generation(*asked)
-            return prepared
-        if generation_config.cache_implementation is not None:
-            raise InputError("cache_implementation: a fusion reads the whole text and keeps no cache; remove it")
-        if generation_mode == GenerationMode.ASSISTED_GENERATION:
-            raise InputError("assisted generation: a fusion reads the whole text and keeps no cache; change the mode")
-        generation_config.use_cache = False  # on a copy that `generate` makes for each call
-        return False
-
-    def prepare_inputs_for_generation(
-        self,
-        input_ids: Tensor,
-        next_sequence_length: int | None = None,
-        past_key_values: Any = None,
-        attention_mask: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        is_first_iteration: bool | None = False,
-        **kwargs: Any,
-    ) -> dict[str, Any]:
-        """Return the whole text; after a prompt of embeddings, append the embeddings of the generated tokens."""
-        if past_key_values is None and inputs_embeds is not None and not is_first_iteration:
-            generated = kwargs["position_ids"].shape[-1] - inputs_embeds.shape[1]
-            new = self.get_input_embeddings()(input_ids[:, input_ids.shape[1] - generated :])
-            inputs_embeds, is_first_iteration = torch.cat([inputs_embeds, new], 1), True
-        library: Any = super()
-        prepared: dict[str, Any] = library.prepare_inputs_for_generation(
-            input_ids,
-            next_sequence_length=next_sequence_length,
-            past_key_values=past_key_values,
-            attention_mask=attention_mask,
-            inputs_embeds=inputs_embeds,
-            is_first_iteration=is_first_iteration,
-            **kwargs,
-        )
-        return prepared
 
 
 @dataclass(kw_only=True, repr=False, eq=False)  # keep the library's methods: they know all fields
@@ -207,6 +141,57 @@ def head_classifier(config: Any) -> nn.Module:
 def head_spans(config: Any) -> nn.Module:
     """Return the two scores of a token: that an answer begins there, and that it ends there."""
     return nn.Linear(config.hidden_size, 2)
+
+
+class PreNormLayer(BertLayer):
+    """A BertLayer computed as `x + f(LayerNorm(x))` for self-attention, cross-attention and feed-forward block.
+
+    Pre-norm; weights have BERT's names and shapes. Source: Xiong et al. 2020 (https://arxiv.org/abs/2002.04745), figure
+    1b. One more LayerNorm follows the last layer.
+    """
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        past_key_values: Any = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        """Return the layer's hidden states `[B, L, D]`; arguments as in BertLayer."""
+        kwargs["past_key_values"] = past_key_values
+        hidden = _attended(self.attention, hidden_states, attention_mask=attention_mask, **kwargs)
+        if encoder_hidden_states is not None:
+            hidden = _attended(
+                self.crossattention,
+                hidden,
+                encoder_hidden_states=encoder_hidden_states,
+                attention_mask=encoder_attention_mask,
+                **kwargs,
+            )
+        block = self.output
+        return hidden + block.dropout(block.dense(self.intermediate(block.LayerNorm(hidden))))
+
+
+def _attended(attention: BertAttention, hidden: Tensor, **inputs: Any) -> Tensor:
+    block = attention.output
+    return hidden + block.dropout(block.dense(attention.self(block.LayerNorm(hidden), **inputs)[0]))
+
+
+class PreNormEncoder(BertEncoder):
+    """A BertEncoder of `PreNormLayer`, with a LayerNorm after the last layer."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.layer = nn.ModuleList([PreNormLayer(config, layer_idx=index) for index in range(config.num_hidden_layers)])
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Return BertEncoder's output with its last hidden state normalised."""
+        output: Any = super().forward(hidden_states, *args, **kwargs)
+        output.last_hidden_state = self.LayerNorm(output.last_hidden_state)
+        return output
 
 
 class FusedEncoder:

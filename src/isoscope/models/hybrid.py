@@ -6,9 +6,9 @@ Importing this module registers it with the Auto classes.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from huggingface_hub.dataclasses import strict
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers.models.auto.configuration_auto import AutoConfig
 from transformers.models.auto.modeling_auto import AutoModel, AutoModelForSeq2SeqLM
@@ -19,7 +19,7 @@ from isoscope.base.errors import InputError
 from isoscope.models.bert import FusionBertConfig, FusionBertModel
 from isoscope.models.translation import FusionBertForTranslation, FusionTranslationConfig
 
-Numbers = npt.NDArray[np.floating[Any]]
+Numbers = NDArray[np.floating[Any]]
 TARGET = "target"
 """Folder, in that of a hybrid to start from, of the translation model whose encoder its own replaces."""
 

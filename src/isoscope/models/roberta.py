@@ -26,7 +26,6 @@ from transformers.models.roberta.modeling_roberta import (
 from isoscope.models.embeddings import FusionRobertaEmbeddings
 from isoscope.models.fused import (
     FusedEncoder,
-    FusedGenerationMixin,
     FusedHead,
     FusedPreTrained,
     FusionSettings,
@@ -34,7 +33,7 @@ from isoscope.models.fused import (
     head_dropout,
     head_spans,
 )
-from isoscope.models.predictions import at_chosen_tokens
+from isoscope.models.generation import FusedGenerationMixin, at_chosen_tokens
 
 
 @strict

@@ -17,7 +17,7 @@ from isoscope.data.scripts import language, words_of_bleu
 from isoscope.metrics.translation_scores import bleu, bleu_shares, translation_scores
 from isoscope.models.build import check_device
 from isoscope.models.encoder import positions
-from isoscope.models.language import from_run
+from isoscope.models.language_models import from_run
 from isoscope.models.translation import written
 
 BATCH = 64

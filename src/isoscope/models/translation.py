@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
+from numpy.typing import NDArray
 from torch.nn.utils.rnn import pad_sequence
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.models.auto.configuration_auto import AutoConfig
@@ -16,7 +16,7 @@ from transformers.models.encoder_decoder.configuration_encoder_decoder import En
 from transformers.models.encoder_decoder.modeling_encoder_decoder import EncoderDecoderModel
 
 from isoscope.models.bert import FusionBertForCausalLM, FusionBertModel
-from isoscope.models.fused import FusedGenerationMixin
+from isoscope.models.generation import FusedGenerationMixin
 
 _WORDS = "encoder.embeddings.word_embeddings.weight"
 
@@ -69,9 +69,7 @@ class FusionBertForTranslation(FusedGenerationMixin, EncoderDecoderModel):
 
 
 @torch.inference_mode()
-def written(
-    model: Any, read: Sequence[npt.NDArray[np.integer[Any]]], *, beams: int, max_length: int
-) -> list[list[int]]:
+def written(model: Any, read: Sequence[NDArray[np.integer[Any]]], *, beams: int, max_length: int) -> list[list[int]]:
     """Return the tokens that a model in evaluation mode writes for each text `[L]` of token ids that it reads.
 
     The search has the width `beams` (1: greedy) and ends at `max_length` tokens.

@@ -17,7 +17,7 @@ from torch import Tensor
 from isoscope import plugins
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
-from isoscope.geometry.alignment import error, r2_by_dimension, retrieval
+from isoscope.geometry.linear_maps import error, r2_by_dimension, retrieval
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.similarity import CKA, PWCCA, Procrustes
 from isoscope.metrics.alignment_distances import GENERATED, METRICS, Distances

@@ -18,9 +18,9 @@ from isoscope.data.batches import draw_fraction
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS
 from isoscope.data.tokens import Encoded, WordPieces
 from isoscope.metrics.token_counts import METRICS, TokenCounts
-from isoscope.models import language
+from isoscope.models import language_models
 from isoscope.models.encoder import positions
-from isoscope.models.language import Specials, Wiring
+from isoscope.models.language_models import Specials, Wiring
 from isoscope.objectives import (
     Batch,
     Forward,
@@ -114,7 +114,7 @@ class LanguageModel(Planned):
         if checkpoint is not None:
             return continued(self.wiring, checkpoint, model, self.texts.tokenizer, self.task)
         encoder = {name: value for name, value in model["encoder"].items() if name not in ("kind", "tokenizer")}
-        return language.from_scratch(
+        return language_models.from_scratch(
             self.wiring,
             fusion=model["fusion"],
             tied=self.tied,
@@ -192,7 +192,7 @@ def continued(wiring: Wiring, checkpoint: Path, model: Mapping[str, Any], tokeni
     kind, asked = model["encoder"]["kind"], model["fusion"]
     if kind == "pretrained":
         raise InputError(f"model.encoder.kind: 'pretrained'; objective {wiring!r} trains from scratch: set 'scratch'")
-    found = language.from_run(wiring, checkpoint)
+    found = language_models.from_run(wiring, checkpoint)
     parts = [getattr(found.config, name, found.config) for name in ("encoder", "decoder")]
     if other := [part.fusion for part in parts if part.fusion != asked]:
         raise InputError(f"model.fusion: {asked}, but the model to start from has {other[0]}; set it")

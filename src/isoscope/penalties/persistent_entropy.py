@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from isoscope.geometry.barcodes import Selection, entropy_and_slope, library, normalised, numbers, select
+from isoscope.geometry.barcodes import Selection, entropy_and_slope, normalised, select
 from isoscope.geometry.spanning_trees import minimum_spanning_trees, of_lengths
 from isoscope.plugins import penalty
 
@@ -38,7 +38,7 @@ def clouds(
 
 
 class PersistentEntropyTerms(NamedTuple):
-    """The penalty in nats, and diagnostics `[C]` per class (C = 1 if classes are not separated)."""
+    """The penalty in nats, and diagnostics `[C]` per class (C = 1 if classes are not separated), on the CPU."""
 
     penalty: Tensor
     """Scalar to add to a loss: `weight · (−Σ H + in_cluster · Σ mean dropped bar)`."""
@@ -62,9 +62,10 @@ class PersistentEntropy(nn.Module):
 
     - `k`: how many bars `top-k`, `shortest-k` and `random-k` keep (None: as many as `c-ratio` would).
     - `in_cluster`: weight of the mean length of the dropped bars longer than 0; it shortens them.
-    - `classes`: number of labels. None counts them, which synchronises a GPU.
+    - `classes`: number of labels. None counts them.
 
-    Costs O(n² d) time and O(n²) memory per class. Raises `ValueError` for an unknown selection or invalid numbers.
+    Costs O(n² d) time and O(n²) memory per class. A GPU computes distances and gradients, and waits for the CPU in
+    between. Raises `ValueError` for an unknown selection or invalid numbers.
     Source: "Shrink the Longest", 2025 (arXiv:2501.05502), whose weight is 1.
     """
 
@@ -103,15 +104,14 @@ class PersistentEntropy(nn.Module):
         """
         split, mask = clouds(points, labels if self.per_class else None, per_class=self.per_class, classes=self.classes)
         trees = minimum_spanning_trees(split, mask)
-        lengths = numbers(trees.lengths)
+        lengths = trees.lengths.numpy()
         kept = select(lengths, self.selection, k=self.k, generator=generator)
         entropy, slope = entropy_and_slope(lengths, kept)
         longer = lengths > 0
         value, slope = -entropy.sum(), -slope
         if self.in_cluster:
             dropped = longer & ~kept
-            xp = library(lengths)
-            share = xp.where(dropped, xp.ones_like(lengths), 0.0) / dropped.sum(-1).clip(1)[..., None]
+            share = dropped / dropped.sum(-1).clip(1)[..., None]
             value, slope = value + self.in_cluster * (share * lengths).sum(), slope + self.in_cluster * share
         count = kept.sum(-1)
         return PersistentEntropyTerms(
@@ -120,7 +120,7 @@ class PersistentEntropy(nn.Module):
             normalised=torch.as_tensor(normalised(entropy, count)),
             kept=torch.as_tensor(count),
             bars=torch.as_tensor(longer.sum(-1)),
-            points=torch.full((len(split),), len(points), device=points.device) if mask is None else mask.sum(-1),
+            points=torch.full((len(split),), len(points)) if mask is None else mask.sum(-1).cpu(),
         )
 
 

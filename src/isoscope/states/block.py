@@ -14,8 +14,8 @@ import pandas as pd
 
 from isoscope.data.arrays import Flags, Floats, Vectors
 from isoscope.geometry.contextuality import neighbour_shares, units
-from isoscope.geometry.decoding import decodability
 from isoscope.geometry.kernels import fourier, kernel_energy, permuted_axes
+from isoscope.geometry.linear_maps import decodability
 from isoscope.platform.statistics.delete_a_group import grouped_mean
 from isoscope.platform.statistics.paired import Interval
 from isoscope.states.trajectory import GRADIENTS, Arrays, Rows, Snapshot, Trajectory, tabled

@@ -140,7 +140,7 @@ def intrinsic(cell: Cell) -> Figures:
     """
     try:
         whole = dimension.places(cell.points, NEIGHBOURS)
-        parts = [dimension.near_distances(cell.points[rows], NEIGHBOURS) for rows in cell.subsamples]
+        parts = [dimension.places(cell.points[rows], NEIGHBOURS).near for rows in cell.subsamples]
     except InputError:  # so many points coincide that there are too few neighbours
         return dict.fromkeys(DIMENSION, float("nan"))
     return {

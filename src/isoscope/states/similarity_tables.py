@@ -3,14 +3,20 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
-from isoscope.geometry.pair_grid import PARTIAL, PairSide, pair_similarities
 from isoscope.geometry.similarity import CCA, CKA, PWCCA, SVCCA, HeldOutCCA, Procrustes, Similarity
-from isoscope.geometry.similarity_grid import Side, Values, similarities
+from isoscope.geometry.similarity_grid import (
+    PARTIAL,
+    PairSide,
+    Side,
+    Values,
+    missing,
+    pair_similarities,
+    similarities,
+)
 from isoscope.platform.statistics.delete_a_group import delete_a_group
 from isoscope.states.choices import SpaceSettings
 from isoscope.states.compared_items import ComparedItems
@@ -81,14 +87,13 @@ def measures(settings: SpaceSettings) -> list[Similarity | HeldOutCCA]:
 def _cell(one: _Layer, other: _Layer, on: ComparedItems, settings: SpaceSettings) -> Iterator[dict[str, Any]]:
     if one.empty or other.empty:
         for name in (*(measure.name for measure in measures(settings)), RSA.name, PARTIAL, Neighbours.name):
-            nothing = Values(float("nan"), np.empty(0), np.empty(0), "a layer has no variance within a form")
+            nothing = missing("a layer has no variance within a form")
             yield {"measure": name, "n": len(on.groups)} | _values(nothing, settings)
         return
     yield from _of_products(one.side, other.side, measures(settings), on, settings)
     places = [on.places_of(one.items, seed=settings.seed, draw=draw) for draw in range(settings.permutations)]
     options: dict[str, Any] = {"groups": on.groups[one.items], "permutations": places}
-    pairs = pair_similarities(one.pairs, other.pairs, RSA(), Neighbours(k=settings.neighbours), **options)
-    for name, values in pairs.items():
+    for name, values in pair_similarities(one.pairs, other.pairs, **options).items():
         yield {"measure": name, "n": len(one.items)} | _values(values, settings)
 
 

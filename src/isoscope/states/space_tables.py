@@ -11,7 +11,7 @@ from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.arrays import Flags, Indices
 from isoscope.data.word_table import UNTAGGED, WordTable
-from isoscope.geometry.alignment import LinearMap, best_ridge, error, identity, procrustes, r2_by_dimension, retrieval
+from isoscope.geometry.linear_maps import LinearMap, best_ridge, error, identity, procrustes, r2_by_dimension, retrieval
 from isoscope.geometry.moments import Floats
 from isoscope.platform.statistics.delete_a_group import delete_a_group
 from isoscope.states.choices import SpaceSettings

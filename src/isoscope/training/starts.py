@@ -15,9 +15,9 @@ from isoscope.data import tokens
 from isoscope.data.batches import draw_fraction, drawn_rows, evaluation_batches
 from isoscope.data.corpus import PAIR
 from isoscope.data.tokens import Encoded
-from isoscope.geometry.alignment import LinearMap, best_ridge, identity, procrustes, rotation
+from isoscope.geometry.linear_maps import LinearMap, best_ridge, identity, procrustes, rotation
 from isoscope.geometry.moments import Floats
-from isoscope.models import language
+from isoscope.models import language_models
 from isoscope.models.encoder import TWIN_SEED, load_encoder, positions, random_encoder
 from isoscope.models.hybrid import TARGET, hybrid, shorten
 from isoscope.models.loading import quiet
@@ -58,7 +58,7 @@ def join(job: Job, encoder: Path, decoder: Path, folder: Path) -> None:
         reads = random_encoder(encoder, seed=job.seed + TWIN_SEED)
     if settings.layer is not None:
         shorten(reads, settings.layer)
-    writes = language.from_run("translation", decoder).eval()
+    writes = language_models.from_run("translation", decoder).eval()
     most, asked = min(map(positions, (reads, writes.encoder, writes.decoder))), job.parts.model.max_length
     if most < asked:
         raise InputError(f"model.max_length: {asked}, but the models to start from take {most} tokens")

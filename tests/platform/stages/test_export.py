@@ -16,10 +16,9 @@ from fusions import CONV2D, FFT, FUSIONS, make
 from isoscope import models, plugins
 from isoscope.base.errors import InputError, RunError
 from isoscope.data import tokens
-from isoscope.geometry.alignment import rotation
-from isoscope.models import language, loaded_alone
-from isoscope.models.export_check import Checked, Exported, check, compared
-from isoscope.models.exported import read_model, write
+from isoscope.geometry.linear_maps import rotation
+from isoscope.models import language_models, loaded_alone
+from isoscope.models.exported import Checked, Exported, check, compared, read_model, write
 from isoscope.models.hybrid import hybrid
 from isoscope.models.loading import quiet
 from isoscope.platform.cli import app
@@ -29,7 +28,7 @@ from isoscope.platform.stages.export import export
 SENTENCES = ["the film was good and slow", "a dull plot", "very fine films, not bad"]
 HEADS = ("Model", "ForSequenceClassification", "ForTokenClassification", "ForMaskedLM", "ForCausalLM")
 IDENTITY = FUSIONS["conv2d-identity"]
-SPECIALS = language.Specials(0, 2, 3)
+SPECIALS = language_models.Specials(0, 2, 3)
 TRANSLATES: dict[str, Any] = {
     "family": "bert", "layers": 4, "hidden_size": 16, "heads": 2, "intermediate_size": 32, "activation": "relu",
     "norm": "post", "positions": "learned", "max_positions": 24, "dropout": 0.1, "attention_dropout": 0.0,
@@ -44,7 +43,7 @@ def encodes(family: str, head: str, fusion: dict[str, Any], **changes: Any) -> A
 
 
 def translates(fusion: dict[str, Any], tied: bool = True, **changes: Any) -> Any:
-    return language.from_scratch("translation", fusion=fusion, tied=tied, **TRANSLATES | changes).eval()
+    return language_models.from_scratch("translation", fusion=fusion, tied=tied, **TRANSLATES | changes).eval()
 
 
 def joined() -> Any:

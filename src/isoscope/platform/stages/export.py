@@ -21,7 +21,7 @@ def export(folder: Path, out: Path, *, form: str | None) -> tuple[Any, list[str]
     """Write the model of a checkpoint to the new folder `out`, and compare both models on a few texts.
 
     `form` plain: transformers' own class; code: with isoscope's Python files; None: plain where this is exact. Returns
-    the export, why it has its form, and the check of its outputs (`isoscope.models.export_check`). Raises
+    the export, why it has its form, and the check of its outputs (`isoscope.models.exported`). Raises
     `InputError` if `folder` has no model of isoscope, if `form` is impossible, or if `out` holds something; `RunError`
     if the written model computes something else.
     """
