@@ -35,7 +35,7 @@ from isoscope.states.trajectory import (
     write_snapshots,
     write_treebank,
 )
-from isoscope.states.word_states import word_states
+from isoscope.states.word_space import word_states
 
 WORDS = 1000
 ROOT = Path(__file__).parents[1]

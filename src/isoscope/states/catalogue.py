@@ -21,17 +21,6 @@ MOMENTS = ("chosen", "random")
 """Moments shown for a single checkpoint, which is both its first and its last snapshot."""
 
 
-def usual_vectors(*, causal: bool, cls: bool) -> tuple[str, ...]:
-    """Return the default kinds of vectors: the model's own sentence vectors, and words.
-
-    An encoder has [CLS] and the mean; only the mean if its tokenizer has no [CLS] (`cls`). A `causal` model has the
-    last token and the mean, since its first token sees no other token. [SEP] is analysed only on request.
-    """
-    if causal:
-        return ("last", "mean", "words")
-    return ("first", "mean", "words") if cls else ("mean", "words")
-
-
 class Asked(NamedTuple):
     """Options of the analyses.
 

@@ -17,10 +17,10 @@ from isoscope.base.workers import with_bar, workers
 from isoscope.data.plain import Texts
 from isoscope.data.word_links import Linked, Translation
 from isoscope.data.word_table import WordTable, word_table
-from isoscope.states.checkpoint_states import TWIN, word_space
+from isoscope.states.checkpoint_states import TWIN, page_facts, word_space
 from isoscope.states.choices import SPACES, Settings, SpaceSettings
-from isoscope.states.compared_items import compared_items
 from isoscope.states.given_checkpoints import Checkpoint
+from isoscope.states.similarity_tables import compared_items
 from isoscope.states.space_tables import Named, of_pairs
 from isoscope.states.space_tables import tables as tables_of
 
@@ -46,20 +46,11 @@ def spaces(
     """
     given = prepared(checkpoints, texts, settings, cache, translated)
     tables, there = _made(tables_of, given, settings), given.linked
-    facts = {
-        "checkpoints": {one.name: one.digest for one in checkpoints},
-        "given": {one.name: one.given or one.name for one in checkpoints},
+    return tables, page_facts(checkpoints, texts, settings, len(given.table.texts)) | {
         "layers": {name: one.space.layers for name, one in given.spaces.items()},
-        "text": texts.digest,
         "origin": texts.origin + (f"; {checkpoints[1].name} reads {translated.origin}" if translated else ""),
         "translation": there and {"text": there.digest, "links": there.links},
-        "left_out": texts.left_out,
-        "sentences": {"looked at": len(given.table.texts), "there": len(texts.table)},
-        "notes": [],
-        "truncated": {},
-        "settings": settings._asdict(),
     }
-    return tables, facts
 
 
 class Prepared(NamedTuple):

@@ -24,7 +24,7 @@ from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.states import hidden_states as passes
 from isoscope.states.trajectory import GRADIENTS as PARTS
 from isoscope.states.trajectory import RANDOM, Snapshot, extract_snapshots, write_treebank
-from isoscope.states.word_states import word_states
+from isoscope.states.word_space import word_states
 
 OWN = "task"
 """As the name of a treebank: the task's own treebank."""
@@ -123,14 +123,14 @@ def snapshots_of(
     `epochs`: update → epoch; `best`: the chosen epoch. The chosen and the last snapshot are always included. The twin
     with random weights comes last.
     """
-    steps = {epoch: step for step, epoch in epochs.items()}
-    taken = {*[*weights][::every], max(weights), *(steps[one] for one in steps if one == best)}
+    chosen = [step for step, epoch in epochs.items() if epoch == best]
+    taken = {*[*weights][::every], max(weights), *chosen}
     found = {
         Snapshot(
             f"step-{step}",
             step,
             epochs.get(step),
-            best is not None and epochs.get(step) == best,
+            step in chosen,
             sha256(folder / "model.safetensors"),
         ): folder
         for step, folder in weights.items()
@@ -185,12 +185,9 @@ def block_gradients(
     batches, which corrects for noise: it is unbiased, and may be below 0 if the gradient is noise only. Leaves the
     model's gradients empty.
     """
-    parts, wanted = [], []
-    for name, parameter in model.named_parameters():
-        found = name.partition("embeddings.")[2].partition(".")[0]
-        if name.split(".")[1:2] == ["embeddings"] and found in _CALLED:
-            parts.append(_CALLED[found])
-            wanted.append(parameter)
+    called = ((name.split("."), parameter) for name, parameter in model.named_parameters())
+    own = [(_CALLED.get(name[2]), parameter) for name, parameter in called if name[1:2] == ["embeddings"]]
+    parts, wanted = zip(*((part, parameter) for part, parameter in own if part), strict=True)
     order = np.random.default_rng(seed).permutation(len(probe.encoded.ids))
     count = min(batches, len(order) // batch_size)
     total = [torch.zeros_like(one) for one in wanted]
@@ -199,11 +196,10 @@ def block_gradients(
     for rows in order[: count * batch_size].reshape(count, batch_size):
         logits = model(**passes.inputs_of(model, probe.encoded, rows, pad_id)).logits
         labels = torch.from_numpy(probe.encoded.labels[rows]).to(logits.device)
-        drawn = torch.autograd.grad(F.cross_entropy(logits, labels), wanted, allow_unused=True)
-        for number, gradient in enumerate(drawn):
-            if gradient is not None:
-                total[number] += gradient
-                squares[number] += float(gradient.double().square().sum())
+        drawn = torch.autograd.grad(F.cross_entropy(logits, labels), wanted, materialize_grads=True)
+        for one, gradient in zip(total, drawn, strict=True):
+            one += gradient
+        squares += torch.stack([gradient.double().square().sum() for gradient in drawn]).cpu()
     noise = np.full((len(PARTS), 3), np.nan, np.float32)
     for row, name in enumerate(PARTS):
         numbers = [number for number, part in enumerate(parts) if part == name]

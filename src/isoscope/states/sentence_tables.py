@@ -72,31 +72,31 @@ def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first")
     """
     sentences = run.arrays(run.best).shape(vectors)[1]
     rows = np.sort(np.random.default_rng(seed).permutation(sentences)[:points])
-    bars, diagrams = [], {}
+    diagrams = {}
     for moment, snapshot in run.moments.items():
         arrays = run.arrays(snapshot)
         drawn = arrays.layer(vectors, arrays.shape(vectors)[0] - 1).astype(np.float64)[rows]
         cloud = drawn - drawn.mean(0)
         size = np.sqrt((cloud**2).sum(1).mean())
-        if size <= ALIKE * np.sqrt((drawn**2).sum(1).mean()):
-            continue
-        diagrams[moment] = persistence.diagrams(cloud / size)
-        for degree, diagram in enumerate(diagrams[moment]):
-            named = {"moment": moment, "snapshot": snapshot.name, "degree": degree}
+        if size > ALIKE * np.sqrt((drawn**2).sum(1).mean()):
+            diagrams[moment] = persistence.diagrams(cloud / size)
+    bars, distances = [], []
+    for moment, found in diagrams.items():
+        for degree, diagram in enumerate(found):
+            named = {"moment": moment, "snapshot": run.moments[moment].name, "degree": degree}
             bars.append(pd.DataFrame({**named, "birth": diagram[:, 0], "death": diagram[:, 1]}))
-    distances = [
-        {
-            "moment": moment,
-            "degree": degree,
-            "bottleneck": persistence.bottleneck(diagram, diagrams["chosen"][degree]),
-            "wasserstein": persistence.wasserstein(diagram, diagrams["chosen"][degree]),
-            "n": len(rows),
-        }
-        for moment, found in diagrams.items()
-        for degree, diagram in enumerate(found)
-        if "chosen" in diagrams
-    ]
+            if "chosen" in diagrams:
+                away = diagram_distances(diagram, diagrams["chosen"][degree])
+                distances.append({"moment": moment, "degree": degree, **away, "n": len(rows)})
     return (pd.concat(bars, ignore_index=True) if bars else pd.DataFrame()), pd.DataFrame(distances)
+
+
+def diagram_distances(one: Floats, other: Floats) -> dict[str, float]:
+    """Return the bottleneck and the 1-Wasserstein distance of two persistence diagrams."""
+    return {
+        "bottleneck": persistence.bottleneck(one, other),
+        "wasserstein": persistence.wasserstein(one, other),
+    }
 
 
 @tabled
