@@ -22,8 +22,6 @@ from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, extract_snapshots
 from isoscope.states.word_space import Space, write_space
 
-OWN = "checkpoint"
-"""Name of the snapshot that is the checkpoint itself."""
 TWIN = ", random weights"
 STATES = ("sentences", "words", "max_length", "seed", "precision", "device")
 ATTENTION = ("sentences", "attended", "max_length", "seed", "device")
@@ -117,14 +115,14 @@ def extract_model(
     rows: Indices,
     settings: Settings,
     *,
-    name: str = OWN,
+    name: str = "checkpoint",
     attended: bool = False,
     title: str = "hidden states",
 ) -> None:
     """Write the hidden states of a model in memory, or its attention (`attended`), over `rows` of a table of sentences.
 
-    `twin` makes the same architecture with random weights; None: no twin. Facts in addition to those of every
-    extraction:
+    `name`: of the model's snapshot. `twin` makes the same architecture with random weights; None: no twin. Facts in
+    addition to those of every extraction:
 
     - `causal`: whether the model is causal.
     - `cls`: whether sentences begin with a special token.

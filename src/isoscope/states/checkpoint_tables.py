@@ -21,7 +21,7 @@ from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_tables
 from isoscope.data.plain import Texts
-from isoscope.states.catalogue import MAPPED, Asked, Tables, analysed
+from isoscope.states.catalogue import MAPPED, AnalysisOptions, Tables, analysed
 from isoscope.states.checkpoint_states import hidden_states, page_facts
 from isoscope.states.choices import SPACES_COMPARED, Settings
 from isoscope.states.given_checkpoints import Checkpoint
@@ -32,7 +32,7 @@ from isoscope.states.trajectory import Snapshot, Trajectory, stacked
 NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120
 """Number of nearest tokens, and of points in a persistence diagram, as in params.yaml: a page has no params.yaml."""
-PARTS = {"probing": ("probing", "learning", "baselines")}
+COMPOSED = {"probing": ("probing", "learning", "baselines")}
 """Analyses that consist of several in `states.catalogue`."""
 LACKING = {
     "attention": "the model returns none",
@@ -125,9 +125,9 @@ def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title:
     if name == "measures":
         return _measures(run, settings, cache, title)
     given = (settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM)
-    asked = Asked(sentence_vectors(run, settings.vectors), *given, alignment="sign")
+    asked = AnalysisOptions(sentence_vectors(run, settings.vectors), *given, alignment="sign")
     about = {"states": run.folder.name, "analysis": name, "code": code_version("geometry"), "settings": asked}
-    parts = PARTS.get(name, (name,))
+    parts = COMPOSED.get(name, (name,))
     tables, note = _kept(
         cache, about, lambda: {k: one for part in parts for k, one in analysed(part, run, asked).items()}
     )

@@ -11,7 +11,7 @@ from isoscope.geometry import moments
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats, Ints
 
-OWN = 0.9
+DISTINCT = 0.9
 """Minimum share of distinct sentence vectors. With fewer, the vectors belong to the few tokens that they depend on."""
 
 
@@ -28,7 +28,7 @@ def fault(points: Floats, *, sentences: bool) -> str | None:
     spread = np.sqrt(((points - points.mean(0)) ** 2).sum(1).mean())
     if spread <= moments.ALIKE * np.sqrt((points**2).sum(1).mean()):
         return "all points are one"
-    if sentences and (own := moments.distinct(points)) < OWN * len(points):
+    if sentences and (own := moments.distinct(points)) < DISTINCT * len(points):
         return f"only {own} of {len(points)} vectors differ"
     return None
 

@@ -144,11 +144,9 @@ def _tagged(unit: Floats, words: Words, seed: int) -> pd.DataFrame:
 def sampled(words: Words, *, seed: int) -> Ints:
     """Return the rows of forms with `LEAST` sentences or more, at most `MOST` of a form at random."""
     order = np.random.default_rng(seed).permutation(len(words.form))
-    kept = []
-    for rows in np.split(order[np.argsort(words.form[order], kind="stable")], np.cumsum(np.bincount(words.form))[:-1]):
-        if len(np.unique(words.sentence[rows])) >= LEAST:
-            kept.append(rows[:MOST])
-    return np.sort(np.concatenate(kept)) if kept else np.empty(0, np.int64)
+    table = pd.DataFrame({"form": words.form[order], "sentence": words.sentence[order]}, index=order)
+    frequent = table.groupby("form")["sentence"].transform("nunique") >= LEAST
+    return np.sort(table[frequent].groupby("form").head(MOST).index.to_numpy())
 
 
 def _self_sim(by_form: list[Floats], counts: list[int], average: Floats, found: Draws) -> Iterator[dict[str, Any]]:

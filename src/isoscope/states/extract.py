@@ -22,11 +22,10 @@ from isoscope.data.probe import ProbeSet
 from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.states import hidden_states as passes
-from isoscope.states.trajectory import GRADIENTS as PARTS
-from isoscope.states.trajectory import RANDOM, Snapshot, extract_snapshots, write_treebank
+from isoscope.states.trajectory import GRADIENTS, RANDOM, Snapshot, extract_snapshots, write_treebank
 from isoscope.states.word_space import word_states
 
-OWN = "task"
+OWN_TREEBANK = "task"
 """As the name of a treebank: the task's own treebank."""
 
 
@@ -144,7 +143,7 @@ def trees_of(asked: Any, data: Path, project: Path) -> Path | None:
     """Return the file of the treebank that `asked` names, of a prepared task in `data`; None without one."""
     if asked.treebank is None:
         return None
-    if asked.treebank.file != OWN:
+    if asked.treebank.file != OWN_TREEBANK:
         return treebank.find(asked.treebank.file, project)
     return data / TREEBANK if (data / TREEBANK).is_file() else None
 
@@ -200,8 +199,8 @@ def block_gradients(
         for one, gradient in zip(total, drawn, strict=True):
             one += gradient
         squares += torch.stack([gradient.double().square().sum() for gradient in drawn]).cpu()
-    noise = np.full((len(PARTS), 3), np.nan, np.float32)
-    for row, name in enumerate(PARTS):
+    noise = np.full((len(GRADIENTS), 3), np.nan, np.float32)
+    for row, name in enumerate(GRADIENTS):
         numbers = [number for number, part in enumerate(parts) if part == name]
         if numbers and count > 1:
             mean = sum(float((total[number] / count).double().square().sum()) for number in numbers)

@@ -17,14 +17,10 @@ from isoscope.base.workers import Spread, with_bar
 from isoscope.data.corpus import texts
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import as_cloud
-from isoscope.states.catalogue import Asked, Tables, analysed, check_enough
+from isoscope.states.catalogue import ANALYSES, AnalysisOptions, Tables, analysed, check_enough
 from isoscope.states.cloud import Cell, OfAll
 from isoscope.states.measures import measure as measure_of
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, stacked
-
-PARTS = ("baselines", "embedding", "planes", "topology", "learning", "attention", "spectrum", "fusion")
-"""Analyses of `states.catalogue` other than the probes, slowest first."""
-
 
 SAMPLED = ("subsample", "draws", "confidence", "seed")
 """Settings of the subsamples of a `Cell`."""
@@ -93,7 +89,7 @@ def measured(
 ) -> pd.DataFrame:
     """Build the table of the measures `names` on the kinds `vectors` that the run has; `settings` as for `Cells`."""
     cells = Cells(run, settings)
-    shown = tqdm(list(places(run, vectors)), desc=title, unit="cell", disable=None)
+    shown = tqdm(list(run.places(vectors)), desc=title, unit="cell", disable=None)
     return frame([row for snapshot, kind, layer in shown for row in cells.measured(snapshot, kind, layer, names)])
 
 
@@ -112,15 +108,6 @@ def _figures(name: str, cell: Cell) -> tuple[dict[str, Estimate], str | None]:
             return {name: OfAll(*NONE)}, str(error)
     values = {one: of if isinstance(of, Estimate) else OfAll(float(of), np.nan, np.nan) for one, of in found}
     return values, None
-
-
-def places(run: Trajectory, vectors: Sequence[str]) -> Iterator[tuple[Snapshot, str, int]]:
-    """Yield every (snapshot, kind of representation, layer) of the kinds `vectors` that the model has."""
-    for snapshot in run.snapshots:
-        arrays = run.arrays(snapshot)
-        for kind in arrays.vectors:
-            if kind in vectors:
-                yield from ((snapshot, kind, layer) for layer in range(arrays.shape(kind)[0]))
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -156,7 +143,7 @@ def parts_of(run: Trajectory, measures: Any) -> list[tuple[str, str | None]]:
     probed = {run.best.name, RANDOM, steps[-1], *steps[:: measures.probes.every]}
     return [
         *(("probing", one.name) for one in run.snapshots if one.name in probed),
-        *((name, None) for name in PARTS),
+        *((name, None) for name in ANALYSES if name != "probing"),
     ]
 
 
@@ -166,7 +153,7 @@ def part(given: MeasureInputs, made: tuple[str, str | None]) -> Tables:
     table = pq.read_table(given.data / "train.parquet") if name == "baselines" else None
     if table is not None and "label" in table.column_names:  # on the same sentences and folds
         train = [" ".join(text) for text in texts(table)], table["label"].to_numpy()
-    asked = Asked(
+    asked = AnalysisOptions(
         vectors=("first",),
         seed=one.seed,
         folds=one.probes.folds,
@@ -199,7 +186,7 @@ def measure(
     run, rows = Trajectory(given.states), list[dict[str, Any]]()
     check_enough(run, folds=given.measures.probes.folds, neighbours=given.measures.neighbours)
     over = with_bar(spread, watch, title)
-    for found in over(partial(cell, given), [*places(run, given.measures.vectors)], "measures"):
+    for found in over(partial(cell, given), [*run.places(given.measures.vectors)], "measures"):
         rows += found
         for point in points(found):
             metric(**point)

@@ -207,7 +207,7 @@ def learning_table(run: Trajectory, *, vectors: Sequence[str], seed: int, folds:
     rows = []
     for name in (one for one in vectors if one in arrays.names and len(np.unique(labels)) > 1):
         layer, groups = arrays.shape(name)[0] - 1, np.arange(len(labels))
-        found = probes.learning_curve(arrays.layer(name, layer), labels, groups, seed=seed, folds=folds, strata=labels)
+        found = probes.learning_curve(arrays.last(name), labels, groups, seed=seed, folds=folds, strata=labels)
         for share, probe in found.items():
             size = {"trained": round(share * probe.n * (1 - 1 / folds)), "n": probe.n, "d": probe.d}
             rows.append({"vectors": name, "layer": layer, "score": probe.accuracy, "chance": probe.chance, **size})

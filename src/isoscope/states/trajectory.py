@@ -3,7 +3,7 @@
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeAlias
@@ -111,6 +111,14 @@ class Trajectory:
     def arrays(self, snapshot: Snapshot) -> "Arrays":
         return Arrays(self.folder / "states" / f"{snapshot.name}.safetensors")
 
+    def places(self, vectors: Collection[str]) -> Iterator[tuple[Snapshot, str, int]]:
+        """Yield every (snapshot, kind of representation, layer) of the kinds `vectors` that the model has."""
+        for snapshot in self.snapshots:
+            arrays = self.arrays(snapshot)
+            for kind in arrays.vectors:
+                if kind in vectors:
+                    yield from ((snapshot, kind, layer) for layer in range(arrays.shape(kind)[0]))
+
 
 def tabled(rows: Callable[P, Iterator[Rows]]) -> Callable[P, pd.DataFrame]:
     """Let a function that yields rows of snapshots, all as `dict` or all as tables, return one table."""
@@ -151,6 +159,10 @@ class Arrays:
     def layer(self, name: str, layer: int) -> Vectors:
         """Return one layer of `first`, `last`, `mean` or `words`."""
         return self._file.get_slice(name)[layer]
+
+    def last(self, name: str) -> Vectors:
+        """Return the last layer of such a representation."""
+        return self.layer(name, self.shape(name)[0] - 1)
 
     def whole(self, name: str) -> Vectors:
         return self._file.get_tensor(name)
