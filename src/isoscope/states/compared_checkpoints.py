@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,13 +15,13 @@ from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_tables
 from isoscope.base.workers import with_bar, workers
 from isoscope.data.plain import Texts
-from isoscope.data.word_links import Linked, Translation
-from isoscope.data.word_table import WordTable, word_table
+from isoscope.data.word_links import Translation
+from isoscope.data.word_table import word_table
 from isoscope.states.checkpoint_states import TWIN, page_facts, word_space
 from isoscope.states.choices import SPACES, Settings, SpaceSettings
 from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.similarity_tables import compared_items
-from isoscope.states.space_tables import Named, of_pairs
+from isoscope.states.space_tables import Compared, Named, of_pairs
 from isoscope.states.space_tables import tables as tables_of
 
 Tables = dict[str, pd.DataFrame]
@@ -53,22 +53,13 @@ def spaces(
     }
 
 
-class Prepared(NamedTuple):
-    """What checkpoints are compared on: the words, the spaces by name, the pairs of names, and linked words if any."""
-
-    table: WordTable
-    spaces: dict[str, Named]
-    pairs: list[tuple[str, str]]
-    linked: Linked | None
-
-
 def prepared(
     checkpoints: Sequence[Checkpoint],
     texts: Texts,
     settings: SpaceSettings,
     cache: Path,
     translated: Translation | None = None,
-) -> Prepared:
+) -> Compared:
     """Return the spaces of checkpoints and of their twins, from the cache or extracted. Raises as `spaces`."""
     if translated and len(checkpoints) != 2:
         raise InputError(f"--other-column: the second of two checkpoints reads it, but {len(checkpoints)} are given")
@@ -94,7 +85,7 @@ def prepared(
             twin, linked = seed is not None, reads is not None
             found[one.name + TWIN * twin] = Named(space, one.name, None, twin=twin, linked=linked)
     couples = [*combinations((one.name for one in checkpoints), 2)]
-    return Prepared(table, found, couples + [(one + TWIN, other + TWIN) for one, other in couples], there)
+    return Compared(table, found, couples + [(one + TWIN, other + TWIN) for one, other in couples], there)
 
 
 def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cache: Path) -> Tables:
@@ -119,8 +110,8 @@ def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cach
     return {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
 
 
-def _made(make: Callable[..., Tables], given: Prepared, settings: SpaceSettings) -> Tables:
+def _made(make: Callable[..., Tables], given: Compared, settings: SpaceSettings) -> Tables:
     """Make tables of spaces. Small matrices gain more from processes than from threads."""
     with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
         over = with_bar(spread, lambda: None, "spaces")
-        return make(given.spaces, given.pairs, given.table, settings, over)
+        return make(given, settings, over)

@@ -160,9 +160,10 @@ def explorer(
         xy = table[["pc1", "pc2"]].to_numpy().reshape(*shape, -1, 2)[:, :, kept]
         single = of["degenerate"].to_numpy(bool).reshape(shape)
         scaled = 1000 * xy / np.where(single, np.inf, np.abs(xy).max((2, 3)))[..., None, None]
-        shares = of[["explained_1", "explained_2"]].to_numpy(float).tolist()
+        shares = of[["explained_1", "explained_2"]].to_numpy(float).reshape(*shape, 2).tolist()
         explained = [
-            None if one else [round(part, 3) for part in both] for one, both in zip(single.ravel(), shares, strict=True)
+            [None if one else [round(part, 3) for part in both] for one, both in zip(*layer, strict=True)]
+            for layer in zip(single, shares, strict=True)
         ]
         found["runs"].append(
             {
@@ -172,7 +173,7 @@ def explorer(
                 "steps": of["step"].iloc[: len(snapshots)].astype(int).tolist(),
                 "best": snapshots.index(runs[arm, seed].best.name),
                 "points": scaled.round().astype(int).reshape(*shape, -1).tolist(),
-                "explained": [explained[start : start + shape[1]] for start in range(0, len(explained), shape[1])],
+                "explained": explained,
             }
         )
     return found

@@ -10,6 +10,7 @@ import pandas as pd
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.arrays import Flags, Indices
+from isoscope.data.word_links import Linked
 from isoscope.data.word_table import UNTAGGED, WordTable
 from isoscope.geometry.alignment import LinearMap, best_ridge, error, identity, procrustes, r2_by_dimension, retrieval
 from isoscope.geometry.moments import Floats
@@ -44,13 +45,21 @@ class Named(NamedTuple):
         return {f"{prefix}model": self.model, f"{prefix}seed": self.seed, f"{prefix}twin": self.twin}
 
 
-def tables(
-    spaces: Mapping[str, Named],
-    pairs: Sequence[tuple[str, str]],
-    table: WordTable,
-    settings: SpaceSettings,
-    over: Over,
-) -> dict[str, pd.DataFrame]:
+class Compared(NamedTuple):
+    """Spaces of a word table by name, the pairs of names to compare, and the linked words of another text, if any."""
+
+    table: WordTable
+    spaces: Mapping[str, Named]
+    pairs: Sequence[tuple[str, str]]
+    linked: Linked | None = None
+
+    @property
+    def kept(self) -> Flags:
+        """Which words of the table all spaces have. Raises `InputError` if a space does not belong to the table."""
+        return joined(self.table, [one.space for one in self.spaces.values()])
+
+
+def tables(compared: Compared, settings: SpaceSettings, over: Over) -> dict[str, pd.DataFrame]:
     """Return the tables of spaces of one word table, by name.
 
     - `contextuality`, `words`, `tagged_words`, `pairs`: see `states.contextuality_tables`; also space, model, seed,
@@ -61,7 +70,7 @@ def tables(
     Of sentences only AvgSim is known. `over`: maps over layers and pairs, in this process or others. Raises
     `InputError` as `of_pairs`.
     """
-    kept = joined(table, [one.space for one in spaces.values()])
+    table, spaces, kept = compared.table, compared.spaces, compared.kept
     forms, tags = (np.unique(table.rows[name].to_numpy()[kept]) for name in ("form", "tag"))
     layers = [(name, number) for name, one in spaces.items() if not one.linked for number in one.space.layers]
     work = [(spaces[name].space, number) for name, number in layers]
@@ -78,16 +87,10 @@ def tables(
                 "pairs": layer.pairs.assign(**about),
             }
         )
-    return stacked(found) | of_pairs(spaces, pairs, table, settings, over)
+    return stacked(found) | of_pairs(compared, settings, over)
 
 
-def of_pairs(
-    spaces: Mapping[str, Named],
-    pairs: Sequence[tuple[str, str]],
-    table: WordTable,
-    settings: SpaceSettings,
-    over: Over,
-) -> dict[str, pd.DataFrame]:
+def of_pairs(compared: Compared, settings: SpaceSettings, over: Over) -> dict[str, pd.DataFrame]:
     """Return the tables of pairs of spaces of one word table, by name; arguments as those of `tables`.
 
     - `similarity`, `maps`: of these pairs, see `states.similarity_tables` and `maps_table`; also one, model,
@@ -96,12 +99,13 @@ def of_pairs(
 
     Raises `InputError` if a space does not belong to the table, and if too many cells have no null or interval.
     """
-    kept = joined(table, [one.space for one in spaces.values()])
+    table, spaces, kept = compared.table, compared.spaces, compared.kept
     on = compared_items(table, kept, probe=settings.probe, seed=settings.seed)
-    couples = [(spaces[one].space, spaces[other].space) for one, other in pairs]
+    couples = [(spaces[one].space, spaces[other].space) for one, other in compared.pairs]
     made = over(partial(_pair, on, settings), couples, "pairs")
     about = [
-        {"one": one, "other": other, **spaces[one].columns(), **spaces[other].columns("other_")} for one, other in pairs
+        {"one": one, "other": other, **spaces[one].columns(), **spaces[other].columns("other_")}
+        for one, other in compared.pairs
     ]
     found = stacked(
         {name: rows.assign(**own) for name, rows in of_pair.items()} for own, of_pair in zip(about, made, strict=True)
