@@ -25,7 +25,7 @@ from isoscope.models.build import from_scratch
 from isoscope.platform.config.extraction import Measures
 from isoscope.platform.config.tree import read_yaml
 from isoscope.states import hidden_states as passes
-from isoscope.states.measure import MeasureInputs, cell, part, parts_of, places
+from isoscope.states.measure import MeasureInputs, cell, part, parts_of
 from isoscope.states.trajectory import (
     RANDOM,
     Snapshot,
@@ -35,7 +35,7 @@ from isoscope.states.trajectory import (
     write_snapshots,
     write_treebank,
 )
-from isoscope.states.word_states import word_states
+from isoscope.states.word_space import word_states
 
 WORDS = 1000
 ROOT = Path(__file__).parents[1]
@@ -109,7 +109,7 @@ def _moved(values: Any, random: np.random.Generator) -> Any:
 
 def analyses(run: Trajectory, given: MeasureInputs) -> Iterator[tuple[str, Callable[..., Any], list[Any]]]:
     """Yield name, function and its inputs for each part of its measurement, with every measure separately."""
-    where = list(places(run, given.measures.vectors))
+    where = list(run.places(given.measures.vectors))
     for name in MEASURES:
         one = given._replace(measures=given.measures.model_copy(update={"names": (name,)}))
         yield f"measure {name} of {len(where)} clouds", partial(cell, one), where
@@ -123,7 +123,7 @@ def analyses(run: Trajectory, given: MeasureInputs) -> Iterator[tuple[str, Calla
 
 def decompositions(run: Trajectory, given: MeasureInputs) -> float:
     """Return the seconds of NumPy's SVD of every measured cloud, from one: the unit of the bound."""
-    where = list(places(run, given.measures.vectors))
+    where = list(run.places(given.measures.vectors))
     points = run.arrays(run.best).layer("words", 0)
     began = time.perf_counter()
     np.linalg.svd(points, compute_uv=False)

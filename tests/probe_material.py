@@ -12,6 +12,7 @@ from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
 
 from isoscope.data import tokens
 from isoscope.data.probe import ProbeSet, probe_set
+from isoscope.geometry.moments import Floats
 from isoscope.states import hidden_states as passes
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, write_arrays, write_probe, write_snapshots
 
@@ -84,3 +85,28 @@ def planted(
         pq.write_table(pa.table(columns), folder / f"{name}.parquet")
     write_snapshots(folder, list(snapshots), {})
     return Trajectory(folder)
+
+
+def token_table(sentences: int, length: int, types: int) -> dict[str, Any]:
+    """The tokens of sentences: words of so many types between [CLS] and [SEP]."""
+    sentence, position = np.repeat(np.arange(sentences), length), np.tile(np.arange(length), sentences)
+    end = np.isin(position, (0, length - 1))
+    token = np.where(end, 99, np.random.default_rng(0).integers(0, types, sentence.size))
+    return {"sentence": sentence, "position": position, "token": token, "end": end}
+
+
+CLUSTERED = token_table(12, 8, 4)
+CLUSTERED_D = 24
+
+
+def by_word(seed: int = 0) -> Floats:
+    """Vectors of the tokens `CLUSTERED`: a cluster for each word; [CLS] and [SEP] far away."""
+    axes, noise = np.eye(CLUSTERED_D)[CLUSTERED["token"] % 20], np.random.default_rng(seed)
+    found: Floats = 20.0 * axes + 500.0 * CLUSTERED["end"][:, None] + noise.standard_normal(axes.shape)
+    return found
+
+
+def by_position() -> Floats:
+    """Vectors of the tokens `CLUSTERED`: a cluster for each position."""
+    axes = np.eye(CLUSTERED_D)[CLUSTERED["position"]]
+    return 20.0 * axes + np.random.default_rng(7).standard_normal(axes.shape)

@@ -156,9 +156,9 @@ def geometry(
 
     `model`: a Hugging Face encoder or decoder without a head, on any device, or a checkpoint's folder. `tokenizer`: a
     fast tokenizer, required unless `model` is a folder. Neither is changed. `vectors`: kinds of representations
-    [default: `usual_vectors`]. `twin`: add the same architecture with random weights, as snapshot `random`. Texts are
-    truncated to `max_length` tokens, or to the model's maximum. Columns: see `states.measure`; `baseline` is
-    isotropic noise at the same n and d. Raises `InputError` for an invalid model or text.
+    [default: those of `isoscope geometry`]. `twin`: add the same architecture with random weights, as snapshot
+    `random`. Texts are truncated to `max_length` tokens, or to the model's maximum. Columns: see `states.measure`;
+    `baseline` is isotropic noise at the same n and d. Raises `InputError` for an invalid model or text.
     """
     from isoscope.models import encoder  # imports torch, which `load` does without
 
@@ -201,5 +201,5 @@ def geometry(
             for part, mode in training.items():
                 part.training = mode
         run = Trajectory(Path(place))
-        kinds = vectors or asked_vectors(run, settings)
+        kinds = vectors or asked_vectors(run)
         return measured(run, [*(measures or MEASURES)], kinds, settings, title="measures")

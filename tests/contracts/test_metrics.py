@@ -50,7 +50,7 @@ def test_the_platform_names_no_metric() -> None:
     "file, title, told",
     [
         (PACKAGE / "metrics/matrix_scores.py", '"Accuracy"', 'better="maximise"'),
-        (PACKAGE / "states/measures.py", '"IsoScore"', "low=0.0"),
+        (PACKAGE / "states/measures.py", '"IsoScore"', "**SHARE"),
         (EXAMPLE, '"Error of a token\'s length", "characters"', 'better="minimise"'),
     ],
 )

@@ -186,7 +186,7 @@ def test_hidden_states_of_another_device_are_others(
     def refused(*_: Any, **__: Any) -> None:
         raise InputError("extracted again")
 
-    monkeypatch.setattr("isoscope.states.checkpoint_states._extract", refused)
+    monkeypatch.setattr("isoscope.states.extract.environment", refused)
     made(place, tmp_path)
     with pytest.raises(InputError, match="extracted again"):
         made(place, tmp_path, device="cuda")

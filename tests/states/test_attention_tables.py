@@ -18,17 +18,14 @@ from probe_material import SNAPSHOTS, gpt2, planted, write_run
 
 
 def look(kind: str, tokens: int) -> Floats:
-    """Return a map with all attention on one token."""
-    found = np.zeros((tokens, tokens))
-    if kind == "first":
-        found[:, 0] = 1.0
-    elif kind == "itself":
-        found = np.eye(tokens)
-    elif kind == "uniform":
-        found[:] = 1 / tokens
-    else:
-        found = np.random.default_rng(0).dirichlet(np.ones(tokens), tokens)
-    return found
+    """Return a map with all attention on one token, on all alike, or at random."""
+    found: dict[str, Floats] = {
+        "first": np.eye(tokens)[np.zeros(tokens, int)],
+        "itself": np.eye(tokens),
+        "uniform": np.full((tokens, tokens), 1 / tokens),
+        "any": np.random.default_rng(0).dirichlet(np.ones(tokens), tokens),
+    }
+    return found[kind]
 
 
 def kept(layers: list[list[str]], lengths: tuple[int, ...], *, maps: bool = True) -> dict[str, Any]:
@@ -98,23 +95,19 @@ def test_a_models_heads_stand_in_the_order_of_its_layers(tmp_path: Path, decoder
     assert table.groupby("snapshot", sort=False).size().to_dict() == dict.fromkeys(
         [one.name for one in made.snapshots], 4
     )
-    arrays = made.arrays(made.snapshots[0])
-    for layer in (0, 1):
-        for head in (0, 1):
-            values = arrays.whole("attention_distance")[layer, head].astype(float)
-            found = row(table, made.snapshots[0].name, layer + 1, head)
-            assert found["distance"] == pytest.approx(values.mean(), rel=1e-6)
-            assert found["distance_sd"] == pytest.approx(values.std(ddof=1), rel=1e-5)
+    values = made.arrays(made.snapshots[0]).whole("attention_distance").astype(float)
+    for layer, head in np.ndindex(2, 2):
+        found = row(table, made.snapshots[0].name, layer + 1, head)
+        assert found["distance"] == pytest.approx(values[layer, head].mean(), rel=1e-6)
+        assert found["distance_sd"] == pytest.approx(values[layer, head].std(ddof=1), rel=1e-5)
     best = table[table["best"]]
     assert best["agreement"].to_numpy(float) == pytest.approx(1.0)
     assert (table.loc[~table["best"], "agreement"].astype(float) < 1).all()
 
 
 def layered(table: pd.DataFrame, differ: str) -> dict[tuple[Any, ...], float]:
-    rows = table[table["differ"] == differ]
-    return {
-        (one.arm, one.seed, one.other, one.other_seed, one.layer): one.agreement for one in rows.itertuples(index=False)
-    }
+    rows = table[table["differ"] == differ].set_index(["arm", "seed", "other", "other_seed", "layer"])
+    return rows["agreement"].to_dict()
 
 
 def test_the_pairing_is_the_best_of_all(tmp_path: Path) -> None:

@@ -15,13 +15,11 @@ from isoscope.models.embeddings import build_fusion
 from isoscope.states import block
 from isoscope.states.hidden_states import kernel
 from isoscope.states.trajectory import Trajectory
-from probe_material import SNAPSHOTS, planted
+from probe_material import CLUSTERED, CLUSTERED_D, SNAPSHOTS, by_position, by_word, planted, token_table
 
-SENTENCES, LENGTH, TYPES = 6, 9, 7
-SENTENCE, POSITION = np.repeat(np.arange(SENTENCES), LENGTH), np.tile(np.arange(LENGTH), SENTENCES)
-END = np.isin(POSITION, (0, LENGTH - 1))
-TOKEN = np.where(END, 99, np.random.default_rng(0).integers(0, TYPES, SENTENCE.size))
-TOKENS = {"sentence": SENTENCE, "position": POSITION, "token": TOKEN, "end": END}
+LENGTH = 9
+TOKENS = token_table(6, LENGTH, 7)
+SENTENCE, POSITION, TOKEN, END = TOKENS.values()
 
 
 def noise(*shape: int, seed: int = 0) -> Floats:
@@ -69,11 +67,8 @@ def test_pairs_are_counted_as_by_hand(tmp_path: Path) -> None:
                 count["neither"] += not same and apart > block.NEAR
     assert rows(table, snapshot="step-0").set_index("pairs")["n"].to_dict() == count
     assert min(count.values()) > 20
-
-
-def test_one_sentence_has_no_pair(tmp_path: Path) -> None:
     alone = {name: values[:LENGTH] for name, values in TOKENS.items()}
-    table = block.cosine_table(run(tmp_path, alone, block_word=noise(LENGTH, 4)))
+    table = block.cosine_table(run(tmp_path / "alone", alone, block_word=noise(LENGTH, 4)))
     assert (table["n"] == 0).all()
     assert table["cosine"].isna().all()
 
@@ -166,23 +161,13 @@ def test_dimensions_are_described_as_scipy_describes_them_and_the_odd_ones_out_a
     kurtosis = scale[1] * stats.kurtosis(single[:, others], fisher=False)
     np.testing.assert_allclose(found["kurtosis"][others], kurtosis, rtol=1e-7)
     assert found.loc[13, ["skewness", "kurtosis"]].tolist() == [0.0, 0.0]
+    only = SNAPSHOTS[1]  # both the first and the chosen snapshot: it is described once
+    once = planted(tmp_path / "once", {only.name: {"block_normed": points}}, snapshots=[only])
+    assert len(block.dimension_table(once)) == 60
 
 
-def test_a_run_whose_first_snapshot_was_chosen_is_described_once(tmp_path: Path) -> None:
-    only = SNAPSHOTS[1]
-    made = planted(tmp_path, {only.name: {"block_normed": noise(20, 5)}}, snapshots=[only])
-    assert len(block.dimension_table(made)) == 5
-
-
-D = 24
-MANY_SENTENCE, MANY_POSITION = np.repeat(np.arange(12), 8), np.tile(np.arange(8), 12)
-MANY_END = np.isin(MANY_POSITION, (0, 7))
-MANY_TOKEN = np.where(MANY_END, 99, np.random.default_rng(0).integers(0, 4, MANY_SENTENCE.size))
-MANY = {"sentence": MANY_SENTENCE, "position": MANY_POSITION, "token": MANY_TOKEN, "end": MANY_END}
-MANY_INNER = np.flatnonzero(~MANY_END)
-BY_POSITION = noise(MANY_SENTENCE.size, D, seed=7) + 20.0 * np.eye(D)[MANY_POSITION]
-BY_WORD = noise(MANY_SENTENCE.size, D) + 20.0 * np.eye(D)[MANY_TOKEN % 20] + 500.0 * MANY_END[:, None]
-"""A cluster for each position; a cluster for each word, with [CLS] and [SEP] far away."""
+SENTENCE_OF, POSITION_OF, TOKEN_OF, END_OF = CLUSTERED.values()
+INNER = np.flatnonzero(~END_OF)
 
 
 def neighbours(made: Trajectory) -> pd.DataFrame:
@@ -190,8 +175,8 @@ def neighbours(made: Trajectory) -> pd.DataFrame:
 
 
 def test_neighbours_are_what_was_planted_and_elsewhere_chance(tmp_path: Path) -> None:
-    table = neighbours(run(tmp_path, MANY, block_fused=BY_POSITION, block_normed=BY_WORD))
-    assert set(table["n"]) == {len(MANY_INNER)}
+    table = neighbours(run(tmp_path, CLUSTERED, block_fused=by_position(), block_normed=by_word()))
+    assert set(table["n"]) == {len(INNER)}
     rate = table[table["best"]].set_index(["part", "neighbours"])
     assert rate.loc[("normed", "same word"), "rate"] > 0.95
     assert rate.loc[("fused", "same position"), "rate"] > 0.95
@@ -199,20 +184,22 @@ def test_neighbours_are_what_was_planted_and_elsewhere_chance(tmp_path: Path) ->
         assert rate.loc[place, "rate"] == pytest.approx(rate.loc[place, "chance"], abs=0.1)
     assert ((table["low"] <= table["rate"]) & (table["rate"] <= table["high"])).all()
     assert (table["high"] - table["low"]).max() < 0.3
-    inner = MANY_SENTENCE[MANY_INNER][:, None] != MANY_SENTENCE[MANY_INNER]
-    for name, values in (("same word", MANY_TOKEN), ("same position", MANY_POSITION)):
-        same = values[MANY_INNER][:, None] == values[MANY_INNER]
+    inner = SENTENCE_OF[INNER][:, None] != SENTENCE_OF[INNER]
+    for name, values in (("same word", TOKEN_OF), ("same position", POSITION_OF)):
+        same = values[INNER][:, None] == values[INNER]
         assert rate.loc[("normed", name), "chance"] == pytest.approx(same[inner].mean())
 
 
 def test_each_layer_is_read_on_its_own(tmp_path: Path) -> None:
-    word, position = (np.random.default_rng(seed).standard_normal((100, D)) for seed in (3, 4))
-    own, place = word[MANY_TOKEN], position[MANY_POSITION]
-    layers = np.stack([own + place, own, noise(MANY_SENTENCE.size, D)])
-    found = block.decoding_table(run(tmp_path, MANY, block_word=own, block_position=place, block_layers=layers), seed=0)
+    word, position = (np.random.default_rng(seed).standard_normal((100, CLUSTERED_D)) for seed in (3, 4))
+    own, place = word[TOKEN_OF], position[POSITION_OF]
+    layers = np.stack([own + place, own, noise(SENTENCE_OF.size, CLUSTERED_D)])
+    found = block.decoding_table(
+        run(tmp_path, CLUSTERED, block_word=own, block_position=place, block_layers=layers), seed=0
+    )
     rate = found[found["snapshot"] == "step-5"].set_index(["part", "read"])["rate"]
     assert found.groupby("read")["candidates"].unique().map(list).to_dict() == {"word": [4], "position": [6]}
-    assert found["n"].eq(MANY_INNER.size).all()
+    assert found["n"].eq(INNER.size).all()
     assert rate["layer 1"].min() > 0.95
     assert rate["layer 2", "word"] > 0.95
     assert rate["layer 2", "position"] < 0.6

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isoscope.geometry.moments import ALIKE, Floats
+from isoscope.geometry.moments import ALIKE, Floats, as_cloud
 from isoscope.states.cloud import Cell
 
 N, D = 50, 7
@@ -18,7 +18,7 @@ def noise(n: int = N, d: int = D, seed: int = 0) -> Floats:
 
 def cell(points: Any, **changes: Any) -> Cell:
     given: dict[str, Any] = {"labels": None, "groups": np.arange(len(points)), "names": None, "attributes": {}}
-    return Cell(points, **given | {"subsample": 16, "draws": 6, "confidence": 0.9, "seed": 0} | changes)
+    return Cell(as_cloud(points), **given | {"subsample": 16, "draws": 6, "confidence": 0.9, "seed": 0} | changes)
 
 
 def test_points_that_differ_by_less_than_rounding_of_their_length_are_one() -> None:

@@ -32,7 +32,8 @@ def values(found: Layer) -> dict[str, float]:
 
 def test_every_measure_is_what_loops_over_pairs_give() -> None:
     points, words = two_hundred()
-    found = values(contextuality(points, words, **OPTIONS))
+    layer = contextuality(points, words, **OPTIONS)
+    found = values(layer)
     pairs = [(i, j) for i, j in combinations(range(200), 2) if words.sentence[i] != words.sentence[j]]
     every = np.mean([cosine(points[i], points[j]) for i, j in pairs])
     other = np.mean([cosine(points[i], points[j]) for i, j in pairs if words.form[i] != words.form[j]])
@@ -45,12 +46,16 @@ def test_every_measure_is_what_loops_over_pairs_give() -> None:
     for form in range(15):
         own = [cosine(points[i], points[j]) for i, j in pairs if words.form[i] == words.form[j] == form]
         if len({*words.sentence[words.form == form]}) >= 5:
-            of_form[form] = np.mean(own)
+            of_form[form] = float(np.mean(own))
     counts = np.bincount(words.form)
     assert found["self_sim"] == pytest.approx(np.mean([*of_form.values()]), abs=1e-10)
     weighted = np.average([*of_form.values()], weights=[counts[form] for form in of_form])
     assert found["self_sim_by_occurrence"] == pytest.approx(weighted, abs=1e-10)
     assert found["self_sim_corrected"] == pytest.approx(np.mean([*of_form.values()]) - every, abs=1e-10)
+    table = layer.words
+    assert dict(zip(table["form"], table["self_sim"], strict=True)) == pytest.approx(of_form)
+    assert (table["frequency"] == table["form"] * 10).all()
+    assert (table["occurrences"] == counts[table["form"]]).all()
     published, left_out = [], []
     for sentence in range(25):
         of = points[words.sentence == sentence]
@@ -126,17 +131,10 @@ def drawn(sentences: int, random: np.random.Generator) -> tuple[Floats, Ints, In
 FORMS = 0.6 * np.random.default_rng(9).standard_normal((30, 8))
 
 
-@pytest.mark.exhaustive  # the next test has a tenth of the data sets
-@pytest.mark.parametrize("count", [300])
-def test_intervals_cover_the_population_value(count: int) -> None:
-    covered(count, 0.92, 0.98)
-
-
-def test_intervals_cover_most_population_values() -> None:
-    covered(30, 0.8, 1.0)
-
-
-def covered(count: int, least: float, most: float) -> None:
+@pytest.mark.parametrize(
+    "count, least, most", [(30, 0.8, 1.0), pytest.param(300, 0.92, 0.98, marks=pytest.mark.exhaustive)]
+)
+def test_intervals_cover_the_population_value(count: int, least: float, most: float) -> None:
     random = np.random.default_rng(5)
     points, sentence, form = drawn(4000, random)
     names = ("avg_sim", "avg_sim_other_words", "self_sim", "intra_sim", "intra_sim_left_out")
@@ -186,14 +184,3 @@ def test_isotropic_words_have_no_similarity_and_equal_words_have_all() -> None:
     same = values(contextuality(np.ones((2000, 3)), words, **OPTIONS))
     for name in ("avg_sim", "self_sim", "intra_sim", "intra_sim_left_out"):
         assert same[name] == pytest.approx(1.0)
-
-
-def test_words_carry_their_own_numbers() -> None:
-    points, words = two_hundred()
-    table = contextuality(points, words, **OPTIONS).words
-    assert (table["frequency"] == table["form"] * 10).all()
-    assert (table["occurrences"] == np.bincount(words.form)[table["form"]]).all()
-    one = table.iloc[3]
-    rows = np.flatnonzero(words.form == one["form"])
-    own = [cosine(points[i], points[j]) for i, j in combinations(rows, 2) if words.sentence[i] != words.sentence[j]]
-    assert one["self_sim"] == pytest.approx(np.mean(own))

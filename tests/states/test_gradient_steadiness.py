@@ -12,7 +12,7 @@ from isoscope.data.batches import collate
 from isoscope.data.probe import ProbeSet
 from isoscope.models import FusionBertForSequenceClassification
 from isoscope.states.extract import block_gradients
-from isoscope.states.trajectory import GRADIENTS as PARTS
+from isoscope.states.trajectory import GRADIENTS
 from probe_material import chosen, pieces
 
 PREFIX = {
@@ -62,8 +62,8 @@ def test_mean_and_covariance_are_those_of_the_full_batches(fusion: str, batch_si
     made = model(fusion)
     found = block_gradients(made, probe, batch_size=batch_size, **DRAWN)
     expected = by_hand(made, probe, batch_size)
-    assert set(expected) == set(PARTS) - ({"fusion"} if fusion == "additive" else set())
-    for part, (norm, spread, n) in zip(PARTS, found.astype(float), strict=True):
+    assert set(expected) == set(GRADIENTS) - ({"fusion"} if fusion == "additive" else set())
+    for part, (norm, spread, n) in zip(GRADIENTS, found.astype(float), strict=True):
         if part in expected:
             assert len(expected[part]) == n == 32 // batch_size
             assert norm + spread / n == pytest.approx((expected[part].mean(0) ** 2).sum(), rel=1e-4)
@@ -85,7 +85,7 @@ def test_the_squared_norm_is_that_of_the_gradient_and_not_of_its_noise(probe: Pr
 
 
 def test_a_table_that_is_not_looked_at_has_the_gradient_zero(probe: ProbeSet) -> None:
-    found = dict(zip(PARTS, block_gradients(model("conv2d"), probe, batch_size=4, **DRAWN), strict=True))
+    found = dict(zip(GRADIENTS, block_gradients(model("conv2d"), probe, batch_size=4, **DRAWN), strict=True))
     assert (found["token_type"][:2] == 0).all()
     assert found["word"][1] > 0
 

@@ -1,5 +1,7 @@
 """Hidden states equal the model's own, padding has no effect, and invalid input is refused."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,10 @@ from transformers import MambaConfig, MambaModel
 from fusions import FFT, make
 from isoscope.base.errors import InputError
 from isoscope.data.batches import collate, evaluation_batches
+from isoscope.data.probe import ProbeSet
 from isoscope.data.tokens import WordPieces
 from isoscope.geometry.attention import AttentionSummary, summarise
+from isoscope.geometry.moments import Floats
 from isoscope.models import FusionBertModel
 from isoscope.states import hidden_states as passes
 from probe_material import bert, chosen, gpt2, pieces
@@ -20,27 +24,63 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> WordPieces:
     return pieces(tmp_path_factory.mktemp("tokenizer"))
 
 
-@pytest.mark.parametrize("make", [bert, gpt2])
-def test_each_layer_is_the_models_own_bit_for_bit(make, tokenizer: WordPieces) -> None:
-    model, probe = make(), chosen(tokenizer)
-    found = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
+class Held(NamedTuple):
+    """A model, the probe set, and what is kept of it."""
+
+    model: Any
+    probe: ProbeSet
+    found: passes.Arrays
+
+    def layers(self, ids: Any) -> Floats:
+        """Return the model's own states of a sentence alone, `[L + 1, T, D]`."""
+        with torch.no_grad():
+            states = self.model(input_ids=torch.tensor(ids.tolist())[None], output_hidden_states=True).hidden_states
+        return torch.cat(states).numpy()
+
+
+@pytest.fixture(scope="module")
+def held(tokenizer: WordPieces) -> dict[str, Held]:
+    probe, models = chosen(tokenizer), {"bert": bert(), "gpt2": gpt2()}
+    options = {"pad_id": tokenizer.pad_id, "batch_size": 8}
+    return {name: Held(one, probe, passes.hidden_states(one, probe, **options)) for name, one in models.items()}
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_each_layer_is_the_models_own_bit_for_bit(kind: str, held: dict[str, Held], tokenizer: WordPieces) -> None:
+    model, probe, found = held[kind]
     lengths = probe.encoded.lengths
     for rows in evaluation_batches(lengths, batch_size=8):
         batch = collate(probe.encoded, rows, pad_id=tokenizer.pad_id)
         ids, mask = torch.from_numpy(batch.input_ids), torch.from_numpy(batch.attention_mask)
         with torch.no_grad():
-            layers = model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
-        for depth, layer in enumerate(layers):
-            values = layer.numpy()
-            assert np.array_equal(found["first"][depth, rows], values[:, 0])
-            ends = values[np.arange(len(rows)), lengths[rows] - 1]
-            assert np.array_equal(found["last"][depth, rows], ends)
+            layers = torch.stack(model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states)
+        assert np.array_equal(found["first"][:, rows], layers[:, :, 0])
+        assert np.array_equal(found["last"][:, rows], layers[:, np.arange(len(rows)), lengths[rows] - 1])
     assert len(found["first"]) == 3
 
 
-def test_padding_and_company_have_no_say(tokenizer: WordPieces) -> None:
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_states_are_those_of_each_sentence_alone(kind: str, held: dict[str, Held]) -> None:
+    """Words are means over their tokens; sentences with two words swapped have states of their own."""
+    one = held[kind]
+    words, found = one.probe.words, one.found
+    assert any(words.end - words.begin > 1), "some word has several tokens"
+    for number in range(0, len(words.text), 7):
+        sentence, span = words.sentence[number], slice(words.begin[number], words.end[number])
+        layers = one.layers(one.probe.encoded.ids[sentence])
+        np.testing.assert_allclose(found["words"][:, number], layers[:, span].mean(1), atol=2e-6)
+        np.testing.assert_allclose(found["mean"][:, sentence], layers.mean(1), atol=2e-6)
+    for number, ids in enumerate(one.probe.shifted.encoded.ids):
+        layers = one.layers(ids)
+        for name, expected in {"first": layers[:, 0], "last": layers[:, -1], "mean": layers.mean(1)}.items():
+            np.testing.assert_allclose(found[f"shifted_{name}"][:, number], expected, atol=2e-6)
+    block = np.concatenate([one.layers(one.probe.encoded.ids[sentence])[1:] for sentence in one.probe.block], axis=1)
+    np.testing.assert_allclose(found["block_layers"], block, atol=2e-6)
+
+
+def test_padding_and_company_have_no_say(held: dict[str, Held], tokenizer: WordPieces) -> None:
     """With or without longer sentences in the batch, a sentence's representations are equal except for rounding."""
-    model, probe = bert(), chosen(tokenizer)
+    model, probe, _ = held["bert"]
     alone = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=1)
     together = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=32)
     assert alone.keys() == together.keys()
@@ -50,24 +90,9 @@ def test_padding_and_company_have_no_say(tokenizer: WordPieces) -> None:
     np.testing.assert_allclose(other["mean"], together["mean"], atol=2e-6)
 
 
-def test_words_are_means_over_their_tokens_and_the_mean_over_all(tokenizer: WordPieces) -> None:
-    model, probe = bert(), chosen(tokenizer)
-    found = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
-    words = probe.words
-    assert any(words.end - words.begin > 1), "some word has several tokens"
-    for number in range(0, len(words.text), 7):
-        ids = torch.tensor(probe.encoded.ids[words.sentence[number]].tolist())[None]
-        with torch.no_grad():
-            layers = model(input_ids=ids, output_hidden_states=True).hidden_states
-        for depth, layer in enumerate(layers):
-            span = layer[0, words.begin[number] : words.end[number]].mean(0)
-            np.testing.assert_allclose(found["words"][depth, number], span, atol=2e-6)
-            np.testing.assert_allclose(found["mean"][depth, words.sentence[number]], layer[0].mean(0), atol=2e-6)
-
-
-def test_the_parts_of_an_additive_block_add_up(tokenizer: WordPieces) -> None:
-    model, probe = bert(), chosen(tokenizer)
-    found = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
+def test_the_parts_of_a_block_add_up(held: dict[str, Held]) -> None:
+    """BERT's with the token type, before its LayerNorm; GPT-2's block has no LayerNorm and leaves the sum."""
+    model, probe, found = held["bert"]
     token_type = model.embeddings.token_type_embeddings.weight[0].detach().numpy()
     summed = found["block_word"] + token_type + found["block_position"]
     np.testing.assert_allclose(found["block_fused"], summed, atol=1e-6)
@@ -77,20 +102,9 @@ def test_the_parts_of_an_additive_block_add_up(tokenizer: WordPieces) -> None:
     assert len(summed) == probe.encoded.lengths[probe.block].sum()
     ids = np.concatenate([probe.encoded.ids[one] for one in probe.block])
     np.testing.assert_array_equal(found["block_word"], model.embeddings.word_embeddings.weight.detach().numpy()[ids])
-
-
-def test_the_blocks_tokens_are_followed_through_the_layers(tokenizer: WordPieces) -> None:
-    model, probe = bert(), chosen(tokenizer)
-    found = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
-    assert found["block_layers"].shape == (2, *found["block_word"].shape)
-    at = 0
-    for sentence in probe.block:
-        ids = torch.tensor(probe.encoded.ids[sentence].tolist())[None]
-        with torch.no_grad():
-            layers = model(input_ids=ids, output_hidden_states=True).hidden_states
-        for kept, layer in zip(found["block_layers"], layers[1:], strict=True):
-            np.testing.assert_allclose(kept[at : at + ids.shape[1]], layer[0], atol=2e-6)
-        at += ids.shape[1]
+    plain = held["gpt2"].found
+    np.testing.assert_allclose(plain["block_fused"], plain["block_word"] + plain["block_position"], atol=1e-6)
+    assert "block_normed" not in plain
 
 
 @pytest.mark.parametrize("kind", ["fractional", "learned"])
@@ -100,25 +114,6 @@ def test_positions_without_a_table_are_parts_of_the_block(kind: str, tokenizer: 
     probe = chosen(tokenizer)
     found = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
     np.testing.assert_allclose(np.linalg.norm(found["block_position"], axis=1), 1, rtol=1e-5)
-
-
-def test_a_block_that_adds_without_layernorm_leaves_its_sum(tokenizer: WordPieces) -> None:
-    model, probe = gpt2(), chosen(tokenizer)
-    found = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
-    np.testing.assert_allclose(found["block_fused"], found["block_word"] + found["block_position"], atol=1e-6)
-    assert "block_normed" not in found
-
-
-def test_sentences_with_words_changed_about_have_states_of_their_own(tokenizer: WordPieces) -> None:
-    model, probe = gpt2(), chosen(tokenizer)
-    found = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=8)
-    for number, ids in enumerate(probe.shifted.encoded.ids):
-        with torch.no_grad():
-            layers = model(torch.tensor(ids.tolist())[None], output_hidden_states=True).hidden_states
-        for depth, layer in enumerate(layers):
-            expected = {"first": layer[0, 0], "last": layer[0, -1], "mean": layer[0].mean(0)}
-            for name, values in expected.items():
-                np.testing.assert_allclose(found[f"shifted_{name}"][depth, number], values, atol=2e-6)
 
 
 def test_a_model_without_attention_is_refused(tokenizer: WordPieces) -> None:

@@ -12,12 +12,12 @@ from isoscope.base.built_in import MEASURES
 from isoscope.base.errors import InputError
 from isoscope.geometry import contextuality, dimension, isotropy, persistence, separation
 from isoscope.geometry.dimension import Estimate
-from isoscope.geometry.moments import Floats, between_share, spectrum, within_classes
+from isoscope.geometry.moments import Floats, as_cloud, between_share, spectrum, within_classes
 from isoscope.states.choices import DEFAULTS
 from isoscope.states.cloud import Cell, OfAll
 from isoscope.states.measure import Cells
 from isoscope.states.measures import DIMENSION, measure
-from isoscope.states.shown_metrics import SHOWN
+from isoscope.states.shown_metrics import COMPARED, MAPS, OVER_TRAINING, PROFILES
 from probe_material import write_run
 
 N, D = 80, 10
@@ -36,7 +36,7 @@ def cell(points: Any, **changes: Any) -> Cell:
         "names": None,
         "attributes": {"length": LENGTH},
     }
-    return Cell(points, **given | {"subsample": 32, "draws": 5, "confidence": 0.9, "seed": 0} | changes)
+    return Cell(as_cloud(points), **given | {"subsample": 32, "draws": 5, "confidence": 0.9, "seed": 0} | changes)
 
 
 def words(points: Any, names: list[str], groups: Any) -> Cell:
@@ -162,34 +162,30 @@ def test_single_precision_and_the_order_of_calls_change_no_figure(name: str) -> 
     assert np.isfinite([float(np.ravel(value)[0]) for value in once.values()]).all()
 
 
-def test_every_metric_that_figures_show_is_one_of_its_measure() -> None:
-    sentences = cell(noise(), attributes={"length": LENGTH, "first_token": LENGTH})
+def test_measures_declare_what_they_return_and_figures_show_it() -> None:
+    sentences = cell(noise(), attributes=dict.fromkeys(("length", "first_token", "second_token"), LENGTH))
     sampled = words(noise(), ["a", "b"] * (N // 2), np.arange(N) // 2)
-    assert SHOWN.keys() == MEASURES.keys()
-    for name, shown in SHOWN.items():
-        asked = {*shown.profile, *shown.curves, *shown.compared, *(metric for metric, _ in shown.maps)}
-        assert asked <= measure(name)(sentences).keys() | measure(name)(sampled).keys()
+    for name in MEASURES:
+        declared = {one.name for one in plugins.MEASURES[name].metrics}
+        assert declared == measure(name)(sentences).keys() | measure(name)(sampled).keys()
+    shown = {*OVER_TRAINING, *COMPARED, *(metric for metric, _ in MAPS)}.union(*PROFILES.values())
+    assert {"a_1_within", "isoscore_unbiased", "self_sim", "h0_entropy_share", "a_1_at_n"} <= shown
+    assert shown <= {one.name for name in MEASURES for one in plugins.MEASURES[name].metrics}
 
 
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register a plugin's measure for one test."""
+def test_a_measure_of_ones_own_stands_beside_these_and_the_nearest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plugins.MEASURES, "own", {})
     path = tmp_path / "own.py"
     function = "@measure('twice_n')\ndef twice(cell):\n    return {'n': 2 * cell.n}\n"
     path.write_text(f"from isoscope.plugins import measure\n\n\n{function}")
     plugins.load(path)
-
-
-@pytest.mark.usefixtures("own")
-def test_a_measure_of_ones_own_stands_beside_these() -> None:
     assert measure("twice_n")(cell(noise())) == {"n": 2 * N}
-    with pytest.raises(InputError, match="no measure 'twice'; did you mean 'twice_n'"):
-        measure("twice")
-
-
-def test_a_misspelt_measure_is_refused_with_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"measures\.names: no measure 'isotrophy'"):
-        measure("isotrophy")
-    with pytest.raises(InputError, match="no measure 'intrinsics'; did you mean 'intrinsic'"):
-        measure("intrinsics")
+    for wrong, near in (
+        ("twice", "; did you mean 'twice_n'"),
+        ("isotrophy", ""),
+        ("intrinsics", "; did you mean 'intr"),
+    ):
+        with pytest.raises(InputError, match=rf"measures\.names: no measure '{wrong}'{near}"):
+            measure(wrong)

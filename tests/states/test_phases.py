@@ -40,37 +40,45 @@ def test_a_course_through_all_phases_gets_their_names() -> None:
     assert found[4]["avg_sim"] == pytest.approx(0.6)
 
 
-def test_a_fall_without_more_alike_sentences_is_no_homogenisation() -> None:
-    rise, apart = np.concatenate([course(0.5, 0.95), course(0.8)]), np.concatenate([course(0.9, 0.4), course(0.3)])
-    assert named(table(rise, apart), LABELS, **OPTIONS)["phase"].iloc[-1] == "Morphological changes"
-    assert named(table(rise, 1 - apart), LABELS, **OPTIONS)["phase"].iloc[-1] == "Late homogenisation"
+UNSTRUCTURED, ENTERING, BEST, CHANGES, LATE = (
+    "Unstructured",
+    "Entering structure",
+    "Maximum separation",
+    "Morphological changes",
+    "Late homogenisation",
+)
+FALL, APART = course(0.5, 0.95, 0.8), course(0.9, 0.4, 0.3)
+NEAR = np.array([0.5 + 2.9 * CHANCE_ERROR, 0.5 + 3.1 * CHANCE_ERROR, 0.88, 0.89, 0.9])
+"""Within three standard errors of chance, and beyond; at a best of .9 the standard error is .015."""
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_run_that_never_leaves_chance_is_unstructured(seed: int) -> None:
-    """Scores of guessing on 400 sentences at 27 snapshots; three standard errors are passed in 4 % of such runs."""
-    score = np.random.default_rng(seed).binomial(400, 0.5, 27) / 400
-    assert set(named(table(score, course(0.9, points=27)), LABELS, **OPTIONS)["phase"]) == {"Unstructured"}
-
-
-def test_one_sentence_less_than_all_is_as_good_as_the_best() -> None:
-    """At a best of 1 the plain standard error is 0, and each sentence that is lost would be a phase."""
-    score = np.array([0.5, 0.8, 0.9975, 1.0, 0.9975, 0.9975])
-    found = named(table(score, course(0.5, points=6)), LABELS, **OPTIONS)["phase"].tolist()
-    assert found == ["Unstructured", "Entering structure", *["Maximum separation"] * 4]
-
-
-def test_the_thresholds_are_those_asked_for() -> None:
-    score = np.array([0.5 + 2.9 * CHANCE_ERROR, 0.5 + 3.1 * CHANCE_ERROR, 0.88, 0.89, 0.9])
-    made = table(score, course(0.5, points=5))
-    first = ["Unstructured", "Entering structure"]
-    error = np.sqrt(0.9 * 0.1 / 400)  # .015
-    assert 0.9 - error > 0.88
-    assert named(made, LABELS, **OPTIONS)["phase"].tolist() == [
-        *first, "Entering structure", "Maximum separation", "Maximum separation",
-    ]  # fmt: skip
-    assert named(made, LABELS, **OPTIONS | {"best": 2.0})["phase"].tolist() == [*first, *["Maximum separation"] * 3]
-    assert named(made, LABELS, **OPTIONS | {"chance": 2.8})["phase"].tolist()[0] == "Entering structure"
+@pytest.mark.parametrize(
+    "score, similarity, options, expected",
+    [
+        (FALL, APART, {}, [*[UNSTRUCTURED] * 5, *[BEST] * 5, *[CHANGES] * 5]),
+        (FALL, 1 - APART, {}, [*[UNSTRUCTURED] * 5, *[BEST] * 5, *[LATE] * 5]),
+        # One sentence less than all is as good as the best: at 1 the plain standard error is 0.
+        (
+            np.array([0.5, 0.8, 0.9975, 1.0, 0.9975, 0.9975]),
+            course(0.5, points=6),
+            {},
+            [UNSTRUCTURED, ENTERING, *[BEST] * 4],
+        ),
+        (NEAR, course(0.5), {}, [UNSTRUCTURED, ENTERING, ENTERING, BEST, BEST]),
+        (NEAR, course(0.5), {"best": 2.0}, [UNSTRUCTURED, ENTERING, BEST, BEST, BEST]),
+        (NEAR, course(0.5), {"chance": 2.8}, [ENTERING, ENTERING, ENTERING, BEST, BEST]),
+        # Guessing on 400 sentences at 27 snapshots; three standard errors are passed in 4 % of such runs.
+        *(
+            (np.random.default_rng(seed).binomial(400, 0.5, 27) / 400, course(0.9, points=27), {}, [UNSTRUCTURED] * 27)
+            for seed in range(5)
+        ),
+    ],
+)
+def test_phases_follow_from_the_thresholds(
+    score: np.ndarray, similarity: np.ndarray, options: dict[str, float], expected: list[str]
+) -> None:
+    """A fall is a homogenisation only if the sentences become more alike."""
+    assert named(table(score, similarity), LABELS, **OPTIONS | options)["phase"].tolist() == expected
 
 
 def test_a_smooth_learning_curve_never_falls() -> None:

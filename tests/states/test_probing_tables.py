@@ -14,7 +14,7 @@ from isoscope.base.errors import InputError
 from isoscope.geometry.probes import linear_probe
 from isoscope.states.probe_tasks import TASKS, clouds
 from isoscope.states.probing_tables import baselines_table, distinct, hrr_bags, learning_table, probing_table
-from isoscope.states.trajectory import PROBE, TREEBANK, WORDS, Snapshot, Trajectory, write_arrays, write_snapshots
+from isoscope.states.trajectory import PROBE, TREEBANK, Snapshot, Trajectory
 from probe_material import SNAPSHOTS as MADE
 from probe_material import planted
 
@@ -41,7 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
     types = np.array([f"word{one:02d}" for one in random.integers(0, TYPES, 3 * N)])
     tags, depth = random.integers(0, 3, 3 * N), random.integers(0, 5, 3 * N)
     columns: dict[str, dict[str, Any]] = {
-        PROBE: {
+        "probe": {
             "text": [" ".join(types[sentence == one]) for one in range(N)],
             "label": labels,
             "tokens": tokens,
@@ -49,16 +49,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
             "shifted": shifted,
             "token_1": random.integers(0, 5, N),
         },
-        WORDS: {"sentence": sentence, "position": position, "text": types},
-        TREEBANK: {
+        "words": {"sentence": sentence, "position": position, "text": types},
+        "treebank": {
             "sentence": sentence,
             "text": types,
             "tag": [*np.array(["NOUN", "VERB", "DET"])[tags][:-2], "SYM", "SYM"],
             "depth": depth,
         },
     }
-    for name, table in columns.items():
-        pq.write_table(pa.table(table), folder / name)
+    drawn = {}
     for snapshot in SNAPSHOTS:
         arrays = {name: random.standard_normal((2, N, D)).astype(np.float32) for name in ("first", "mean")}
         arrays |= {name: random.standard_normal((2, 3 * N, D)).astype(np.float32) for name in ("words", "treebank")}
@@ -67,18 +66,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
         arrays["words"][0, :, 0] = 3.0 * position
         arrays["treebank"][:, :, :3] += 8.0 * np.eye(3)[tags]
         arrays["treebank"][:, :, 3] = depth
-        for name in ("first", "mean"):
-            arrays[f"shifted_{name}"] = arrays[name][:, shifted].copy()
+        arrays |= {f"shifted_{name}": arrays[name][:, shifted].copy() for name in ("first", "mean")}
         arrays["shifted_mean"][1, :, 0] += 9.0
-        arrays["bag"] = arrays["mean"][1]
-        write_arrays(folder / "states" / f"{snapshot.name}.safetensors", arrays, "key")
-    write_snapshots(folder, SNAPSHOTS, {})
-    return Trajectory(folder)
+        drawn[snapshot.name] = arrays | {"bag": arrays["mean"][1]}
+    return planted(folder, drawn, snapshots=SNAPSHOTS, **columns)
 
 
 @pytest.fixture(scope="module")
 def probed(run: Trajectory) -> pd.DataFrame:
-    return probing_table(run, seed=0)
+    return probing_table(run, seed=0, everywhere=TASKS)
 
 
 def one(table: Any, **where: Any) -> Any:
@@ -89,8 +85,8 @@ def one(table: Any, **where: Any) -> Any:
     return table.iloc[0]
 
 
-def test_what_was_planted_is_found_where_it_is(run: Trajectory) -> None:
-    table = probing_table(run, seed=0, everywhere=TASKS, closely=[one.name for one in SNAPSHOTS])
+def test_what_was_planted_is_found_where_it_is(probed: pd.DataFrame) -> None:
+    table = probed
     # snapshots × layers × (kinds of vectors × tasks of sentences + tasks of words + of a treebank)
     assert len(table) == 4 * 2 * (2 * 4 + 2 + 2)
     label = one(table, snapshot="step-9", layer=1, vectors="first", task="label")
@@ -120,7 +116,7 @@ def test_what_was_planted_is_found_where_it_is(run: Trajectory) -> None:
 
 def test_one_vector_for_all_sentences_is_marked_and_not_scored(probed: pd.DataFrame) -> None:
     empty = probed[(probed["vectors"] == "first") & (probed["layer"] == 0)]
-    assert len(empty) == 4 * 2 + 3 * 2
+    assert len(empty) == 4 * 4
     assert (empty["degenerate"] & (empty["distinct"] == 1)).all()
     assert empty[["score", "chance", "control", "selectivity", "compression", "penalty"]].isna().all(axis=None)
     rest = probed.drop(empty.index)
@@ -138,16 +134,16 @@ def test_vectors_that_are_told_apart_by_one_word_are_counted() -> None:
 
 
 def test_only_what_is_asked_is_done_and_the_costly_only_closely(run: Trajectory, probed: pd.DataFrame) -> None:
-    assert set(probed.loc[probed["snapshot"] == "step-5", "task"]) == {"label", "bigram shift"}
-    for name in ("step-0", "step-9", "random"):
-        assert set(probed.loc[probed["snapshot"] == name, "task"]) == set(TASKS)
+    assert probed.groupby("snapshot")["task"].agg(set).to_dict() == {one.name: set(TASKS) for one in SNAPSHOTS}
     coded = probed[probed["compression"].notna()]
     assert set(coded["snapshot"]) == {"step-0", "step-9", "random"}
-    few = probing_table(run, seed=0, vectors=("first",), tasks=("label",), snapshots=("step-9",), closely=())
-    assert len(few) == 2
+    few = probing_table(run, seed=0, vectors=("first",), snapshots=("step-5",))
+    assert few["task"].value_counts().to_dict() == {"label": 2, "bigram shift": 2}
     assert few["compression"].isna().all()
-    same = one(probed, snapshot="step-9", layer=1, vectors="first", task="label")
-    assert one(few, layer=1)[["score", "control", "penalty"]].equals(same[["score", "control", "penalty"]])
+    same = one(probed, snapshot="step-5", layer=1, vectors="first", task="label")
+    assert one(few, layer=1, task="label")[["score", "control", "penalty"]].equals(
+        same[["score", "control", "penalty"]]
+    )
 
 
 def test_a_sentence_stands_once_and_none_gives_itself_away_by_its_length(run: Trajectory) -> None:
@@ -181,11 +177,11 @@ def test_controls_of_words_give_a_type_one_label_and_can_be_memorised(run: Traje
     assert memorised.accuracy == 1.0 > 0.6 > memorised.chance
 
 
-def test_baselines_stand_on_the_same_folds(run: Trajectory) -> None:
+def test_baselines_stand_on_the_same_folds(run: Trajectory, probed: pd.DataFrame) -> None:
     labels = np.arange(200) % 2
     texts = [f"word{'01' if label else '02'} word{row % 12:02d}" for row, label in enumerate(labels)]
     floor = baselines_table(run, texts, labels, seed=0)
-    table = probing_table(run, seed=0, tasks=("label", "length"), snapshots=("step-0",), vectors=("mean",))
+    table = probed[(probed["snapshot"] == "step-0") & (probed["vectors"] == "mean")]
     for task in ("label", "length"):
         # The bag of the made-up run is its layer 1, mean over tokens: the same points give the same figure.
         bag = one(floor, baseline="bag of embeddings, first snapshot", task=task)
@@ -224,15 +220,13 @@ def test_a_run_without_treebank_labels_or_shifted_sentences_is_probed_for_the_re
 ) -> None:
     plain = changed(run, tmp_path, label=-1, shifted=False)
     (tmp_path / TREEBANK).unlink()
-    table = probing_table(plain, seed=0, everywhere=TASKS)
+    table = probing_table(plain, seed=0, snapshots=("step-9",))
     assert set(table["task"]) == {"first token", "length", "word position", "word order"}
 
 
 def test_what_is_not_there_is_refused(run: Trajectory) -> None:
-    with pytest.raises(InputError, match="no task 'colour'; there are label, first token"):
-        probing_table(run, seed=0, tasks=("colour",))
     with pytest.raises(InputError, match="nothing was measured"):
-        probing_table(run, seed=0, vectors=("last",), tasks=("label",))
+        probing_table(run, seed=0, vectors=("last",), everywhere=("label",), snapshots=("step-5",))
 
 
 def test_more_sentences_help_noise_stays_at_chance_and_one_class_has_no_curve(tmp_path: Path) -> None:

@@ -113,10 +113,15 @@ def test_the_pooler_saturates(tmp_path: Path) -> None:
     assert accuracies(table, "dropped")[0] == 1.0
 
 
-def test_a_run_without_classes_or_without_berts_head_has_no_table(tmp_path: Path) -> None:
+def test_what_has_nothing_to_decide_or_few_components(tmp_path: Path) -> None:
     for table in (rank_table, predicted_table):
         assert table(run(tmp_path / "labels", cloud(0), head(0), np.full(N, -1))).empty
         assert table(run(tmp_path / "head", cloud(0), {})).empty
+    alike = rank_table(run(tmp_path / "one", np.tile(cloud(0)[1], (N, 1)), head(0), np.arange(N) % 4 // 3))
+    assert (alike["accuracy"] == 0.25).all()
+    assert (alike["explained"] == 0.0).all()
+    few = rank_table(run(tmp_path / "few", cloud(0)[:6], head(0), LABELS[:6]))
+    assert sorted(set(few["k"])) == [0, 1, 2, 5]
 
 
 def test_macro_f1_is_scikit_learns_and_a_head_that_says_one_class_has_a_third(tmp_path: Path) -> None:
@@ -160,14 +165,3 @@ def test_a_cell_of_one_point_has_no_spectrum(tmp_path: Path) -> None:
     assert below["value"].isna().all()
     assert len(below) == len(SNAPSHOTS)
     assert singular_values(run(tmp_path / "none", cloud(0), {}), vectors=("mean",)).empty
-
-
-def test_points_that_are_all_one_are_classified_alike(tmp_path: Path) -> None:
-    table = rank_table(run(tmp_path, np.tile(cloud(0)[1], (N, 1)), head(0), np.arange(N) % 4 // 3))
-    assert (table["accuracy"] == 0.25).all()
-    assert (table["explained"] == 0.0).all()
-
-
-def test_no_more_components_are_taken_than_there_are(tmp_path: Path) -> None:
-    few = rank_table(run(tmp_path, cloud(0)[:6], head(0), LABELS[:6]))
-    assert sorted(set(few["k"])) == [0, 1, 2, 5]

@@ -18,7 +18,7 @@ from isoscope.geometry.moments import Floats
 from isoscope.states.sentence_tables import feature_dynamics
 from isoscope.states.side_by_side import LETTERS, MOST, Key, arm_distances, explorer, joint_map
 from isoscope.states.trajectory import Trajectory
-from probe_material import SNAPSHOTS, planted
+from probe_material import CLUSTERED, CLUSTERED_D, SNAPSHOTS, by_position, by_word, planted
 
 
 def run(folder: Path, n: int = 30, *, seed: int = 0, probe: dict[str, Any] | None = None) -> Trajectory:
@@ -90,37 +90,21 @@ def test_long_sentences_are_cut_and_pairs_joined(tmp_path: Path) -> None:
     assert data["sentences"] == ["x" * LETTERS, *["one / other"] * 29]
 
 
-SENTENCES, LENGTH, TYPES, D = 12, 8, 4, 24
-SENTENCE, POSITION = np.repeat(np.arange(SENTENCES), LENGTH), np.tile(np.arange(LENGTH), SENTENCES)
-END = np.isin(POSITION, (0, LENGTH - 1))
-TOKEN = np.where(END, 99, np.random.default_rng(0).integers(0, TYPES, SENTENCE.size))
-TOKENS = {"sentence": SENTENCE, "position": POSITION, "token": TOKEN, "end": END}
+POSITION, TOKEN, END = (CLUSTERED[name] for name in ("position", "token", "end"))
 INNER = np.flatnonzero(~END)
 COLUMNS = ["arm", "sentence", "position", "token", "x", "y", "pc1", "pc2"]
 
 
 def noise(seed: int = 0) -> Floats:
-    return np.random.default_rng(seed).standard_normal((SENTENCE.size, D))
+    return np.random.default_rng(seed).standard_normal((TOKEN.size, CLUSTERED_D))
 
 
-def by_word(seed: int = 0) -> Floats:
-    """A cluster for each word; [CLS] and [SEP] far away."""
-    found: Floats = noise(seed) + 20.0 * np.eye(D)[TOKEN % 20] + 500.0 * END[:, None]
-    return found
-
-
-def by_position() -> Floats:
-    return noise(7) + 20.0 * np.eye(D)[POSITION]
-
-
-def of_tokens(folder: Path, tokens: Any = TOKENS, **arrays: Any) -> Trajectory:
+def of_tokens(folder: Path, tokens: Any = CLUSTERED, **arrays: Any) -> Trajectory:
     return planted(folder, {one.name: {"first": np.ones((1, 2, 3)), **arrays} for one in SNAPSHOTS}, tokens=tokens)
 
 
 def drawn(runs: dict[str, Trajectory], **options: Any) -> pd.DataFrame:
-    return joint_map(
-        runs, {arm: one.best for arm, one in runs.items()}, **{"perplexity": 12, "seed": 0, "most": 250} | options
-    )
+    return joint_map(runs, "chosen", **{"perplexity": 12, "seed": 0, "most": 250} | options)
 
 
 @pytest.fixture
@@ -143,7 +127,7 @@ def test_a_map_shows_what_was_planted_in_each_arm(arms: dict[str, Trajectory]) -
     assert table["arm"].tolist() == [arm for arm in arms for _ in INNER]
     for arm in arms:
         for name in ("sentence", "position", "token"):
-            assert (table.loc[table["arm"] == arm, name].to_numpy() == TOKENS[name][INNER]).all()
+            assert (table.loc[table["arm"] == arm, name].to_numpy() == CLUSTERED[name][INNER]).all()
     assert alike(table, "words", "token") > 0.95
     assert alike(table, "places", "position") > 0.95
     for arm, column in (("words", "position"), ("places", "token"), ("none", "token"), ("none", "position")):
@@ -166,7 +150,7 @@ def test_equal_seeds_draw_equal_maps_of_the_first_tokens(arms: dict[str, Traject
     few = {arm: arms[arm] for arm in ("words", "none")}
     first = drawn(few, most=30)
     assert len(first) == 60
-    assert first["sentence"].tolist() == 2 * SENTENCE[INNER][:30].tolist()
+    assert first["sentence"].tolist() == 2 * CLUSTERED["sentence"][INNER][:30].tolist()
     pd.testing.assert_frame_equal(first, drawn(few, most=30))
 
 
@@ -178,7 +162,7 @@ def test_too_few_tokens_for_the_perplexity_are_refused(arms: dict[str, Trajector
 
 
 def test_arms_with_different_probe_sets_have_no_joint_map(arms: dict[str, Trajectory], tmp_path: Path) -> None:
-    other = of_tokens(tmp_path / "other", TOKENS | {"token": TOKEN[::-1]}, block_normed=by_word())
+    other = of_tokens(tmp_path / "other", CLUSTERED | {"token": TOKEN[::-1]}, block_normed=by_word())
     with pytest.raises(InputError, match="the arms have different probe sets"):
         drawn({"words": arms["words"], "other": other})
 

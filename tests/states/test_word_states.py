@@ -11,7 +11,7 @@ from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
 from isoscope.data.tokens import Encoded
 from isoscope.models.bert import FusionBertConfig, FusionBertModel
 from isoscope.states.choices import WORD_TABLE
-from isoscope.states.word_states import word_states
+from isoscope.states.word_space import word_states
 
 SMALL: dict[str, Any] = {
     "vocab_size": 50,

@@ -10,8 +10,21 @@ Direction = Literal["maximise", "minimise"]
 """Which way a metric is better."""
 DIGITS = 3
 """Decimals of a number in tables, unless its metric has its own."""
-DRAWN = frozenset({"title", "unit", "digits"})
+DRAWN = frozenset({"title", "unit", "digits", "shown"})
 """Fields that only drawings show: no part of a run, nor of its code version."""
+
+
+class Shown(NamedTuple):
+    """Figures of hidden states that show a metric of a measure, on the page of `isoscope geometry` and of a study."""
+
+    heading: str = ""
+    """Heading of its figure by layer on the page of `isoscope geometry`, which measures may share."""
+    over_training: bool = False
+    """Whether a study's report has its curves over training, of [CLS]."""
+    compared: bool = False
+    """Whether arms are compared by it, of [CLS] at the last layer and the chosen epoch."""
+    maps: tuple[str, ...] = ()
+    """Kinds of representation that a study's report has a map of, by layer and snapshot."""
 
 
 class Metric(NamedTuple):
@@ -28,6 +41,8 @@ class Metric(NamedTuple):
     high: float | None = None
     digits: int = DIGITS
     """Decimals in tables."""
+    shown: Shown = Shown()
+    """Figures that show it. Every figure of measures shows all metrics of a plugin's measure."""
 
     @property
     def label(self) -> str:

@@ -1,6 +1,6 @@
 """Measure clouds of representations: pure functions of arrays, without configuration or files.
 
-A cloud is `points` `[n, d]`, one representation per row. Arithmetic is in float64 for any input type. `MEASURES` lists
+A cloud is `points` `[n, d]`, one representation per row. Arithmetic is in float64 for any input type. `FUNCTIONS` lists
 the public functions by name; each module is imported on first use. Several scores share the spectrum of a cloud:
 
     from isoscope.geometry import anisotropy, effective_rank, isoscore, participation_ratio, spectrum, two_nn
@@ -16,7 +16,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-MEASURES = {
+FUNCTIONS = {
     "linear_maps": ("decodability", "procrustes", "retrieval", "ridge"),
     "attention": ("summarise", "head_agreement"),
     "contextuality": ("avg_sim", "intra_sim", "mev", "neighbour_shares", "self_sim"),
@@ -42,7 +42,7 @@ MEASURES = {
     "similarity": ("CCA", "CKA", "HeldOutCCA", "PWCCA", "Procrustes", "SVCCA"),
 }
 """Public functions by module, except `kernels.fourier` and `planes.planes`: they share the name of a module."""
-_HOMES = {name: module for module, names in MEASURES.items() for name in names}
+_HOMES = {name: module for module, names in FUNCTIONS.items() for name in names}
 __all__ = sorted(_HOMES)
 
 

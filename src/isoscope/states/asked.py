@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from annotated_types import Ge
 
 from isoscope.base.errors import InputError
-from isoscope.states.choices import ANALYSES, DEVICES, MEASURES, SPACES_COMPARED, Settings, SpaceSettings
+from isoscope.states.choices import ANALYSES, SPACES_COMPARED, Device, Settings, SpaceSettings
 
 if TYPE_CHECKING:
     from isoscope.data.plain import Texts
@@ -67,13 +67,13 @@ def geometry(
     from isoscope import plugins
     from isoscope.data.plain import read_texts
 
-    known = tuple(dict.fromkeys((*MEASURES, *plugins.MEASURES)))
-    several = {name: tuple(dict.fromkeys(filter(None, options[name]))) for name in ("analyses", "measures", "vectors")}
+    known = tuple(plugins.MEASURES)
     usual = {"analyses": ANALYSES, "measures": known, "vectors": ()}
-    settings = Settings(**options | usual | {name: chosen for name, chosen in several.items() if chosen})
+    several = {name: tuple(dict.fromkeys(filter(None, options[name]))) or every for name, every in usual.items()}
+    settings = Settings(**options | several)
     if unknown := [one for one in settings.measures if one not in known]:
         raise InputError(f"--measure {unknown[0]}: expected {', '.join(known)}")
-    if "classes" in several["measures"] and not labels:
+    if "classes" in options["measures"] and not labels:
         raise InputError("--measure classes: the texts have no classes; name their column with --labels")
     texts = read_texts(text, column=column or None, labels=labels or None)  # MLproject passes an empty text for none
 
@@ -132,7 +132,7 @@ def translate(
     sentences: Annotated[int | None, Ge(1), "Only the first sentences [default: all]"] = None,
     beams: Annotated[int, Ge(1), "Width of the beam search; 1: greedy"] = 1,
     max_length: Annotated[int | None, Ge(4), "Maximum tokens of a text [default: the model's positions]"] = None,
-    device: Annotated[str, DEVICES, "Device"] = "cpu",
+    device: Device = "cpu",
     threads: Annotated[int, Ge(1), "CPU threads"] = 1,
 ) -> Asked:
     """Translate any text with the model of a run, and score the translations. Works outside a project.
@@ -150,9 +150,18 @@ def translate(
         folder, *others = map(Path, checkpoints)
         if others or not folder.is_dir():
             raise InputError(f"checkpoint {checkpoints[-1]}: expected one folder of a translation model")
-        given: dict[str, Any] = {"column": column, "references": references, "tokenize": tokenize}
-        given |= {"sentences": sentences, "beams": beams, "max_length": max_length}
-        table, scores, facts = translated(folder, text, **given, device=device, threads=threads)
+        table, scores, facts = translated(
+            folder,
+            text,
+            column=column,
+            references=references,
+            tokenize=tokenize,
+            sentences=sentences,
+            beams=beams,
+            max_length=max_length,
+            device=device,
+            threads=threads,
+        )
         said = f"; BLEU {scores['bleu']:.1f} (words: {facts['words']}), chrF {scores['chrf']:.1f}" if scores else ""
         told = {"sentences": len(table), **scores}, f"{len(table)} sentences{said}"
         return Made({"translations": table}, facts, {"bleu.json": scores}, told)

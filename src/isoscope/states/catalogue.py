@@ -21,18 +21,7 @@ MOMENTS = ("chosen", "random")
 """Moments shown for a single checkpoint, which is both its first and its last snapshot."""
 
 
-def usual_vectors(*, causal: bool, cls: bool) -> tuple[str, ...]:
-    """Return the default kinds of vectors: the model's own sentence vectors, and words.
-
-    An encoder has [CLS] and the mean; only the mean if its tokenizer has no [CLS] (`cls`). A `causal` model has the
-    last token and the mean, since its first token sees no other token. [SEP] is analysed only on request.
-    """
-    if causal:
-        return ("last", "mean", "words")
-    return ("first", "mean", "words") if cls else ("mean", "words")
-
-
-class Asked(NamedTuple):
+class AnalysisOptions(NamedTuple):
     """Options of the analyses.
 
     - `vectors`: kinds of sentence vectors; `probed`: kinds that probes read, if different.
@@ -60,13 +49,13 @@ class Asked(NamedTuple):
         return {"vectors": self.probed or self.vectors, "seed": self.seed, "folds": self.folds}
 
 
-def _planes(run: Trajectory, asked: Asked) -> Tables:
+def _planes(run: Trajectory, asked: AnalysisOptions) -> Tables:
     if "first" not in run.arrays(run.best).vectors:
         return {}
     return dict(zip(("planes", "frames"), feature_dynamics(run, asked.alignment), strict=True))
 
 
-def _topology(run: Trajectory, asked: Asked) -> Tables:
+def _topology(run: Trajectory, asked: AnalysisOptions) -> Tables:
     found = []
     for vectors in (kind for kind in asked.vectors if kind in run.arrays(run.best).vectors):
         tables = topology(run, points=asked.diagram, seed=asked.seed, vectors=vectors)
@@ -77,7 +66,7 @@ def _topology(run: Trajectory, asked: Asked) -> Tables:
     return stacked(found)
 
 
-ANALYSES: dict[str, Callable[[Trajectory, Asked], Tables]] = {
+ANALYSES: dict[str, Callable[[Trajectory, AnalysisOptions], Tables]] = {
     "probing": lambda run, asked: {
         "probing": probing_table(run, **asked.probes, everywhere=asked.everywhere, snapshots=asked.snapshots)
     },
@@ -112,7 +101,7 @@ ANALYSES: dict[str, Callable[[Trajectory, Asked], Tables]] = {
 }
 
 
-def analysed(name: str, run: Trajectory, asked: Asked) -> Tables:
+def analysed(name: str, run: Trajectory, asked: AnalysisOptions) -> Tables:
     """Return the tables of one analysis of `ANALYSES` that have rows."""
     return {one: table for one, table in ANALYSES[name](run, asked).items() if len(table)}
 

@@ -4,8 +4,7 @@ A file of its own, so that a changed measure or figure extracts nothing again.
 """
 
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,6 @@ from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, extract_snapshots
 from isoscope.states.word_space import Space, write_space
 
-OWN = "checkpoint"
-"""Name of the snapshot that is the checkpoint itself."""
 TWIN = ", random weights"
 STATES = ("sentences", "words", "max_length", "seed", "precision", "device")
 ATTENTION = ("sentences", "attended", "max_length", "seed", "device")
@@ -37,9 +34,21 @@ def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path
 
     The trajectory's `facts` are those of `extract_model`.
     """
-    fill = partial(_extract, one, texts, settings, attended)
-    chosen = _chosen(settings, ATTENTION if attended else STATES)
-    return Trajectory(_cached(cache, fill, weights=one.digest, texts=texts.digest, **chosen))
+
+    def fill(folder: Path) -> None:
+        extract_model(
+            folder,
+            one.model(settings),
+            lambda: one.model(settings, twin=settings.seed),
+            tokens.load(one.folder, padded=False),
+            texts.table,
+            probe.draw_rows(texts.table, [], share=1.0, most=settings.sentences, seed=settings.seed),
+            settings,
+            attended=attended,
+            title=f"{one.name}: {'attention' if attended else 'hidden states'}",
+        )
+
+    return Trajectory(_cached(one, settings, ATTENTION if attended else STATES, cache, fill, texts=texts.digest))
 
 
 def word_space(
@@ -49,44 +58,52 @@ def word_space(
 
     `texts`: digest of the sentences.
     """
-    fill = partial(_extract_words, one, twin, table, settings)
-    return Space(_cached(cache, fill, weights=one.digest, twin=twin, texts=texts, **_chosen(settings, WORDS)))
+
+    def fill(folder: Path) -> None:
+        if not sys.stderr.isatty():
+            print(f"{one.name}{TWIN * (twin is not None)}: states", file=sys.stderr, flush=True)
+        write_space(folder, one.model(settings, twin=twin), one.folder, table, settings)
+
+    return Space(_cached(one, settings, WORDS, cache, fill, twin=twin, texts=texts))
 
 
-def _cached(cache: Path, fill: Callable[[Path], None], **made_from: Any) -> Path:
-    return kept(cache / "states", made_from | {"code": code_version("checkpoint_states")}, fill, "states")
+def _cached(
+    one: Checkpoint,
+    settings: Settings | SpaceSettings,
+    names: tuple[str, ...],
+    cache: Path,
+    fill: Callable[[Path], None],
+    **made_from: Any,
+) -> Path:
+    """Return the folder of states that `fill` writes; they depend on the settings `names` and on `made_from`."""
+
+    def extract(folder: Path) -> None:
+        from isoscope.states.extract import environment  # torch takes seconds; not needed if everything is cached
+
+        environment(settings, "--{}", cure="cpu")
+        fill(folder)
+        one.check_unchanged()
+
+    chosen = {name: getattr(settings, name) for name in names}
+    about = {"weights": one.digest, **made_from, **chosen, "code": code_version("checkpoint_states")}
+    return kept(cache / "states", about, extract, "states")
 
 
-def _chosen(settings: Settings | SpaceSettings, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: getattr(settings, name) for name in names}
-
-
-def _extract(one: Checkpoint, texts: Texts, settings: Settings, attended: bool, folder: Path) -> None:
-    from isoscope.states.extract import environment  # torch takes seconds; not needed if everything is cached
-
-    environment(settings, "--{}", cure="cpu")
-    extract_model(
-        folder,
-        one.model(settings),
-        lambda: one.model(settings, twin=settings.seed),
-        tokens.load(one.folder, padded=False),
-        texts.table,
-        probe.draw_rows(texts.table, [], share=1.0, most=settings.sentences, seed=settings.seed),
-        settings,
-        attended=attended,
-        title=f"{one.name}: {'attention' if attended else 'hidden states'}",
-    )
-    one.check_unchanged()
-
-
-def _extract_words(one: Checkpoint, twin: int | None, table: WordTable, settings: SpaceSettings, folder: Path) -> None:
-    from isoscope.states.extract import environment
-
-    environment(settings, "--{}", cure="cpu")
-    if not sys.stderr.isatty():
-        print(f"{one.name}{TWIN * (twin is not None)}: states", file=sys.stderr, flush=True)
-    write_space(folder, one.model(settings, twin=twin), one.folder, table, settings)
-    one.check_unchanged()
+def page_facts(
+    checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings | SpaceSettings, looked_at: int
+) -> dict[str, Any]:
+    """Return what every page of checkpoints says of them and of the sentences, of which `looked_at` were used."""
+    return {
+        "checkpoints": {one.name: one.digest for one in checkpoints},
+        "given": {one.name: one.given or one.name for one in checkpoints},
+        "text": texts.digest,
+        "origin": texts.origin,
+        "left_out": texts.left_out,
+        "sentences": {"looked at": looked_at, "there": len(texts.table)},
+        "notes": [],
+        "truncated": {},
+        "settings": settings._asdict(),
+    }
 
 
 def extract_model(
@@ -98,14 +115,14 @@ def extract_model(
     rows: Indices,
     settings: Settings,
     *,
-    name: str = OWN,
+    name: str = "checkpoint",
     attended: bool = False,
     title: str = "hidden states",
 ) -> None:
     """Write the hidden states of a model in memory, or its attention (`attended`), over `rows` of a table of sentences.
 
-    `twin` makes the same architecture with random weights; None: no twin. Facts in addition to those of every
-    extraction:
+    `name`: of the model's snapshot. `twin` makes the same architecture with random weights; None: no twin. Facts in
+    addition to those of every extraction:
 
     - `causal`: whether the model is causal.
     - `cls`: whether sentences begin with a special token.

@@ -21,8 +21,8 @@ from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_tables
 from isoscope.data.plain import Texts
-from isoscope.states.catalogue import MAPPED, Asked, Tables, analysed, usual_vectors
-from isoscope.states.checkpoint_states import hidden_states
+from isoscope.states.catalogue import MAPPED, AnalysisOptions, Tables, analysed
+from isoscope.states.checkpoint_states import hidden_states, page_facts
 from isoscope.states.choices import SPACES_COMPARED, Settings
 from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.measure import SAMPLED, measured
@@ -32,7 +32,7 @@ from isoscope.states.trajectory import Snapshot, Trajectory, stacked
 NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120
 """Number of nearest tokens, and of points in a persistence diagram, as in params.yaml: a page has no params.yaml."""
-PARTS = {"probing": ("probing", "learning", "baselines")}
+COMPOSED = {"probing": ("probing", "learning", "baselines")}
 """Analyses that consist of several in `states.catalogue`."""
 LACKING = {
     "attention": "the model returns none",
@@ -69,10 +69,10 @@ def geometry(
         whole = stacked(found)
         whole |= planes(runs, settings, cache) if "planes" in settings.analyses else {}
         whole |= grids or {}
-    looked_at = {"vectors": [*whole["geometry"]["vectors"].unique()]} if "geometry" in whole else {}
-    facts = {
-        "checkpoints": {one.name: one.digest for one in checkpoints},
-        "given": {one.name: one.given or one.name for one in checkpoints},
+    facts = page_facts(checkpoints, texts, settings, next(iter(runs.values())).facts["sentences"])
+    if "geometry" in whole:
+        facts["settings"]["vectors"] = [*whole["geometry"]["vectors"].unique()]
+    return whole, facts | {
         "causal": [name for name, run in runs.items() if run.facts["causal"]],
         "pieces": {
             name: [
@@ -82,44 +82,36 @@ def geometry(
         },
         "notes": notes,
         "file": texts.sha256,
-        "origin": texts.origin,
         "truncated": {name: run.facts["truncated"] for name, run in runs.items() if run.facts["truncated"]},
-        "left_out": texts.left_out,
-        "sentences": {"looked at": next(iter(runs.values())).facts["sentences"], "there": len(texts.table)},
-        "text": texts.digest,
         "classes": list(texts.classes),
-        "settings": settings._asdict() | looked_at,
         "measures": {name: code_of(name) for name in settings.measures},
     }
-    return whole, facts
 
 
 def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dict[str, str]]:
     """Yield notes if the requested first token is no [CLS]. Raises `InputError` if it carries no information."""
     if "first" not in settings.vectors or (run.facts["cls"] and not run.facts["causal"]):
         return
-    if not run.facts["causal"]:
-        why = "its tokenizer has none, so `first` is a sentence's first word"
-        yield {"checkpoint": name, "analysis": "[CLS]", "note": why}
-        return
-    why = "its first token attends to no other token, so it carries no information about the sentence"
-    if settings.vectors == ("first",):
-        raise InputError(f"checkpoint {name}: --vectors first: it is a decoder: {why}; use last or mean")
-    yield {"checkpoint": name, "analysis": "[CLS]", "note": f"it is a decoder: {why}"}
+    why = "its tokenizer has none, so `first` is a sentence's first word"
+    if run.facts["causal"]:
+        lost = "its first token attends to no other token, so it carries no information about the sentence"
+        why = f"it is a decoder: {lost}"
+        if settings.vectors == ("first",):
+            raise InputError(f"checkpoint {name}: --vectors first: {why}; use last or mean")
+    yield {"checkpoint": name, "analysis": "[CLS]", "note": why}
 
 
 def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
     """Make the table `geometry` as in `states.measure`; the rows of each measure are cached separately."""
-    vectors = asked_vectors(run, settings)
+    vectors = asked_vectors(run, settings.vectors)
     sampled = {name: getattr(settings, name) for name in SAMPLED}
-    parts: list[Tables] = []
 
-    def make(name: str) -> Tables:
-        return {"geometry": measured(run, [name], vectors, settings, title=f"{title}: {name}")}
-
-    for name in settings.measures:
+    def part(name: str) -> Tables:
         about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **sampled}
-        parts.append(_kept(cache, about, partial(make, name))[0])
+        named = f"{title}: {name}"
+        return _kept(cache, about, lambda: {"geometry": measured(run, [name], vectors, settings, title=named)})[0]
+
+    parts = [part(name) for name in settings.measures]
     if not any(parts):
         raise InputError(
             f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
@@ -133,9 +125,9 @@ def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title:
     if name == "measures":
         return _measures(run, settings, cache, title)
     given = (settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM)
-    asked = Asked(sentence_vectors(run, settings), *given, alignment="sign")
+    asked = AnalysisOptions(sentence_vectors(run, settings.vectors), *given, alignment="sign")
     about = {"states": run.folder.name, "analysis": name, "code": code_version("geometry"), "settings": asked}
-    parts = PARTS.get(name, (name,))
+    parts = COMPOSED.get(name, (name,))
     tables, note = _kept(
         cache, about, lambda: {k: one for part in parts for k, one in analysed(part, run, asked).items()}
     )
@@ -150,7 +142,7 @@ def planes(runs: Mapping[str, Trajectory], settings: Settings, cache: Path) -> T
     """
     groups: dict[Any, dict[str, Trajectory]] = {}
     for name, run in runs.items():
-        for kind in sentence_vectors(run, settings):
+        for kind in sentence_vectors(run, settings.vectors):
             groups.setdefault((kind, run.arrays(run.best).shape(kind)), {})[name] = run
     found = []
     for number, ((kind, _), group) in enumerate(groups.items()):
@@ -172,21 +164,21 @@ def _planes(runs: Mapping[str, Trajectory], kind: str, alignment: Any) -> Tables
     return {name: table.rename(columns={"snapshot": "checkpoint"}) for name, table in found.items()}
 
 
-def asked_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
-    """Return the kinds of representation to analyse: the requested kinds, or the default kinds.
+def asked_vectors(run: Trajectory, vectors: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the kinds of representation to analyse: the requested kinds, else the model's own, and words.
 
-    A causal model never has `first`.
+    An encoder has [CLS] and the mean; only the mean if its tokenizer has no [CLS]. A causal model has the last token
+    and the mean, never `first`, since its first token sees no other token. [SEP] is analysed only on request.
     """
-    asked = tuple(kind for kind in settings.vectors if kind != "first" or not run.facts["causal"])
-    return asked or usual_vectors(causal=run.facts["causal"], cls=run.facts["cls"])
+    causal = run.facts["causal"]
+    asked = tuple(kind for kind in vectors if kind != "first" or not causal)
+    own = ("last",) if causal else ("first",) * run.facts["cls"]
+    return asked or (*own, "mean", "words")
 
 
-def sentence_vectors(run: Trajectory, settings: Settings) -> tuple[str, ...]:
+def sentence_vectors(run: Trajectory, vectors: Sequence[str]) -> tuple[str, ...]:
     """Return the requested kinds of sentence vector; the default kinds if only words are requested."""
-    asked, usual = (
-        tuple(kind for kind in asked_vectors(run, one) if kind != "words")
-        for one in (settings, settings._replace(vectors=()))
-    )
+    asked, usual = (tuple(kind for kind in asked_vectors(run, of) if kind != "words") for of in (vectors, ()))
     return asked or usual
 
 

@@ -3,11 +3,11 @@
 The command line is made of them: a tuple lists the values, `--name` is a flag unlike the field's name.
 """
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from annotated_types import Ge, Interval
 
-from isoscope.states.shown_metrics import SHOWN
+from isoscope.base.built_in import MEASURES
 
 VECTORS = ("first", "last", "mean", "words")
 """Kinds of representation: first token, last token, mean over tokens, words."""
@@ -15,51 +15,52 @@ ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum
 """Analyses, in the order of the page."""
 SPACES_COMPARED = "spaces"
 """Analysis of two or more checkpoints, the grids of `isoscope spaces`. Minutes to hours, so only on request."""
-MEASURES = tuple(SHOWN)
-"""The built-in measures, see `isoscope.states.measures`."""
 ALIGNMENTS = ("joint", "procrustes", "sign")
 """How planes of several checkpoints are aligned, see `isoscope.geometry.planes`."""
 
 
 Pooling = Literal["mean", "first", "last"]
 """A word's vector: the mean over its tokens, or that of its first or last token."""
-POOLINGS: tuple[Pooling, ...] = ("mean", "first", "last")
+POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 Probe = Literal["words", "sentences"]
 """Items of which spaces are compared; a sentence is the mean of its words."""
-PROBES: tuple[Probe, ...] = ("words", "sentences")
+PROBES: tuple[Probe, ...] = get_args(Probe)
 
 
 WORD_TABLE = -1
 """Number of the layer of a word space that is the word table alone, without positions and LayerNorm."""
-Level = Interval(ge=0.5, le=0.9999)
-DEVICES, PRECISIONS = ("cpu", "cuda"), ("fp32", "bf16")
+Length = Annotated[int, Ge(4), "Maximum tokens per sentence"]
+Confidence = Annotated[float, Interval(ge=0.5, le=0.9999), "Coverage of intervals"]
+BatchSize = Annotated[int, Ge(1), "Sentences per forward pass"]
+Device = Annotated[str, ("cpu", "cuda"), "Device"]
+Precision = Annotated[str, ("fp32", "bf16"), "Precision"]
 
 
 class Settings(NamedTuple):
-    """Options of `isoscope geometry`. Without `vectors`: `catalogue.usual_vectors`."""
+    """Options of `isoscope geometry`. Without `vectors`: `checkpoint_tables.asked_vectors`."""
 
     analyses: Annotated[
         tuple[str, ...], "--analysis", (*ANALYSES, SPACES_COMPARED), f"Analyses [default: all but {SPACES_COMPARED}]"
     ] = ANALYSES
-    measures: Annotated[tuple[str, ...], "--measure", f"Measures: {', '.join(SHOWN)}, or a plugin's [default: all]"] = (
-        MEASURES
-    )
+    measures: Annotated[
+        tuple[str, ...], "--measure", f"Measures: {', '.join(MEASURES)}, or a plugin's [default: all]"
+    ] = tuple(MEASURES)
     vectors: Annotated[tuple[str, ...], VECTORS, "Vectors [default: first (last of a decoder), mean, words]"] = ()
     sentences: Annotated[int, Ge(4), "Maximum number of distinct sentences to draw"] = 500
     words: Annotated[int, Ge(1), "Words to sample from the sentences"] = 500
     block: int = 40
     attended: Annotated[int, Ge(1), "Sentences in the attention pass"] = 40
-    max_length: Annotated[int, Ge(4), "Maximum tokens per sentence"] = 128
+    max_length: Length = 128
     subsample: Annotated[int, Ge(16), "Subsample size n of metrics that depend on n"] = 64
     draws: Annotated[int, Ge(2), "Number of subsamples"] = 20
-    confidence: Annotated[float, Level, "Coverage of intervals"] = 0.95
+    confidence: Confidence = 0.95
     folds: Annotated[int, Ge(2), "Cross-validation folds of the probes"] = 5
     # Unrelated checkpoints share no axes, only their sentences.
     alignment: Annotated[str, ALIGNMENTS, "Alignment of planes across checkpoints of equal shape"] = "procrustes"
     seed: Annotated[int, Ge(0), "Seed of the draws and of the random twin"] = 0
-    batch_size: Annotated[int, Ge(1), "Sentences per forward pass"] = 32
-    device: Annotated[str, DEVICES, "Device"] = "cpu"
-    precision: Annotated[str, PRECISIONS, "Precision"] = "fp32"
+    batch_size: BatchSize = 32
+    device: Device = "cpu"
+    precision: Precision = "fp32"
     threads: Annotated[int, Ge(1), "CPU threads; more than 1 helps large models only"] = 1
 
 
@@ -73,18 +74,18 @@ class SpaceSettings(NamedTuple):
     occurrences: Annotated[int, Ge(100), "Words to sample"] = 50_000
     per_sentence: Annotated[int, Ge(2), "Maximum words of a sentence"] = 25
     pooling: Annotated[Pooling, POOLINGS, "A word's vector over its tokens"] = "mean"
-    max_length: Annotated[int, Ge(4), "Maximum tokens per sentence"] = 128
+    max_length: Length = 128
     permutations: Annotated[int, Ge(2), "Permutations of whole sentences, for the null distribution"] = 20
     items: Annotated[int, Ge(20), "Sample of RSA and neighbours: a word each of so many sentences"] = 1000
     neighbours: Annotated[int, Ge(1), "Nearest neighbours that are compared"] = 10
     components: Annotated[int | None, Ge(1), "Principal components of each space for CCA [default: all]"] = None
     draws: Annotated[int, Ge(20), "Draws of the bootstrap over sentences"] = 200
     histogram: Annotated[int, Ge(1000), "Pairs of words of each distribution"] = 100_000
-    confidence: Annotated[float, Level, "Coverage of intervals"] = 0.95
+    confidence: Confidence = 0.95
     seed: Annotated[int, Ge(0), "Seed of the draws and of the random twins"] = 0
-    batch_size: Annotated[int, Ge(1), "Sentences per forward pass"] = 32
-    device: Annotated[str, DEVICES, "Device"] = "cpu"
-    precision: Annotated[str, PRECISIONS, "Precision"] = "fp32"
+    batch_size: BatchSize = 32
+    device: Device = "cpu"
+    precision: Precision = "fp32"
     threads: Annotated[int, Ge(1), "CPU threads"] = 1
 
 

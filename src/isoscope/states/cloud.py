@@ -1,17 +1,17 @@
 """A cloud of representations, one layer at one snapshot, with cached quantities for its measures."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
 from isoscope.geometry import moments
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats, Ints
 
-OWN = 0.9
+DISTINCT = 0.9
 """Minimum share of distinct sentence vectors. With fewer, the vectors belong to the few tokens that they depend on."""
 
 
@@ -28,11 +28,12 @@ def fault(points: Floats, *, sentences: bool) -> str | None:
     spread = np.sqrt(((points - points.mean(0)) ** 2).sum(1).mean())
     if spread <= moments.ALIKE * np.sqrt((points**2).sum(1).mean()):
         return "all points are one"
-    if sentences and (own := moments.distinct(points)) < OWN * len(points):
+    if sentences and (own := moments.distinct(points)) < DISTINCT * len(points):
         return f"only {own} of {len(points)} vectors differ"
     return None
 
 
+@dataclass(eq=False)
 class Cell:
     """A cloud `points` `[n, d]` and the attributes of its points.
 
@@ -42,22 +43,16 @@ class Cell:
     - `subsample` points are in each of `draws` subsamples without replacement, the same in all cells with equal n.
     """
 
-    def __init__(
-        self,
-        points: npt.ArrayLike,
-        *,
-        labels: Ints | None,
-        groups: Ints,
-        names: list[str] | None,
-        attributes: Mapping[str, Ints],
-        subsample: int,
-        draws: int,
-        confidence: float,
-        seed: int,
-    ) -> None:
-        self.points = moments.as_cloud(points)
-        self.labels, self.groups, self.names, self.attributes = labels, groups, names, attributes
-        self.subsample, self.draws, self.confidence, self.seed = subsample, draws, confidence, seed
+    points: Floats
+    _: KW_ONLY
+    labels: Ints | None
+    groups: Ints
+    names: list[str] | None
+    attributes: Mapping[str, Ints]
+    subsample: int
+    draws: int
+    confidence: float
+    seed: int
 
     @property
     def n(self) -> int:
@@ -118,15 +113,5 @@ class Cell:
 
     def twin(self) -> "Cell":
         """Return isotropic Gaussian noise as a cell with the same n, d, labels and words."""
-        noise = np.random.default_rng((self.seed, self.n, self.d)).standard_normal(self.points.shape)
-        return Cell(
-            noise,
-            labels=self.labels,
-            groups=self.groups,
-            names=self.names,
-            attributes=self.attributes,
-            subsample=self.subsample,
-            draws=self.draws,
-            confidence=self.confidence,
-            seed=self.seed,
-        )
+        random = np.random.default_rng((self.seed, self.n, self.d))
+        return replace(self, points=random.standard_normal(self.points.shape))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,13 +15,13 @@ from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_tables
 from isoscope.base.workers import with_bar, workers
 from isoscope.data.plain import Texts
-from isoscope.data.word_links import Linked, Translation
-from isoscope.data.word_table import WordTable, word_table
-from isoscope.states.checkpoint_states import TWIN, word_space
+from isoscope.data.word_links import Translation
+from isoscope.data.word_table import word_table
+from isoscope.states.checkpoint_states import TWIN, page_facts, word_space
 from isoscope.states.choices import SPACES, Settings, SpaceSettings
-from isoscope.states.compared_items import compared_items
 from isoscope.states.given_checkpoints import Checkpoint
-from isoscope.states.space_tables import Named, of_pairs
+from isoscope.states.similarity_tables import compared_items
+from isoscope.states.space_tables import Compared, Named, of_pairs
 from isoscope.states.space_tables import tables as tables_of
 
 Tables = dict[str, pd.DataFrame]
@@ -46,29 +46,11 @@ def spaces(
     """
     given = prepared(checkpoints, texts, settings, cache, translated)
     tables, there = _made(tables_of, given, settings), given.linked
-    facts = {
-        "checkpoints": {one.name: one.digest for one in checkpoints},
-        "given": {one.name: one.given or one.name for one in checkpoints},
+    return tables, page_facts(checkpoints, texts, settings, len(given.table.texts)) | {
         "layers": {name: one.space.layers for name, one in given.spaces.items()},
-        "text": texts.digest,
         "origin": texts.origin + (f"; {checkpoints[1].name} reads {translated.origin}" if translated else ""),
         "translation": there and {"text": there.digest, "links": there.links},
-        "left_out": texts.left_out,
-        "sentences": {"looked at": len(given.table.texts), "there": len(texts.table)},
-        "notes": [],
-        "truncated": {},
-        "settings": settings._asdict(),
     }
-    return tables, facts
-
-
-class Prepared(NamedTuple):
-    """What checkpoints are compared on: the words, the spaces by name, the pairs of names, and linked words if any."""
-
-    table: WordTable
-    spaces: dict[str, Named]
-    pairs: list[tuple[str, str]]
-    linked: Linked | None
 
 
 def prepared(
@@ -77,7 +59,7 @@ def prepared(
     settings: SpaceSettings,
     cache: Path,
     translated: Translation | None = None,
-) -> Prepared:
+) -> Compared:
     """Return the spaces of checkpoints and of their twins, from the cache or extracted. Raises as `spaces`."""
     if translated and len(checkpoints) != 2:
         raise InputError(f"--other-column: the second of two checkpoints reads it, but {len(checkpoints)} are given")
@@ -103,7 +85,7 @@ def prepared(
             twin, linked = seed is not None, reads is not None
             found[one.name + TWIN * twin] = Named(space, one.name, None, twin=twin, linked=linked)
     couples = [*combinations((one.name for one in checkpoints), 2)]
-    return Prepared(table, found, couples + [(one + TWIN, other + TWIN) for one, other in couples], there)
+    return Compared(table, found, couples + [(one + TWIN, other + TWIN) for one, other in couples], there)
 
 
 def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cache: Path) -> Tables:
@@ -128,8 +110,8 @@ def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cach
     return {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
 
 
-def _made(make: Callable[..., Tables], given: Prepared, settings: SpaceSettings) -> Tables:
+def _made(make: Callable[..., Tables], given: Compared, settings: SpaceSettings) -> Tables:
     """Make tables of spaces. Small matrices gain more from processes than from threads."""
     with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
         over = with_bar(spread, lambda: None, "spaces")
-        return make(given.spaces, given.pairs, given.table, settings, over)
+        return make(given, settings, over)

@@ -88,6 +88,8 @@ def draws_of(lengths: Ints, *, draws: int, confidence: float, seed: int) -> Draw
 def contextuality(points: Floats, words: Words, *, draws: int, pairs: int, confidence: float, seed: int) -> Layer:
     """Return AvgSim, SelfSim, MEV and IntraSim of a layer's words `[W, D]`, with their baselines.
 
+    Of sentences (a point each) only AvgSim and AvgSim after centring are known.
+
     - avg_sim: over pairs of different sentences; `_other_words`: without pairs of one form; `_centred`: after
       subtraction of the mean.
     - self_sim: mean over forms; `_by_occurrence`: weighted by their occurrences; each with `_corrected`: less avg_sim.
@@ -101,28 +103,25 @@ def contextuality(points: Floats, words: Words, *, draws: int, pairs: int, confi
     """
     found = draws_of(np.bincount(words.sentence), draws=draws, confidence=confidence, seed=seed)
     unit, chosen = units(points), sampled(words, seed=seed)
-    rows, average = _average(unit, points, words, found)
-    by_form = self_sims(unit[chosen], words.form[chosen], words.sentence[chosen], least=LEAST, weights=found.weights)
-    rows += _self_sim([one.values for one in by_form], [len(one.rows) for one in by_form], average, found)
-    rows += _mev(points[chosen], words.form[chosen], seed)
-    rows += _intra_sim(points, words.sentence, average, found, seed)
+    every = pairs_apart(unit, words.sentence, found.weights)
+    centred = pairs_apart(units(centre(points)), words.sentence, found.weights)
+    several = len(points) > found.weights.shape[1]  # words, not sentences
+    totals = {"avg_sim": every}
+    if several:
+        totals["avg_sim_other_words"] = pairs_of_other_words(unit, words.sentence, words.form, found.weights)
+    totals["avg_sim_centred"] = centred
+    rows = [found.row(name, own.cosines / own.pairs, len(points)) for name, own in totals.items()]
+    rows[-1] |= {"low": None, "high": None}  # the mean of a draw is not subtracted from it: far too wide
+    average, by_form = every.cosines / every.pairs, list[OfWord]()
+    if len(chosen):
+        of = words.form[chosen], words.sentence[chosen]
+        by_form = self_sims(unit[chosen], *of, least=LEAST, weights=found.weights)
+        rows += _self_sim([one.values for one in by_form], [len(one.rows) for one in by_form], average, found)
+        rows += _mev(points[chosen], words.form[chosen], seed)
+    rows += _intra_sim(points, words.sentence, average, found, seed) if several else ()
     of_words = _of_words(by_form, chosen, form=words.form, frequency=words.frequency)
     pairs_of_words = histograms(points, words.sentence, pairs=pairs, seed=seed)
     return Layer(pd.DataFrame(rows), of_words, _tagged(unit, words, seed), pairs_of_words)
-
-
-def of_sentences(points: Floats, *, draws: int, pairs: int, confidence: float, seed: int) -> Layer:
-    """Return AvgSim of a layer's sentences `[S, D]`, as is and centred; see `contextuality`."""
-    every = np.arange(len(points))
-    found = draws_of(np.ones_like(every), draws=draws, confidence=confidence, seed=seed)
-    rows = []
-    for name, own in (("avg_sim", points), ("avg_sim_centred", centre(points))):
-        total = pairs_apart(units(own), every, found.weights)
-        rows.append(found.row(name, total.cosines / total.pairs, len(points)))
-    rows[-1] |= {"low": None, "high": None}  # as in `contextuality`
-    none = every[:0]
-    of_words, tagged = _of_words([], none, form=none, frequency=none), _of_words([], none, form=none, tag=none)
-    return Layer(pd.DataFrame(rows), of_words, tagged, histograms(points, every, pairs=pairs, seed=seed))
 
 
 def _of_words(found: Sequence[OfWord], chosen: Ints, **columns: Ints) -> pd.DataFrame:
@@ -145,41 +144,26 @@ def _tagged(unit: Floats, words: Words, seed: int) -> pd.DataFrame:
 def sampled(words: Words, *, seed: int) -> Ints:
     """Return the rows of forms with `LEAST` sentences or more, at most `MOST` of a form at random."""
     order = np.random.default_rng(seed).permutation(len(words.form))
-    kept = []
-    for rows in np.split(order[np.argsort(words.form[order], kind="stable")], np.cumsum(np.bincount(words.form))[:-1]):
-        if len(np.unique(words.sentence[rows])) >= LEAST:
-            kept.append(rows[:MOST])
-    return np.sort(np.concatenate(kept)) if kept else np.empty(0, np.int64)
-
-
-def _average(unit: Floats, points: Floats, words: Words, found: Draws) -> tuple[list[dict[str, Any]], Floats]:
-    """Return the rows of AvgSim, and AvgSim for each row of weights."""
-    every = pairs_apart(unit, words.sentence, found.weights)
-    other = pairs_of_other_words(unit, words.sentence, words.form, found.weights)
-    centred = pairs_apart(units(centre(points)), words.sentence, found.weights)
-    named = {"avg_sim": every, "avg_sim_other_words": other, "avg_sim_centred": centred}
-    rows = [found.row(name, own.cosines / own.pairs, len(unit)) for name, own in named.items()]
-    rows[-1] |= {"low": None, "high": None}  # the mean of a draw is not subtracted from it: far too wide
-    return rows, every.cosines / every.pairs
+    table = pd.DataFrame({"form": words.form[order], "sentence": words.sentence[order]}, index=order)
+    frequent = table.groupby("form")["sentence"].transform("nunique") >= LEAST
+    return np.sort(table[frequent].groupby("form").head(MOST).index.to_numpy())
 
 
 def _self_sim(by_form: list[Floats], counts: list[int], average: Floats, found: Draws) -> Iterator[dict[str, Any]]:
-    if by_form:
-        values, sizes = np.array(by_form), np.array(counts, float)[:, None]
-        there = np.isfinite(values)
-        plain = np.where(there, values, 0).sum(0) / there.sum(0)
-        weighted = np.where(there, values * sizes, 0).sum(0) / (there * sizes).sum(0)
-        for name, own in (("self_sim", plain), ("self_sim_by_occurrence", weighted)):
-            yield found.row(name, own, len(by_form))
-            yield found.row(f"{name}_corrected", own - average, len(by_form))
+    values, sizes = np.array(by_form), np.array(counts, float)[:, None]
+    there = np.isfinite(values)
+    plain = np.where(there, values, 0).sum(0) / there.sum(0)
+    weighted = np.where(there, values * sizes, 0).sum(0) / (there * sizes).sum(0)
+    for name, own in (("self_sim", plain), ("self_sim_by_occurrence", weighted)):
+        yield found.row(name, own, len(by_form))
+        yield found.row(f"{name}_corrected", own - average, len(by_form))
 
 
 def _mev(points: Floats, form: Ints, seed: int) -> Iterator[dict[str, Any]]:
-    if len(points):
-        own, random = mev(points, form), mev(points, np.random.default_rng(seed).permutation(form))
-        n = len(np.unique(form))
-        for name, value in (("mev", own), ("mev_random", random), ("mev_corrected", own - random)):
-            yield {"measure": name, "value": value, "low": None, "high": None, "n": n, "without": None}
+    own, random = mev(points, form), mev(points, np.random.default_rng(seed).permutation(form))
+    n = len(np.unique(form))
+    for name, value in (("mev", own), ("mev_random", random), ("mev_corrected", own - random)):
+        yield {"measure": name, "value": value, "low": None, "high": None, "n": n, "without": None}
 
 
 def _intra_sim(points: Floats, sentence: Ints, average: Floats, found: Draws, seed: int) -> Iterator[dict[str, Any]]:
@@ -200,18 +184,18 @@ def histograms(points: Floats, sentence: Ints, *, pairs: int, seed: int) -> pd.D
     """Return the distributions of cosines and Euclidean distances over random pairs of different sentences."""
     random, n = np.random.default_rng(seed), len(points)
     one, other = random.integers(n, size=(2, pairs))
-    apart_ = sentence[one] != sentence[other]
-    one, other = one[apart_], other[apart_]
-    found: dict[str, list[Floats]] = {"cosine": [], "distance": []}
+    different = sentence[one] != sentence[other]
+    one, other = one[different], other[different]
+    cosines, distances = [], []
     for rows in np.array_split(np.arange(len(one)), max(1, len(one) // 10_000)):
         first, second = points[one[rows]], points[other[rows]]
-        found["cosine"].append((units(first) * units(second)).sum(1))
-        found["distance"].append(np.linalg.norm(first - second, axis=1))
-    mean = float(np.mean(np.concatenate(found["distance"])))
+        cosines.append((units(first) * units(second)).sum(1))
+        distances.append(np.linalg.norm(first - second, axis=1))
+    cosine, distance = np.concatenate(cosines), np.concatenate(distances)
+    mean = float(distance.mean())
     parts = []
-    for name, reach, unit in (("cosine", (-1.0, 1.0), 1.0), ("distance", (0.0, REACH * mean), mean)):
-        values = np.concatenate(found[name])
-        shares, edges = np.histogram(np.clip(values, *reach), bins=BINS, range=reach)
-        limits = {"low": edges[:-1], "high": edges[1:], "share": shares / len(values), "unit": unit}
+    for name, values, low, high, unit in (("cosine", cosine, -1, 1, 1), ("distance", distance, 0, REACH * mean, mean)):
+        shares, edges = np.histogram(np.clip(values, low, high), bins=BINS, range=(low, high))
+        limits = {"low": edges[:-1], "high": edges[1:], "share": shares / len(values), "unit": float(unit)}
         parts.append(pd.DataFrame({"measure": name, **limits}))
     return pd.concat(parts, ignore_index=True)

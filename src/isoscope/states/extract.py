@@ -22,11 +22,10 @@ from isoscope.data.probe import ProbeSet
 from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.states import hidden_states as passes
-from isoscope.states.trajectory import GRADIENTS as PARTS
-from isoscope.states.trajectory import RANDOM, Snapshot, extract_snapshots, write_treebank
-from isoscope.states.word_states import word_states
+from isoscope.states.trajectory import GRADIENTS, RANDOM, Snapshot, extract_snapshots, write_treebank
+from isoscope.states.word_space import word_states
 
-OWN = "task"
+OWN_TREEBANK = "task"
 """As the name of a treebank: the task's own treebank."""
 
 
@@ -123,14 +122,14 @@ def snapshots_of(
     `epochs`: update → epoch; `best`: the chosen epoch. The chosen and the last snapshot are always included. The twin
     with random weights comes last.
     """
-    steps = {epoch: step for step, epoch in epochs.items()}
-    taken = {*[*weights][::every], max(weights), *(steps[one] for one in steps if one == best)}
+    chosen = [step for step, epoch in epochs.items() if epoch == best]
+    taken = {*[*weights][::every], max(weights), *chosen}
     found = {
         Snapshot(
             f"step-{step}",
             step,
             epochs.get(step),
-            best is not None and epochs.get(step) == best,
+            step in chosen,
             sha256(folder / "model.safetensors"),
         ): folder
         for step, folder in weights.items()
@@ -144,7 +143,7 @@ def trees_of(asked: Any, data: Path, project: Path) -> Path | None:
     """Return the file of the treebank that `asked` names, of a prepared task in `data`; None without one."""
     if asked.treebank is None:
         return None
-    if asked.treebank.file != OWN:
+    if asked.treebank.file != OWN_TREEBANK:
         return treebank.find(asked.treebank.file, project)
     return data / TREEBANK if (data / TREEBANK).is_file() else None
 
@@ -185,12 +184,9 @@ def block_gradients(
     batches, which corrects for noise: it is unbiased, and may be below 0 if the gradient is noise only. Leaves the
     model's gradients empty.
     """
-    parts, wanted = [], []
-    for name, parameter in model.named_parameters():
-        found = name.partition("embeddings.")[2].partition(".")[0]
-        if name.split(".")[1:2] == ["embeddings"] and found in _CALLED:
-            parts.append(_CALLED[found])
-            wanted.append(parameter)
+    called = ((name.split("."), parameter) for name, parameter in model.named_parameters())
+    own = [(_CALLED.get(name[2]), parameter) for name, parameter in called if name[1:2] == ["embeddings"]]
+    parts, wanted = zip(*((part, parameter) for part, parameter in own if part), strict=True)
     order = np.random.default_rng(seed).permutation(len(probe.encoded.ids))
     count = min(batches, len(order) // batch_size)
     total = [torch.zeros_like(one) for one in wanted]
@@ -199,13 +195,12 @@ def block_gradients(
     for rows in order[: count * batch_size].reshape(count, batch_size):
         logits = model(**passes.inputs_of(model, probe.encoded, rows, pad_id)).logits
         labels = torch.from_numpy(probe.encoded.labels[rows]).to(logits.device)
-        drawn = torch.autograd.grad(F.cross_entropy(logits, labels), wanted, allow_unused=True)
-        for number, gradient in enumerate(drawn):
-            if gradient is not None:
-                total[number] += gradient
-                squares[number] += float(gradient.double().square().sum())
-    noise = np.full((len(PARTS), 3), np.nan, np.float32)
-    for row, name in enumerate(PARTS):
+        drawn = torch.autograd.grad(F.cross_entropy(logits, labels), wanted, materialize_grads=True)
+        for one, gradient in zip(total, drawn, strict=True):
+            one += gradient
+        squares += torch.stack([gradient.double().square().sum() for gradient in drawn]).cpu()
+    noise = np.full((len(GRADIENTS), 3), np.nan, np.float32)
+    for row, name in enumerate(GRADIENTS):
         numbers = [number for number, part in enumerate(parts) if part == name]
         if numbers and count > 1:
             mean = sum(float((total[number] / count).double().square().sum()) for number in numbers)

@@ -55,9 +55,9 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
     `model` is the bare encoder or decoder, without a head. Raises `InputError` for NaN or infinity.
     """
     encoded, words = probe.encoded, probe.words
-    block = {int(sentence): place for place, sentence in enumerate(probe.block)}
     lengths = encoded.lengths
-    starts = np.concatenate([[0], np.cumsum(lengths[probe.block])])
+    ends = np.cumsum(lengths[probe.block])
+    places = {int(one): slice(end - lengths[one], end) for one, end in zip(probe.block, ends, strict=True)}
     found: Arrays = {}
 
     def put(name: str, count: int, rows: Any, values: Tensor) -> None:
@@ -77,19 +77,18 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
                 put("words", len(words.text), *word_means(layers, words, rows))
             if both := {"word", "position"} <= parts.keys():
                 parts.setdefault("fused", layers[0])
-            for place, sentence in enumerate(map(int, rows)):
-                if sentence in block:
-                    at, size = starts[block[sentence]], int(lengths[sentence])
-                    cells = {"block_layers": layers[1:, place, :size]} if both else {}
-                    cells |= {f"block_{name}": one[place if len(one) > 1 else 0, :size] for name, one in parts.items()}
+            for row, sentence in enumerate(map(int, rows)):
+                if sentence in places:
+                    size = int(lengths[sentence])
+                    cells = {"block_layers": layers[1:, row, :size]} if both else {}
+                    cells |= {f"block_{name}": one[row if len(one) > 1 else 0, :size] for name, one in parts.items()}
                     for name, values in cells.items():
-                        put(name, starts[-1], slice(at, at + size), values)
+                        put(name, ends[-1], places[sentence], values)
             parts.clear()
-        for rows in evaluation_batches(probe.shifted.encoded.lengths, batch_size=batch_size):
-            layers, mask = layers_of(model, probe.shifted.encoded, rows, pad_id, bf16)
-            for name, values in _pooled(layers, mask).items():
-                put(f"shifted_{name}", len(probe.shifted.sentence), rows, values)
-            parts.clear()
+    shifted = probe.shifted.encoded
+    for rows in evaluation_batches(shifted.lengths, batch_size=batch_size):
+        for name, values in _pooled(*layers_of(model, shifted, rows, pad_id, bf16)).items():
+            put(f"shifted_{name}", len(shifted.lengths), rows, values)
     return found
 
 

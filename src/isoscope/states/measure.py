@@ -16,21 +16,15 @@ from isoscope.base.parquet import write_parquet
 from isoscope.base.workers import Spread, with_bar
 from isoscope.data.corpus import texts
 from isoscope.geometry.dimension import Estimate
-from isoscope.states.catalogue import Asked, Tables, analysed, check_enough
+from isoscope.geometry.moments import as_cloud
+from isoscope.states.catalogue import ANALYSES, AnalysisOptions, Tables, analysed, check_enough
 from isoscope.states.cloud import Cell, OfAll
 from isoscope.states.measures import measure as measure_of
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, stacked
 
-PARTS = ("baselines", "embedding", "planes", "topology", "learning", "attention", "spectrum", "fusion")
-"""Analyses of `states.catalogue` other than the probes, slowest first."""
-
-
 SAMPLED = ("subsample", "draws", "confidence", "seed")
 """Settings of the subsamples of a `Cell`."""
-COLUMNS = (
-    *("snapshot", "step", "epoch", "best", "layer", "vectors"),
-    *("measure", "figure", "value", "low", "high", "baseline", "n", "d", "degenerate", "note"),
-)
+NONE = Estimate(np.nan, np.nan, np.nan)
 
 
 class Cells:
@@ -44,13 +38,15 @@ class Cells:
     def cell(self, points: npt.ArrayLike, vectors: str) -> Cell:
         """Return a cloud of the run's sentences, or of its sampled words, with the attributes of each point."""
         probe, words = self.run.probe, self.run.words
+        known = {"first_token": "token_1", "second_token": "token_2", "length": "tokens"}
         if vectors == "words":
             about: dict[str, Any] = {"labels": None, "names": words["text"].tolist(), "attributes": {}}
-            return Cell(points, groups=words["sentence"].to_numpy(), **about, **self.settings)
-        labels = probe["label"].to_numpy() if probe["label"].nunique() > 1 else None
-        known = {"first_token": "token_1", "second_token": "token_2", "length": "tokens"}
-        about = {"attributes": {name: probe[column].to_numpy() for name, column in known.items()}, "names": None}
-        return Cell(points, groups=np.arange(len(probe)), labels=labels, **about, **self.settings)
+            about |= {"groups": words["sentence"].to_numpy()}
+        else:
+            about = {"labels": probe["label"].to_numpy() if probe["label"].nunique() > 1 else None, "names": None}
+            about |= {"attributes": {name: probe[column].to_numpy() for name, column in known.items()}}
+            about |= {"groups": np.arange(len(probe))}
+        return Cell(as_cloud(points), **about, **self.settings)
 
     def measured(self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return the table's rows for one cell."""
@@ -60,14 +56,23 @@ class Cells:
             baseline = self._baseline(name, vectors, cell)
             found, note = _figures(name, cell)
             if cell.fault:  # mark the cell and give no values
-                found, note = dict.fromkeys(baseline, float("nan")), cell.fault
-            for figure, value in found.items():
-                subsampled = isinstance(value, Estimate) and not isinstance(value, OfAll)
-                estimate = value if isinstance(value, Estimate) else Estimate(float(value), np.nan, np.nan)
-                place = (snapshot.name, snapshot.step, snapshot.epoch, snapshot.best, layer, vectors)
-                size = (min(cell.subsample, cell.n) if subsampled else cell.n, cell.d)
-                values = (name, figure, *estimate, baseline.get(figure, np.nan), *size, cell.fault is not None, note)
-                rows.append(dict(zip(COLUMNS, (*place, *values), strict=True)))
+                found = dict.fromkeys(baseline, OfAll(*NONE))
+            rows += [
+                {
+                    **snapshot.dated,
+                    "layer": layer,
+                    "vectors": vectors,
+                    "measure": name,
+                    "figure": figure,
+                    **estimate._asdict(),
+                    "baseline": baseline.get(figure, np.nan),
+                    "n": cell.n if isinstance(estimate, OfAll) else min(cell.subsample, cell.n),
+                    "d": cell.d,
+                    "degenerate": cell.fault is not None,
+                    "note": note,
+                }
+                for figure, estimate in found.items()
+            ]
         return rows
 
     def _baseline(self, name: str, vectors: str, cell: Cell) -> dict[str, float]:
@@ -75,9 +80,7 @@ class Cells:
         key = (name, vectors, cell.d)
         if key not in self._baselines:
             found, _ = _figures(name, cell.twin())
-            self._baselines[key] = {
-                figure: value.value if isinstance(value, Estimate) else float(value) for figure, value in found.items()
-            }
+            self._baselines[key] = {figure: estimate.value for figure, estimate in found.items()}
         return self._baselines[key]
 
 
@@ -86,40 +89,32 @@ def measured(
 ) -> pd.DataFrame:
     """Build the table of the measures `names` on the kinds `vectors` that the run has; `settings` as for `Cells`."""
     cells = Cells(run, settings)
-    shown = tqdm(list(places(run, vectors)), desc=title, unit="cell", disable=None)
+    shown = tqdm(list(run.places(vectors)), desc=title, unit="cell", disable=None)
     return frame([row for snapshot, kind, layer in shown for row in cells.measured(snapshot, kind, layer, names)])
 
 
-def _figures(name: str, cell: Cell) -> tuple[Mapping[str, float | Estimate], str | None]:
+def _figures(name: str, cell: Cell) -> tuple[dict[str, Estimate], str | None]:
     """Return a measure's values; if the cell has none, NaN under the measure's name, and the reason."""
     function = measure_of(name)  # raises for an unknown name
     if cell.fault:
-        return {}, None
+        return {}, cell.fault
     from sklearn import config_context
 
     # scikit-learn's checks of arrays and parameters would take most of the time of small cells, and `as_cloud` checks.
     with config_context(assume_finite=True, skip_parameter_validation=True):
         try:
-            return function(cell), None
+            found = function(cell).items()
         except InputError as error:
-            return {name: float("nan")}, str(error)
-
-
-def places(run: Trajectory, vectors: Sequence[str]) -> Iterator[tuple[Snapshot, str, int]]:
-    """Yield every (snapshot, kind of representation, layer) of the kinds `vectors` that the model has."""
-    for snapshot in run.snapshots:
-        arrays = run.arrays(snapshot)
-        for kind in arrays.vectors:
-            if kind in vectors:
-                yield from ((snapshot, kind, layer) for layer in range(arrays.shape(kind)[0]))
+            return {name: OfAll(*NONE)}, str(error)
+    values = {one: of if isinstance(of, Estimate) else OfAll(float(of), np.nan, np.nan) for one, of in found}
+    return values, None
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return the rows as a table with fixed types."""
     if not rows:
         raise InputError("measures: nothing was measured; check that the model has the kinds in measures.vectors")
-    found = pd.DataFrame(rows, columns=list(COLUMNS))
-    return found.astype({"step": "Int64", "epoch": "Int64", "layer": "int64", "n": "int64", "d": "int64"})
+    return pd.DataFrame(rows).astype({"step": "Int64", "epoch": "Int64", "layer": "int64", "n": "int64", "d": "int64"})
 
 
 class MeasureInputs(NamedTuple):
@@ -143,12 +138,13 @@ def cell(given: MeasureInputs, place: tuple[Snapshot, str, int]) -> list[dict[st
 
 
 def parts_of(run: Trajectory, measures: Any) -> list[tuple[str, str | None]]:
-    """Return the other tables to make as (name, snapshot), slowest first; only `probing` is split by snapshot."""
+    """Return the other tables to make as (name, snapshot); only `probing` is split by snapshot."""
     steps = [one.name for one in run.trained]
-    closely = [run.best.name, steps[0], RANDOM]
-    probed = dict.fromkeys([*closely, steps[-1], *steps[:: measures.probes.every]])
-    there = {one.name for one in run.snapshots}
-    return [*(("probing", name) for name in probed if name in there), *((name, None) for name in PARTS)]
+    probed = {run.best.name, RANDOM, steps[-1], *steps[:: measures.probes.every]}
+    return [
+        *(("probing", one.name) for one in run.snapshots if one.name in probed),
+        *((name, None) for name in ANALYSES if name != "probing"),
+    ]
 
 
 def part(given: MeasureInputs, made: tuple[str, str | None]) -> Tables:
@@ -157,7 +153,7 @@ def part(given: MeasureInputs, made: tuple[str, str | None]) -> Tables:
     table = pq.read_table(given.data / "train.parquet") if name == "baselines" else None
     if table is not None and "label" in table.column_names:  # on the same sentences and folds
         train = [" ".join(text) for text in texts(table)], table["label"].to_numpy()
-    asked = Asked(
+    asked = AnalysisOptions(
         vectors=("first",),
         seed=one.seed,
         folds=one.probes.folds,
@@ -190,14 +186,11 @@ def measure(
     run, rows = Trajectory(given.states), list[dict[str, Any]]()
     check_enough(run, folds=given.measures.probes.folds, neighbours=given.measures.neighbours)
     over = with_bar(spread, watch, title)
-    for found in over(partial(cell, given), [*places(run, given.measures.vectors)], "measures"):
+    for found in over(partial(cell, given), [*run.places(given.measures.vectors)], "measures"):
         rows += found
         for point in points(found):
             metric(**point)
-    parts = parts_of(run, given.measures)
-    by_part = dict(zip(parts, over(partial(part, given), parts, "analyses"), strict=True))
-    ordered = [*(("probing", one.name) for one in run.snapshots), *((name, None) for name in PARTS)]
-    tables = {"geometry": frame(rows), **stacked(by_part[made] for made in ordered if made in by_part)}
+    tables = {"geometry": frame(rows), **stacked(over(partial(part, given), parts_of(run, given.measures), "analyses"))}
     for name, table in tables.items():
         write_parquet(table, folder / f"{name}.parquet")
         watch()

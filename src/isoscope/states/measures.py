@@ -1,18 +1,21 @@
 """The measures of a cell by name.
 
 A measure is a function of a `Cell` that returns its metrics by name. A metric is a number, or an `Estimate` over the
-cell's subsamples. A plugin file can register a custom measure (`isoscope.plugins.measure`).
+cell's subsamples. Each measure declares its metrics and what figures show of them; corrected for chance or for n, or
+held out, a metric can be slightly below its lowest value. A plugin file can register a custom measure
+(`isoscope.plugins.measure`).
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from isoscope import plugins
 from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError, RunError, brief
-from isoscope.base.metric import Metric
+from isoscope.base.metric import Metric, Shown
 from isoscope.geometry import contextuality, dimension, isotropy, moments, persistence
 from isoscope.geometry.dimension import Estimate
 from isoscope.platform.config.explain import nearest
@@ -21,60 +24,39 @@ from isoscope.states.cloud import Cell, OfAll
 NEIGHBOURS = 10
 """Neighbours of the maximum likelihood dimension: few enough for subsamples of 16 points."""
 
-METRICS = (
-    *isotropy.METRICS,
-    *(
-        Metric(
-            f"a_1{means}_at_n",
-            "Share of the first direction (a₁"
-            + {"": ")", "_centred": ", mean removed)", "_within": ", class means removed)"}[means]
-            + ", at equal n",
-            low=0.0,
-            high=1.0,
-        )
-        for means in isotropy.MEANS
-    ),
-    Metric("a_1_floor", "Share of the first direction (a₁) in noise", low=0.0, high=1.0),
-    Metric("participation_ratio", "Participation ratio", "dimensions"),
-    Metric("participation_ratio_unbiased", "Participation ratio, unbiased", "dimensions"),
-    Metric("isoscore", "IsoScore", low=0.0, high=1.0),
-    Metric("isoscore_unbiased", "IsoScore, unbiased", low=0.0, high=1.0),
-    Metric("effective_rank", "Effective rank", "dimensions"),
-    Metric("log_partition_isotropy", "Log of partition isotropy"),
-    Metric("avg_sim", "Mean cosine, points of different sentences", low=-1.0, high=1.0),
-    Metric("self_sim", "Mean cosine of a word with itself in other sentences", low=-1.0, high=1.0),
-    Metric("intra_sim", "Mean cosine of a word with its sentence", low=-1.0, high=1.0),
-    Metric("intra_sim_left_out", "Mean cosine of a word with the rest of its sentence", low=-1.0, high=1.0),
-    Metric("two_nn", "Intrinsic dimension (two neighbours)"),
-    Metric("two_nn_at_n", "Intrinsic dimension (two neighbours), at equal n"),
-    Metric("mle", "Intrinsic dimension (likelihood)"),
-    Metric("mle_at_n", "Intrinsic dimension (likelihood), at equal n"),
-    Metric("repeated_share", "Share of points that nearly repeat another point", low=0.0, high=1.0),
-    Metric("close_share", "Share of points far closer to another than usual", low=0.0, high=1.0),
-    Metric("h0_entropy", "Persistent entropy", "nats"),
-    Metric("h0_entropy_share", "Persistent entropy, share of its maximum", low=0.0, high=1.0),
-    Metric("silhouette", "Silhouette of the classes", low=-1.0, high=1.0),
-    Metric("fisher_ratio", "Fisher ratio: variance between / within classes"),
-    Metric("centroid_distance", "Distance of class means, in spreads"),
-    Metric("linear_separability", "Held-out accuracy of a linear classifier", low=0.0, high=1.0),
-    Metric("clusters", "Number of clusters"),
-    Metric("clusters_silhouette", "Silhouette of the clusters", low=-1.0, high=1.0),
-    Metric("clusters_ami_label", "Agreement of clusters with the label", low=0.0, high=1.0),
-    Metric("clusters_ami_first_token", "Agreement of clusters with the first token", low=0.0, high=1.0),
-    Metric("clusters_ami_second_token", "Agreement of clusters with the second token", low=0.0, high=1.0),
-    Metric("clusters_ami_length", "Agreement of clusters with the length", low=0.0, high=1.0),
-    Metric("arch_score", "Arch: R² of the second component on a parabola", low=0.0, high=1.0),
-    Metric("arch_score_null", "Arch: R² with random signs", low=0.0, high=1.0),
-    Metric("arch_score_p", "Arch: p value", low=0.0, high=1.0),
-)
-"""What the built-in measures return. Corrected for chance or for n, or an R² held out, it can be slightly below 0."""
+SHARE: dict[str, Any] = {"low": 0.0, "high": 1.0}
+SIGNED: dict[str, Any] = {"low": -1.0, "high": 1.0}
+SHARES = {
+    "a_1": Shown("Isotropy", compared=True),
+    "a_1_centred": Shown("Isotropy", compared=True, maps=("first",)),
+    "a_1_within": Shown("Isotropy", over_training=True),
+    "between_share": Shown("Isotropy"),
+}
+"""What figures show of the metrics that `geometry.isotropy` declares."""
 DIMENSION = ("two_nn", "two_nn_at_n", "mle", "mle_at_n", "repeated_share", "close_share")
 
 Figures = Mapping[str, float | Estimate]
 Measure = Callable[[Cell], Figures]
 
 
-@plugins.measure("anisotropy")
+@plugins.measure(
+    "anisotropy",
+    (
+        *(one._replace(shown=SHARES.get(one.name, one.shown)) for one in isotropy.METRICS),
+        *(
+            Metric(
+                f"a_1{means}_at_n",
+                "Share of the first direction (a₁"
+                + {"": ")", "_centred": ", mean removed)", "_within": ", class means removed)"}[means]
+                + ", at equal n",
+                **SHARE,
+                shown=Shown("" if means else "Isotropy"),
+            )
+            for means in isotropy.MEANS
+        ),
+        Metric("a_1_floor", "Share of the first direction (a₁) in noise", **SHARE),
+    ),
+)
 def anisotropy(cell: Cell) -> Figures:
     """Anisotropy: a_1 … a_3 raw, centred and within classes, a_1 of each at fixed n, variance share between classes."""
     spectra = {"": cell.raw, "_centred": cell.centred} | ({} if cell.within is None else {"_within": cell.within})
@@ -98,7 +80,24 @@ def anisotropy(cell: Cell) -> Figures:
     return found
 
 
-@plugins.measure("isoscore")
+@plugins.measure(
+    "isoscore",
+    (
+        Metric("isoscore", "IsoScore", **SHARE),
+        Metric(
+            "isoscore_unbiased",
+            "IsoScore, unbiased",
+            **SHARE,
+            shown=Shown("Isotropy", over_training=True, compared=True),
+        ),
+        Metric(
+            "effective_rank", "Effective rank", "dimensions", shown=Shown("Isotropy", over_training=True, compared=True)
+        ),
+        Metric("participation_ratio", "Participation ratio", "dimensions"),
+        Metric("participation_ratio_unbiased", "Participation ratio, unbiased", "dimensions", shown=Shown("Isotropy")),
+        Metric("log_partition_isotropy", "Log of partition isotropy", shown=Shown("Isotropy")),
+    ),
+)
 def isoscore(cell: Cell) -> Figures:
     """IsoScore and participation ratio, plug-in and unbiased, effective rank and partition isotropy (in logs).
 
@@ -117,7 +116,30 @@ def isoscore(cell: Cell) -> Figures:
     }
 
 
-@plugins.measure("similarity")
+@plugins.measure(
+    "similarity",
+    (
+        Metric(
+            "avg_sim",
+            "Mean cosine, points of different sentences",
+            **SIGNED,
+            shown=Shown("Similarity", compared=True, maps=("first", "words")),
+        ),
+        Metric(
+            "self_sim",
+            "Mean cosine of a word with itself in other sentences",
+            **SIGNED,
+            shown=Shown("Similarity", maps=("words",)),
+        ),
+        Metric("intra_sim", "Mean cosine of a word with its sentence", **SIGNED),
+        Metric(
+            "intra_sim_left_out",
+            "Mean cosine of a word with the rest of its sentence",
+            **SIGNED,
+            shown=Shown("Similarity"),
+        ),
+    ),
+)
 def similarity(cell: Cell) -> Figures:
     """AvgSim over pairs of different sentences; for words also SelfSim and IntraSim, as published and leave-one-out."""
     found: dict[str, float | Estimate] = {"avg_sim": contextuality.avg_sim(cell.points, cell.groups)}
@@ -131,7 +153,21 @@ def similarity(cell: Cell) -> Figures:
     return found
 
 
-@plugins.measure("intrinsic")
+@plugins.measure(
+    "intrinsic",
+    (
+        Metric("two_nn", "Intrinsic dimension (two neighbours)"),
+        Metric(
+            "two_nn_at_n",
+            "Intrinsic dimension (two neighbours), at equal n",
+            shown=Shown("Dimension and topology", compared=True),
+        ),
+        Metric("mle", "Intrinsic dimension (likelihood)"),
+        Metric("mle_at_n", "Intrinsic dimension (likelihood), at equal n", shown=Shown("Dimension and topology")),
+        Metric("repeated_share", "Share of points that nearly repeat another point", **SHARE),
+        Metric("close_share", "Share of points far closer to another than usual", **SHARE),
+    ),
+)
 def intrinsic(cell: Cell) -> Figures:
     """Intrinsic dimension by TwoNN and by maximum likelihood: of the whole cloud, and at a fixed n with an interval.
 
@@ -153,7 +189,18 @@ def intrinsic(cell: Cell) -> Figures:
     }
 
 
-@plugins.measure("homology")
+@plugins.measure(
+    "homology",
+    (
+        Metric("h0_entropy", "Persistent entropy", "nats"),
+        Metric(
+            "h0_entropy_share",
+            "Persistent entropy, share of its maximum",
+            **SHARE,
+            shown=Shown("Dimension and topology"),
+        ),
+    ),
+)
 def homology(cell: Cell) -> Figures:
     """Persistent entropy of the H0 bars at a fixed n (nats), and as a share of ln(bars)."""
     most = float(np.log(max(2, min(cell.subsample, cell.n) - 1)))
@@ -161,7 +208,24 @@ def homology(cell: Cell) -> Figures:
     return {"h0_entropy": found, "h0_entropy_share": Estimate(*(value / most for value in found))}
 
 
-@plugins.measure("classes")
+@plugins.measure(
+    "classes",
+    (
+        Metric(
+            "linear_separability",
+            "Held-out accuracy of a linear classifier",
+            **SHARE,
+            shown=Shown("Classes", over_training=True, compared=True, maps=("first",)),
+        ),
+        Metric(
+            "silhouette", "Silhouette of the classes", **SIGNED, shown=Shown("Classes", compared=True, maps=("first",))
+        ),
+        Metric(
+            "fisher_ratio", "Fisher ratio: variance between / within classes", shown=Shown("Classes", compared=True)
+        ),
+        Metric("centroid_distance", "Distance of class means, in spreads"),
+    ),
+)
 def classes(cell: Cell) -> Figures:
     """Class separation: silhouette, Fisher ratio, centroid distance, held-out linear separability."""
     from isoscope.geometry import separation  # imports scikit-learn, which a drawing of these metrics does not need
@@ -176,7 +240,24 @@ def classes(cell: Cell) -> Figures:
     }
 
 
-@plugins.measure("shape")
+@plugins.measure(
+    "shape",
+    (
+        Metric("clusters", "Number of clusters"),
+        Metric("clusters_silhouette", "Silhouette of the clusters", **SIGNED, shown=Shown("Shape")),
+        Metric(
+            "clusters_ami_label", "Agreement of clusters with the label", **SHARE, shown=Shown("Shape", compared=True)
+        ),
+        Metric("clusters_ami_first_token", "Agreement of clusters with the first token", **SHARE, shown=Shown("Shape")),
+        Metric("clusters_ami_second_token", "Agreement of clusters with the second token", **SHARE),
+        Metric("clusters_ami_length", "Agreement of clusters with the length", **SHARE, shown=Shown("Shape")),
+        Metric(
+            "arch_score", "Arch: R² of the second component on a parabola", **SHARE, shown=Shown("Shape", compared=True)
+        ),
+        Metric("arch_score_null", "Arch: R² with random signs", **SHARE),
+        Metric("arch_score_p", "Arch: p value", **SHARE),
+    ),
+)
 def shape(cell: Cell) -> Figures:
     """Clusters and their AMI with label and nuisances (intervals over sentences); is PC2 a parabola of PC1?"""
     from isoscope.geometry import separation

@@ -8,14 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from isoscope.base.errors import InputError
 from isoscope.data.arrays import Vectors
 from isoscope.geometry.moments import Ints
 from isoscope.states.trajectory import Arrays, Trajectory
 
 WORDS, TREEBANK = ("word position", "word order"), ("part of speech", "tree depth")
 TASKS = ("label", "first token", "length", "bigram shift", *WORDS, *TREEBANK)
-METRIC = {**dict.fromkeys(TASKS, "accuracy"), "tree depth": "r2"}  # R² of ridge regression for numeric labels
 FREQUENT = 10  # minimum number of words per tag class
 Labels = npt.NDArray[Any]
 
@@ -24,7 +22,7 @@ class Cloud(NamedTuple):
     """Vectors of one kind, the labels `[n]` of their tasks, and the control labels of tasks that have a control.
 
     `points(arrays, layer)` takes the vectors from the arrays `needs`. `groups`: sentence of each vector. `words`: the
-    words behind them.
+    words behind them. `metric`: accuracy, or r2 (of ridge regression) for numeric labels.
     """
 
     vectors: str
@@ -35,15 +33,11 @@ class Cloud(NamedTuple):
     controls: dict[str, Labels]
     strata: Labels | None = None
     words: tuple[Labels, ...] = ()
+    metric: str = "accuracy"
 
 
 def clouds(run: Trajectory, vectors: Sequence[str], tasks: Collection[str], *, seed: int) -> list[Cloud]:
-    """Return the clouds for those of `tasks` that the run has data and at least two classes for.
-
-    Raises `InputError` for an unknown task.
-    """
-    if unknown := set(tasks) - set(TASKS):
-        raise InputError(f"probes: no task {sorted(unknown)[0]!r}; there are {', '.join(TASKS)}")
+    """Return the clouds for those of `tasks` that the run has data and at least two classes for."""
     bank = [] if run.treebank is None else _treebank(run.treebank, seed)
     kept = []
     for cloud in (*_sentences(run.probe, vectors, seed), *_words(run.words, seed), *bank):
@@ -72,9 +66,9 @@ def _sentences(probe: pd.DataFrame, vectors: Sequence[str], seed: int) -> Iterat
 
 def _words(words: pd.DataFrame, seed: int) -> Iterator[Cloud]:
     sentence, position, text = (words[name].to_numpy() for name in ("sentence", "position", "text"))
-    place, read = _terciles(position), partial(_layer, "words")
+    place = _terciles(position)
     task, control = {"word position": place}, {"word position": _by_type(text, place, seed)}
-    yield Cloud("words", ("words",), read, sentence, task, control, None, (text,))
+    yield Cloud("words", ("words",), partial(_layer, "words"), sentence, task, control, None, (text,))
     numbered = words[["sentence", "position"]].assign(word=np.arange(len(words)))
     pairs = numbered.merge(numbered, on="sentence", suffixes=("_1", "_2")).query("position_1 < position_2")
     # As many pairs as words: more pairs of the same sentences would add little.
@@ -96,7 +90,7 @@ def _treebank(bank: pd.DataFrame, seed: int) -> Iterator[Cloud]:
     points, needs = partial(_layer, "treebank", rows=kept), ("treebank",)
     yield Cloud("treebank", needs, points, sentence[kept], asked, control, None, (text[kept],))
     asked, control = {"tree depth": depth}, {"tree depth": _by_type(text, depth, seed)}
-    yield Cloud("treebank", needs, partial(_layer, "treebank"), sentence, asked, control, None, (text,))
+    yield Cloud("treebank", needs, partial(_layer, "treebank"), sentence, asked, control, None, (text,), "r2")
 
 
 def _layer(name: str, arrays: Arrays, layer: int, rows: Ints | slice = slice(None)) -> Vectors:

@@ -17,11 +17,12 @@ from isoscope.data.arrays import Vectors
 from isoscope.data.scripts import token_pattern
 from isoscope.geometry import probes
 from isoscope.geometry.moments import Floats, distinct
-from isoscope.states.probe_tasks import METRIC, TASKS, Cloud, Labels, clouds
+from isoscope.states.probe_tasks import TASKS, Cloud, Labels, clouds
 from isoscope.states.trajectory import RANDOM, Trajectory
 
 FIGURES = ("score", "chance", "permuted", "control", "selectivity", "compression", "control_compression", "penalty")
 CONTROL = "control of "
+DRAWS = 5  # random word vectors of a baseline
 PERMUTATIONS = 3  # label permutations per task; their mean score is chance on these folds
 FEATURES = 5000  # number of most frequent TF-IDF terms in the probe's own folds
 Rows = Iterator[dict[str, Any]]
@@ -33,10 +34,8 @@ def probing_table(
     vectors: Sequence[str] = ("first", "mean"),
     seed: int,
     folds: int = 5,
-    tasks: Collection[str] = TASKS,
     everywhere: Collection[str] = ("label", "bigram shift"),
     snapshots: Collection[str] | None = None,
-    closely: Collection[str] | None = None,
 ) -> pd.DataFrame:
     """Build a row for each snapshot, layer, kind of vectors and task: held-out score, chance, control, code length.
 
@@ -48,23 +47,21 @@ def probing_table(
     - `compression`: uniform over online code length of the labels.
     - `distinct`: number of different vectors. A cell with one vector is degenerate and has no score. A cell with few
       vectors encodes only what distinguishes these few.
-    - `snapshots`: names, None for all. Those in `closely` (None: the first, the best and the twin) have code
-      lengths, permuted labels and all `tasks`; the others only the tasks `everywhere`.
+    - `snapshots`: names, None for all. The first, the best and the twin have code lengths, permuted labels and all
+      tasks; the others only the tasks `everywhere`.
 
     Raises `InputError` if nothing was measured.
     """
-    closely = {run.trained[0].name, run.best.name, RANDOM} if closely is None else closely
+    closely = {run.trained[0].name, run.best.name, RANDOM}
     settings = {"seed": seed, "folds": folds}
-    some, every = (clouds(run, vectors, names, seed=seed) for names in (set(tasks) & set(everywhere), tasks))
+    some, every = (clouds(run, vectors, names, seed=seed) for names in (everywhere, TASKS))
     rows: list[dict[str, Any]] = []
     for snapshot in (one for one in run.snapshots if snapshots is None or one.name in snapshots):
         arrays, close = run.arrays(snapshot), snapshot.name in closely
-        who = {"snapshot": snapshot.name, "step": snapshot.step, "epoch": snapshot.epoch, "best": snapshot.best}
         for cloud in every if close else some:
             for layer in range(arrays.shape(cloud.needs[0])[0]) if set(cloud.needs) <= arrays.names else ():
-                rows += [
-                    who | {"layer": layer} | row for row in _rows(cloud, cloud.points(arrays, layer), close, settings)
-                ]
+                found = _rows(cloud, cloud.points(arrays, layer), close, settings)
+                rows += (snapshot.dated | {"layer": layer} | row for row in found)
     if not rows:
         raise InputError("probes: nothing was measured; check that the run has these vectors and tasks")
     return pd.DataFrame(rows).astype({"step": "Int64", "epoch": "Int64"})
@@ -76,7 +73,6 @@ def baselines_table(
     train_labels: npt.ArrayLike | None = None,
     *,
     seed: int,
-    draws: int = 5,
     folds: int = 5,
 ) -> pd.DataFrame:
     """Score baselines without an encoder, on the same points and folds.
@@ -87,7 +83,7 @@ def baselines_table(
     - TF-IDF of uni- and bigrams of `train_texts`, with logistic regression in the probe's folds; and the same trained
       on all of `train_labels`, C = 1.
     - Bags of word embeddings before training and at the chosen epoch.
-    - Random word vectors bound to random position vectors and summed: mean and sd over `draws`.
+    - Random word vectors bound to random position vectors and summed: mean and sd over `DRAWS`.
     - For tasks of words, the word types alone.
 
     The texts of a pair are joined by a space. Without train, TF-IDF counts terms in the probe's own texts (without
@@ -103,7 +99,7 @@ def baselines_table(
             rows += _baseline("word types", cloud, [types], unscaled)
             continue
         if "label" in cloud.tasks and train_texts is not None:
-            rows += _trained_on_train(cloud.tasks["label"], judged, train_texts, np.asarray(train_labels))
+            rows += _trained_on_train(cloud, judged, train_texts, np.asarray(train_labels))
         known = judged if train_texts is None else train_texts
         tfidf = _bigrams(known, max_features=FEATURES).fit(known)
         rows += _baseline("TF-IDF, same folds", cloud, [tfidf.transform(judged).toarray()], unscaled)
@@ -111,7 +107,7 @@ def baselines_table(
         for name, snapshot in (ends if len(run.trained) > 1 else {"checkpoint": run.best}).items():
             if "bag" in (arrays := run.arrays(snapshot)).names:
                 rows += _baseline(f"bag of embeddings, {name}", cloud, [arrays.whole("bag")], settings)
-        bound = [hrr_bags(run.probe["ids"].tolist(), width=width, seed=seed + draw) for draw in range(draws)]
+        bound = [hrr_bags(run.probe["ids"].tolist(), width=width, seed=seed + draw) for draw in range(DRAWS)]
         rows += _baseline("words bound to positions", cloud, bound, settings)
     return pd.DataFrame(rows)
 
@@ -132,84 +128,73 @@ def hrr_bags(sentences: Sequence[Sequence[int]], *, width: int, seed: int) -> Fl
 
 def _scores(
     points: npt.ArrayLike, cloud: Cloud, labels: Mapping[str, Labels], settings: Mapping[str, Any]
-) -> dict[str, probes.LinearProbe | probes.RidgeProbe]:
-    classes = {name: of for name, of in labels.items() if METRIC[name.removeprefix(CONTROL)] == "accuracy"}
-    values = {name: of for name, of in labels.items() if name not in classes}
+) -> Mapping[str, probes.LinearProbe | probes.RidgeProbe]:
+    if cloud.metric == "accuracy":
+        return probes.linear_probes(points, labels, cloud.groups, strata=cloud.strata, **settings)
     fixed = {name: settings[name] for name in ("seed", "folds")}
-    return {
-        **(probes.linear_probes(points, classes, cloud.groups, strata=cloud.strata, **settings) if classes else {}),
-        **{name: probes.ridge_probe(points, of, cloud.groups, **fixed) for name, of in values.items()},
-    }
+    return {name: probes.ridge_probe(points, of, cloud.groups, **fixed) for name, of in labels.items()}
 
 
-def _rows(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, Any]) -> Rows:
+def _rows(cloud: Cloud, points: Vectors, close: bool, settings: Mapping[str, Any]) -> Rows:
     different, trained = distinct(points), round(len(points) * (1 - 1 / settings["folds"]))
     size = {"trained": trained, "n": len(points), "d": points.shape[1], "distinct": different}
-    figures = _figures(cloud, points, coded, settings) if different > 1 else {}
-    for task in cloud.tasks:
-        what = {"vectors": cloud.vectors, "task": task, "metric": METRIC[task], **dict.fromkeys(FIGURES, np.nan)}
-        yield what | figures.get(task, {}) | size | {"degenerate": different == 1}
-
-
-def _figures(cloud: Cloud, points: Vectors, coded: bool, settings: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     asked = cloud.tasks | {f"{CONTROL}{name}": of for name, of in cloud.controls.items()}
-    found = _scores(points, cloud, asked, settings)
+    found = _scores(points, cloud, asked, settings) if different > 1 else {}
+    coded = close and different > 1 and cloud.metric == "accuracy"
+    codes = probes.online_code_lengths(points, asked, cloud.groups, seed=settings["seed"]) if coded else {}
     without = _permuted(points, cloud, settings) if coded else {}
-    classes = {name: of for name, of in asked.items() if coded and isinstance(found[name], probes.LinearProbe)}
-    codes = probes.online_code_lengths(points, classes, cloud.groups, seed=settings["seed"]) if classes else {}
-    figures = {}
     for task in cloud.tasks:
-        probe, control = found[task], f"{CONTROL}{task}"
-        figures[task] = {"score": probe[0], "chance": getattr(probe, "chance", np.nan), "penalty": probe.penalty}
-        figures[task] |= {"permuted": without[task]} if task in without else {}
-        if control in found:
-            against = found[control][0]
-            figures[task] |= {"control": against, "selectivity": probe[0] - against}
+        figures, control = dict.fromkeys(FIGURES, np.nan), f"{CONTROL}{task}"
+        if task in found:
+            score, against = found[task][0], found[control][0] if control in found else np.nan
+            figures |= {"score": score, "chance": getattr(found[task], "chance", np.nan)}
+            figures |= {"permuted": without.get(task, np.nan), "control": against, "selectivity": score - against}
+            figures |= {"penalty": found[task].penalty}
         for column, name in (("compression", task), ("control_compression", control)):
-            figures[task] |= {column: codes[name].compression} if name in codes else {}
-    return figures
+            figures |= {column: codes[name].compression} if name in codes else {}
+        what = {"vectors": cloud.vectors, "task": task, "metric": cloud.metric}
+        yield what | figures | size | {"degenerate": different == 1}
 
 
 def _permuted(points: Vectors, cloud: Cloud, settings: Mapping[str, Any]) -> dict[str, float]:
-    """Return each classification task's mean score on permuted labels."""
+    """Return each task's mean score on permuted labels."""
     fixed = {**settings, "strata": cloud.strata}
     labels = {
         f"{draw} {name}": of
         for name, values in cloud.tasks.items()
-        if METRIC[name] == "accuracy"
         for draw, of in enumerate(probes.permuted(values, cloud.groups, draws=PERMUTATIONS, **fixed))
     }
-    found = probes.linear_probes(points, labels, cloud.groups, **fixed) if labels else {}
-    names = {name.partition(" ")[2] for name in labels}
-    return {name: float(np.mean([found[f"{draw} {name}"][0] for draw in range(PERMUTATIONS)])) for name in names}
+    found = probes.linear_probes(points, labels, cloud.groups, **fixed)
+    return {name: float(np.mean([found[f"{draw} {name}"][0] for draw in range(PERMUTATIONS)])) for name in cloud.tasks}
 
 
 def _baseline(name: str, cloud: Cloud, draws: Sequence[npt.ArrayLike], settings: Mapping[str, Any]) -> Rows:
     """Return a row for each task: mean and sd over the draws of the points."""
     found = [_scores(points, cloud, cloud.tasks, settings) for points in draws]
     trained = round(len(cloud.groups) * (1 - 1 / settings["folds"]))
-    for task, labels in cloud.tasks.items():
-        yield _row(name, task, labels, [one[task][0] for one in found], found[0][task].d, trained)
+    for task in cloud.tasks:
+        yield _row(name, task, cloud, [one[task][0] for one in found], found[0][task].d, trained)
 
 
-def _trained_on_train(labels: Labels, judged: list[str], texts: Sequence[str], known: Labels) -> Rows:
+def _trained_on_train(cloud: Cloud, judged: list[str], texts: Sequence[str], known: Labels) -> Rows:
     tfidf = _bigrams(texts)
     model = LogisticRegression(max_iter=1000).fit(tfidf.fit_transform(texts), known)
     names, counts = np.unique(known, return_counts=True)
     found = {"TF-IDF, all of train": model.predict(tfidf.transform(judged)), "majority class": names[counts.argmax()]}
     for (name, told), d in zip(found.items(), (len(tfidf.vocabulary_), 0), strict=True):
-        yield _row(name, "label", labels, [float((told == labels).mean())], d, len(known))
+        yield _row(name, "label", cloud, [float((told == cloud.tasks["label"]).mean())], d, len(known))
 
 
 def _bigrams(texts: Sequence[str], **options: Any) -> TfidfVectorizer:
     return TfidfVectorizer(ngram_range=(1, 2), token_pattern=token_pattern(texts), **options)
 
 
-def _row(name: str, task: str, labels: Labels, scores: list[float], d: int, trained: int) -> dict[str, Any]:
-    chance = np.nan if METRIC[task] == "r2" else float(np.unique(labels, return_counts=True)[1].max() / len(labels))
+def _row(name: str, task: str, cloud: Cloud, scores: list[float], d: int, trained: int) -> dict[str, Any]:
+    counts = np.unique(cloud.tasks[task], return_counts=True)[1]
     score = {"score": float(np.mean(scores)), "sd": float(np.std(scores, ddof=1)) if len(scores) > 1 else np.nan}
-    size = {"chance": chance, "n": len(labels), "d": d, "trained": trained}
-    return {"baseline": name, "task": task, "metric": METRIC[task], **score, **size}
+    chance = float(counts.max() / counts.sum()) if cloud.metric == "accuracy" else np.nan
+    size = {"chance": chance, "n": int(counts.sum()), "d": d, "trained": trained}
+    return {"baseline": name, "task": task, "metric": cloud.metric, **score, **size}
 
 
 def learning_table(run: Trajectory, *, vectors: Sequence[str], seed: int, folds: int = 5) -> pd.DataFrame:
@@ -222,7 +207,7 @@ def learning_table(run: Trajectory, *, vectors: Sequence[str], seed: int, folds:
     rows = []
     for name in (one for one in vectors if one in arrays.names and len(np.unique(labels)) > 1):
         layer, groups = arrays.shape(name)[0] - 1, np.arange(len(labels))
-        found = probes.learning_curve(arrays.layer(name, layer), labels, groups, seed=seed, folds=folds, strata=labels)
+        found = probes.learning_curve(arrays.last(name), labels, groups, seed=seed, folds=folds, strata=labels)
         for share, probe in found.items():
             size = {"trained": round(share * probe.n * (1 - 1 / folds)), "n": probe.n, "d": probe.d}
             rows.append({"vectors": name, "layer": layer, "score": probe.accuracy, "chance": probe.chance, **size})

@@ -72,31 +72,30 @@ def topology(run: Trajectory, *, points: int, seed: int, vectors: str = "first")
     """
     sentences = run.arrays(run.best).shape(vectors)[1]
     rows = np.sort(np.random.default_rng(seed).permutation(sentences)[:points])
-    bars, diagrams = [], {}
+    diagrams = {}
     for moment, snapshot in run.moments.items():
-        arrays = run.arrays(snapshot)
-        drawn = arrays.layer(vectors, arrays.shape(vectors)[0] - 1).astype(np.float64)[rows]
+        drawn = run.arrays(snapshot).last(vectors).astype(np.float64)[rows]
         cloud = drawn - drawn.mean(0)
         size = np.sqrt((cloud**2).sum(1).mean())
-        if size <= ALIKE * np.sqrt((drawn**2).sum(1).mean()):
-            continue
-        diagrams[moment] = persistence.diagrams(cloud / size)
-        for degree, diagram in enumerate(diagrams[moment]):
-            named = {"moment": moment, "snapshot": snapshot.name, "degree": degree}
+        if size > ALIKE * np.sqrt((drawn**2).sum(1).mean()):
+            diagrams[moment] = persistence.diagrams(cloud / size)
+    bars, distances = [], []
+    for moment, found in diagrams.items():
+        for degree, diagram in enumerate(found):
+            named = {"moment": moment, "snapshot": run.moments[moment].name, "degree": degree}
             bars.append(pd.DataFrame({**named, "birth": diagram[:, 0], "death": diagram[:, 1]}))
-    distances = [
-        {
-            "moment": moment,
-            "degree": degree,
-            "bottleneck": persistence.bottleneck(diagram, diagrams["chosen"][degree]),
-            "wasserstein": persistence.wasserstein(diagram, diagrams["chosen"][degree]),
-            "n": len(rows),
-        }
-        for moment, found in diagrams.items()
-        for degree, diagram in enumerate(found)
-        if "chosen" in diagrams
-    ]
+            if "chosen" in diagrams:
+                away = diagram_distances(diagram, diagrams["chosen"][degree])
+                distances.append({"moment": moment, "degree": degree, **away, "n": len(rows)})
     return (pd.concat(bars, ignore_index=True) if bars else pd.DataFrame()), pd.DataFrame(distances)
+
+
+def diagram_distances(one: Floats, other: Floats) -> dict[str, float]:
+    """Return the bottleneck and the 1-Wasserstein distance of two persistence diagrams."""
+    return {
+        "bottleneck": persistence.bottleneck(one, other),
+        "wasserstein": persistence.wasserstein(one, other),
+    }
 
 
 @tabled
@@ -107,22 +106,15 @@ def singular_values(run: Trajectory, *, vectors: Sequence[str]) -> Iterator[Rows
     share of variance, cumulative share, n, d, degenerate. A degenerate cell (`isoscope.states.cloud.fault`) has one row
     without values. Uses the kinds of `vectors` that the run has; empty if it has none.
     """
-    for snapshot in run.snapshots:
-        arrays = run.arrays(snapshot)
-        cells = ((one, layer) for one in vectors if one in arrays.names for layer in range(arrays.shape(one)[0]))
-        for kind, layer in cells:
-            points = arrays.layer(kind, layer).astype(np.float64)
-            degenerate = fault(points, sentences=True) is not None
-            if degenerate:
-                found: dict[str, Any] = {"component": [1], "value": np.nan, "share": np.nan, "cumulative": np.nan}
-            else:
-                squares = spectrum(points)
-                share = squares / squares.sum()
-                every = {"value": np.sqrt(squares / squares[0]), "share": share, "cumulative": np.cumsum(share)}
-                found = {"component": np.arange(1, min(LEADING, len(share)) + 1)}
-                found |= {name: values[:LEADING] for name, values in every.items()}
-            found |= {"degenerate": degenerate, "n": len(points), "d": points.shape[1]}
-            yield pd.DataFrame({**snapshot.who, "vectors": kind, "layer": layer, **found})
+    for snapshot, kind, layer in run.places(vectors):
+        points = run.arrays(snapshot).layer(kind, layer).astype(np.float64)
+        degenerate = fault(points, sentences=True) is not None
+        squares = np.array([np.nan]) if degenerate else spectrum(points)
+        share = squares / squares.sum()
+        every = {"value": np.sqrt(squares / squares[0]), "share": share, "cumulative": np.cumsum(share)}
+        found = {"component": np.arange(1, len(share) + 1), **every, "degenerate": degenerate}
+        table = pd.DataFrame({**snapshot.who, "vectors": kind, "layer": layer, **found})
+        yield table[:LEADING].assign(n=len(points), d=points.shape[1])
 
 
 @tabled
@@ -174,7 +166,7 @@ def _decisions(run: Trajectory) -> Iterator[tuple[dict[str, Any], float, Ints, i
 
 def _rebuilt(arrays: Arrays) -> Iterator[tuple[str, int, float, Floats]]:
     """Yield the last layer's [CLS] rebuilt from components: which, k, their share of variance, the points `[n, d]`."""
-    points = arrays.layer("first", arrays.shape("first")[0] - 1).astype(np.float64)
+    points = arrays.last("first").astype(np.float64)
     mean = points.mean(0)
     left, values, right = np.linalg.svd(points - mean, full_matrices=False)
     share = values**2 / max(float((values**2).sum()), 1e-300)

@@ -10,10 +10,10 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from isoscope.base.errors import InputError
-from isoscope.geometry import persistence
 from isoscope.geometry.kernels import frequency_response
 from isoscope.states.block import sources, token_cosines
-from isoscope.states.trajectory import Snapshot, Trajectory
+from isoscope.states.sentence_tables import diagram_distances
+from isoscope.states.trajectory import Trajectory
 
 Key = tuple[str, int]
 """Arm and seed of a run."""
@@ -64,23 +64,12 @@ def _spread(count: int, most: int) -> list[int]:
 def maps(runs: Mapping[Key, Trajectory], *, perplexity: float, seed: int, most: int) -> pd.DataFrame:
     """Compute the joint map of the arms' first seeds, at the first snapshot and at the chosen epoch."""
     one = first_seeds(runs)
-    most = min(most, max(3, TOGETHER // len(one)))
-    snapshots = {moment: {arm: run.moments[moment] for arm, run in one.items()} for moment in MOMENTS}
-    parts = (
-        joint_map(one, of, perplexity=perplexity, seed=seed, most=most).assign(moment=moment)
-        for moment, of in snapshots.items()
-    )
+    options: dict[str, Any] = {"perplexity": perplexity, "seed": seed, "most": min(most, max(3, TOGETHER // len(one)))}
+    parts = [joint_map(one, moment, **options).assign(moment=moment) for moment in MOMENTS]
     return pd.concat(parts, ignore_index=True)
 
 
-def joint_map(
-    runs: Mapping[str, Trajectory],
-    snapshots: Mapping[str, Snapshot],
-    *,
-    perplexity: float,
-    seed: int,
-    most: int,
-) -> pd.DataFrame:
+def joint_map(runs: Mapping[str, Trajectory], moment: str, *, perplexity: float, seed: int, most: int) -> pd.DataFrame:
     """Compute t-SNE and PCA of the tokens of all arms together, after the embedding block's LayerNorm.
 
     Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2; `most` tokens of each arm. t-SNE starts from the PCA
@@ -91,7 +80,7 @@ def joint_map(
     if any(not table.equals(first) for table in others):
         raise InputError("embedding space: the arms have different probe sets; run: isoscope repro")
     tokens = first[~first["end"]].iloc[:most]  # without [CLS] and [SEP]
-    parts = [runs[arm].arrays(snapshots[arm]).whole("block_normed")[tokens.index] for arm in runs]
+    parts = [run.arrays(run.moments[moment]).whole("block_normed")[tokens.index] for run in runs.values()]
     points = np.concatenate(parts).astype(np.float64)
     if len(points) < 3 * perplexity:
         raise InputError(
@@ -144,8 +133,7 @@ def arm_distances(bars: pd.DataFrame) -> pd.DataFrame:
     for (seed, degree), part in chosen.groupby(["seed", "degree"], sort=False):
         found = {arm: own[["birth", "death"]].to_numpy() for arm, own in part.groupby("arm", sort=False)}
         for arm, other in combinations(found, 2):
-            pair = found[arm], found[other]
-            distances = {"bottleneck": persistence.bottleneck(*pair), "wasserstein": persistence.wasserstein(*pair)}
+            distances = diagram_distances(found[arm], found[other])
             rows.append({"arm": arm, "other": other, "seed": seed, "degree": degree, **distances})
     return pd.DataFrame(rows)
 
@@ -172,9 +160,10 @@ def explorer(
         xy = table[["pc1", "pc2"]].to_numpy().reshape(*shape, -1, 2)[:, :, kept]
         single = of["degenerate"].to_numpy(bool).reshape(shape)
         scaled = 1000 * xy / np.where(single, np.inf, np.abs(xy).max((2, 3)))[..., None, None]
-        shares = of[["explained_1", "explained_2"]].to_numpy(float).tolist()
+        shares = of[["explained_1", "explained_2"]].to_numpy(float).reshape(*shape, 2).tolist()
         explained = [
-            None if one else [round(part, 3) for part in both] for one, both in zip(single.ravel(), shares, strict=True)
+            [None if one else [round(part, 3) for part in both] for one, both in zip(*layer, strict=True)]
+            for layer in zip(single, shares, strict=True)
         ]
         found["runs"].append(
             {
@@ -184,7 +173,7 @@ def explorer(
                 "steps": of["step"].iloc[: len(snapshots)].astype(int).tolist(),
                 "best": snapshots.index(runs[arm, seed].best.name),
                 "points": scaled.round().astype(int).reshape(*shape, -1).tolist(),
-                "explained": [explained[start : start + shape[1]] for start in range(0, len(explained), shape[1])],
+                "explained": explained,
             }
         )
     return found

@@ -1,6 +1,6 @@
 """Tables of several models' states of the same words."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,14 +10,20 @@ import pandas as pd
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.arrays import Flags, Indices
+from isoscope.data.word_links import Linked
 from isoscope.data.word_table import UNTAGGED, WordTable
 from isoscope.geometry.linear_maps import LinearMap, best_ridge, error, identity, procrustes, r2_by_dimension, retrieval
 from isoscope.geometry.moments import Floats
 from isoscope.platform.statistics.delete_a_group import delete_a_group
 from isoscope.states.choices import SpaceSettings
-from isoscope.states.compared_items import ComparedItems, compared_items, sentence_means
-from isoscope.states.contextuality_tables import Layer, Words, contextuality, of_sentences
-from isoscope.states.similarity_tables import check_complete, similarity_table
+from isoscope.states.contextuality_tables import Layer, Words, contextuality
+from isoscope.states.similarity_tables import (
+    ComparedItems,
+    check_complete,
+    compared_items,
+    sentence_means,
+    similarity_table,
+)
 from isoscope.states.trajectory import stacked
 from isoscope.states.word_space import Space, joined
 
@@ -39,13 +45,21 @@ class Named(NamedTuple):
         return {f"{prefix}model": self.model, f"{prefix}seed": self.seed, f"{prefix}twin": self.twin}
 
 
-def tables(
-    spaces: Mapping[str, Named],
-    pairs: Sequence[tuple[str, str]],
-    table: WordTable,
-    settings: SpaceSettings,
-    over: Over,
-) -> dict[str, pd.DataFrame]:
+class Compared(NamedTuple):
+    """Spaces of a word table by name, the pairs of names to compare, and the linked words of another text, if any."""
+
+    table: WordTable
+    spaces: Mapping[str, Named]
+    pairs: Sequence[tuple[str, str]]
+    linked: Linked | None = None
+
+    @property
+    def kept(self) -> Flags:
+        """Which words of the table all spaces have. Raises `InputError` if a space does not belong to the table."""
+        return joined(self.table, [one.space for one in self.spaces.values()])
+
+
+def tables(compared: Compared, settings: SpaceSettings, over: Over) -> dict[str, pd.DataFrame]:
     """Return the tables of spaces of one word table, by name.
 
     - `contextuality`, `words`, `tagged_words`, `pairs`: see `states.contextuality_tables`; also space, model, seed,
@@ -56,7 +70,7 @@ def tables(
     Of sentences only AvgSim is known. `over`: maps over layers and pairs, in this process or others. Raises
     `InputError` as `of_pairs`.
     """
-    kept = joined(table, [one.space for one in spaces.values()])
+    table, spaces, kept = compared.table, compared.spaces, compared.kept
     forms, tags = (np.unique(table.rows[name].to_numpy()[kept]) for name in ("form", "tag"))
     layers = [(name, number) for name, one in spaces.items() if not one.linked for number in one.space.layers]
     work = [(spaces[name].space, number) for name, number in layers]
@@ -73,16 +87,10 @@ def tables(
                 "pairs": layer.pairs.assign(**about),
             }
         )
-    return stacked(found) | of_pairs(spaces, pairs, table, settings, over)
+    return stacked(found) | of_pairs(compared, settings, over)
 
 
-def of_pairs(
-    spaces: Mapping[str, Named],
-    pairs: Sequence[tuple[str, str]],
-    table: WordTable,
-    settings: SpaceSettings,
-    over: Over,
-) -> dict[str, pd.DataFrame]:
+def of_pairs(compared: Compared, settings: SpaceSettings, over: Over) -> dict[str, pd.DataFrame]:
     """Return the tables of pairs of spaces of one word table, by name; arguments as those of `tables`.
 
     - `similarity`, `maps`: of these pairs, see `states.similarity_tables` and `maps_table`; also one, model,
@@ -91,12 +99,13 @@ def of_pairs(
 
     Raises `InputError` if a space does not belong to the table, and if too many cells have no null or interval.
     """
-    kept = joined(table, [one.space for one in spaces.values()])
+    table, spaces, kept = compared.table, compared.spaces, compared.kept
     on = compared_items(table, kept, probe=settings.probe, seed=settings.seed)
-    couples = [(spaces[one].space, spaces[other].space) for one, other in pairs]
+    couples = [(spaces[one].space, spaces[other].space) for one, other in compared.pairs]
     made = over(partial(_pair, on, settings), couples, "pairs")
     about = [
-        {"one": one, "other": other, **spaces[one].columns(), **spaces[other].columns("other_")} for one, other in pairs
+        {"one": one, "other": other, **spaces[one].columns(), **spaces[other].columns("other_")}
+        for one, other in compared.pairs
     ]
     found = stacked(
         {name: rows.assign(**own) for name, rows in of_pair.items()} for own, of_pair in zip(about, made, strict=True)
@@ -116,17 +125,18 @@ def of_pairs(
 
 
 def _layer(table: WordTable, kept: Flags, settings: SpaceSettings, which: tuple[Space, int]) -> Layer:
-    """Return what is known of a layer of a space: `contextuality`, or `of_sentences`."""
+    """Return the `contextuality` of a layer of a space."""
     space, number = which
     points, sentence = space.layer(number, kept), np.unique(table.sentences[kept], return_inverse=True)[1]
     options: dict[str, Any] = {name: getattr(settings, name) for name in ("draws", "confidence", "seed")}
-    options["pairs"] = settings.histogram
-    if settings.probe == "sentences":
-        return of_sentences(sentence_means(points, np.bincount(sentence)), **options)
     rows = table.rows[kept]
     form, tag = (np.unique(rows[name].to_numpy(), return_inverse=True)[1] for name in ("form", "tag"))
     tagged = tag if (rows["tag"] != UNTAGGED).any() else None
-    return contextuality(points, Words(sentence, form, rows["frequency"].to_numpy(np.int64), tagged), **options)
+    words = Words(sentence, form, rows["frequency"].to_numpy(np.int64), tagged)
+    if settings.probe == "sentences":
+        points, every = sentence_means(points, np.bincount(sentence)), np.unique(sentence)
+        words = Words(every, every, every)
+    return contextuality(points, words, pairs=settings.histogram, **options)
 
 
 def _pair(on: Sequence[ComparedItems], settings: SpaceSettings, which: tuple[Space, Space]) -> dict[str, pd.DataFrame]:
@@ -163,51 +173,42 @@ def maps_table(one: Space, other: Space, on: ComparedItems, *, seed: int, confid
         try:
             if not (source.var() and target.var()):
                 raise InputError("all points are one")
-            maps = _maps(source, target, on.groups)
-            null = _maps(source, target[exchanged], on.groups)
-            rows += (about | row for row in _measured(source[tested], target[tested], maps, null, confidence))
+            maps, strength = _maps(source, target, on.groups)
+            null, _ = _maps(source, target[exchanged], on.groups)
+            given = source[tested], target[tested], confidence
+            for name, found in maps.items():
+                row = about | {"map": name, "strength": strength if name == "ridge" else None}
+                rows.append(row | _measured(found, None if name == "none" else null[name], *given))
         except InputError as reason:  # a layer without variance
             rows.append(about | dict.fromkeys(NOTHING) | {"map": "procrustes", "strength": None, "why": str(reason)})
     return pd.DataFrame(rows).astype(dict.fromkeys((*NOTHING, "strength"), float))
 
 
-def _maps(x: Floats, y: Floats, groups: Indices) -> dict[str, tuple[LinearMap, float | None]]:
-    """Return the maps with ridge's strength; `groups` of the items say which fit them and which choose the strength."""
+def _maps(x: Floats, y: Floats, groups: Indices) -> tuple[dict[str, LinearMap], float]:
+    """Return the maps, and ridge's strength; `groups` of the items say which fit them and which choose the strength."""
     fitted, chosen = groups < FITTED, (groups >= FITTED) & (groups < CHOSEN)
     strength, best = best_ridge((x[fitted], y[fitted]), (x[chosen], y[chosen]), STRENGTHS)
-    none: dict[str, tuple[LinearMap, float | None]] = {}
-    if x.shape[1] == y.shape[1]:
-        none["none"] = identity(x.shape[1]), None
-    return none | {"procrustes": (procrustes(x[fitted], y[fitted]), None), "ridge": (best, strength)}
+    none = {"none": identity(x.shape[1])} if x.shape[1] == y.shape[1] else {}
+    return none | {"procrustes": procrustes(x[fitted], y[fitted]), "ridge": best}, strength
 
 
-def _measured(
-    x: Floats,
-    y: Floats,
-    maps: dict[str, tuple[LinearMap, float | None]],
-    null: dict[str, tuple[LinearMap, float | None]],
-    confidence: float,
-) -> Iterator[dict[str, Any]]:
-    group = np.arange(len(x)) % GROUPS
-    for name, (one, strength) in maps.items():
-        found = one.of(x)
-        without = np.array([_r2(found[group != number], y[group != number]) for number in range(GROUPS)])
-        low, high = delete_a_group(_r2(found, y), without, confidence=confidence) or (None, None)
-        near, plain = retrieval(found, y), retrieval(found, y, neighbours=None)
-        yield {
-            "map": name,
-            "strength": strength,
-            "error": error(found, y),
-            "r2": _r2(found, y),
-            "low": low,
-            "high": high,
-            "null": None if name == "none" else _r2(null[name][0].of(x), y),
-            "retrieval_forward": near.forward,
-            "retrieval_back": near.back,
-            "cosine_forward": plain.forward,
-            "cosine_back": plain.back,
-            "why": None,
-        }
+def _measured(one: LinearMap, null: LinearMap | None, x: Floats, y: Floats, confidence: float) -> dict[str, Any]:
+    found, group = one.of(x), np.arange(len(x)) % GROUPS
+    without = np.array([_r2(found[group != number], y[group != number]) for number in range(GROUPS)])
+    low, high = delete_a_group(_r2(found, y), without, confidence=confidence) or (None, None)
+    near, plain = retrieval(found, y), retrieval(found, y, neighbours=None)
+    return {
+        "error": error(found, y),
+        "r2": _r2(found, y),
+        "low": low,
+        "high": high,
+        "null": None if null is None else _r2(null.of(x), y),
+        "retrieval_forward": near.forward,
+        "retrieval_back": near.back,
+        "cosine_forward": plain.forward,
+        "cosine_back": plain.back,
+        "why": None,
+    }
 
 
 def _r2(found: Floats, target: Floats) -> float:

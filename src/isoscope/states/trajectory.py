@@ -3,7 +3,7 @@
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeAlias
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, ParamSpec, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 from tqdm import tqdm
@@ -49,6 +48,11 @@ class Snapshot(NamedTuple):
         """Columns of a table that name the snapshot."""
         return {"snapshot": self.name, "step": self.step, "best": self.best}
 
+    @property
+    def dated(self) -> dict[str, Any]:
+        """The same columns, and its epoch."""
+        return {"snapshot": self.name, "step": self.step, "epoch": self.epoch, "best": self.best}
+
 
 class Trajectory:
     """The hidden states of one run over its snapshots, by step; arrays are loaded on demand.
@@ -62,43 +66,36 @@ class Trajectory:
             facts = json.loads((folder / SNAPSHOTS).read_text("utf-8"))
             self.facts: dict[str, Any] = facts["facts"]
             self.snapshots = [Snapshot(**one) for one in facts["snapshots"]]
-        except FileNotFoundError:
-            raise InputError(f"{folder / SNAPSHOTS}: no such file; run: isoscope repro") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{folder / SNAPSHOTS}: not a list of snapshots ({error}); run: isoscope repro") from None
-        if not self.trained:
-            raise InputError(f"{folder / SNAPSHOTS}: it lists no training snapshot; run: isoscope repro")
+            self.best = next((one for one in self.trained if one.best), self.trained[-1])
+            """The snapshot chosen on validation, else the last."""
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise InputError(f"{folder / SNAPSHOTS}: no list of snapshots ({error}); run: isoscope repro") from None
 
     @cached_property
     def probe(self) -> pd.DataFrame:
         """Sentences: row, text (and its pair), label, tokens, first and second token."""
-        return pq.read_table(self.folder / PROBE).to_pandas()
+        return pd.read_parquet(self.folder / PROBE)
 
     @cached_property
     def words(self) -> pd.DataFrame:
         """Sampled word occurrences: sentence, position (index of the first token), text."""
-        return pq.read_table(self.folder / WORDS).to_pandas()
+        return pd.read_parquet(self.folder / WORDS)
 
     @cached_property
     def tokens(self) -> pd.DataFrame:
         """Tokens whose embedding parts are kept: sentence, position, token id, special or not."""
-        return pq.read_table(self.folder / TOKENS).to_pandas()
+        return pd.read_parquet(self.folder / TOKENS)
 
     @cached_property
     def treebank(self) -> pd.DataFrame | None:
         """Words of the treebank: sentence, text, tag, depth; None if the run was extracted without a treebank."""
         path = self.folder / TREEBANK
-        return pq.read_table(path).to_pandas() if path.is_file() else None
+        return pd.read_parquet(path) if path.is_file() else None
 
     @property
     def trained(self) -> list[Snapshot]:
         """Snapshots of training, by step."""
         return sorted((one for one in self.snapshots if one.step is not None), key=lambda one: one.step or 0)
-
-    @property
-    def best(self) -> Snapshot:
-        """The snapshot chosen on validation, else the last."""
-        return next((one for one in self.trained if one.best), self.trained[-1])
 
     @property
     def twin(self) -> Snapshot | None:
@@ -113,6 +110,14 @@ class Trajectory:
 
     def arrays(self, snapshot: Snapshot) -> "Arrays":
         return Arrays(self.folder / "states" / f"{snapshot.name}.safetensors")
+
+    def places(self, vectors: Collection[str]) -> Iterator[tuple[Snapshot, str, int]]:
+        """Yield every (snapshot, kind of representation, layer) of the kinds `vectors` that the model has."""
+        for snapshot in self.snapshots:
+            arrays = self.arrays(snapshot)
+            for kind in arrays.vectors:
+                if kind in vectors:
+                    yield from ((snapshot, kind, layer) for layer in range(arrays.shape(kind)[0]))
 
 
 def tabled(rows: Callable[P, Iterator[Rows]]) -> Callable[P, pd.DataFrame]:
@@ -154,6 +159,10 @@ class Arrays:
     def layer(self, name: str, layer: int) -> Vectors:
         """Return one layer of `first`, `last`, `mean` or `words`."""
         return self._file.get_slice(name)[layer]
+
+    def last(self, name: str) -> Vectors:
+        """Return the last layer of such a representation."""
+        return self.layer(name, self.shape(name)[0] - 1)
 
     def whole(self, name: str) -> Vectors:
         return self._file.get_tensor(name)

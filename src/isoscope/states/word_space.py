@@ -1,9 +1,14 @@
-"""A space: the states of a word table's words at every layer of a model, on disk, read layer by layer."""
+"""A space: the states of a word table's words at every layer of a model, on disk, read layer by layer.
 
+And the pass that makes them, of words in sentences of any kind.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,14 +16,17 @@ import pandas as pd
 from isoscope.base.parquet import write_parquet
 from isoscope.data import tokens
 from isoscope.data.arrays import Flags, Indices, Vectors
+from isoscope.data.batches import evaluation_batches
+from isoscope.data.treebank import Treebank
 from isoscope.data.word_table import KEY, Located, WordTable, common, located
 from isoscope.geometry.moments import Floats
-from isoscope.states.choices import WORD_TABLE, SpaceSettings
+from isoscope.states.choices import WORD_TABLE, Pooling, SpaceSettings
 from isoscope.states.trajectory import Arrays, write_arrays
 
 KEYS, STATES = "keys.parquet", "states.safetensors"
 WORDS, TABLE = "words", "word_table"
 """Arrays of the states: layers 0 … L, and the word table alone if the model has it."""
+FINAL_NORMS = ("LayerNorm", "layer_norm", "final_layer_norm", "final_layernorm", "final_norm", "ln_f", "norm")
 
 
 class Space:
@@ -56,13 +64,75 @@ class Space:
         return other
 
 
+class WordStates(NamedTuple):
+    """States of words `[layers, W, D]`, fp32, and the numbers of the layers: 0 (after the embedding block) … L.
+
+    If `whole`, `WORD_TABLE` comes before them; and in a model with a LayerNorm after its last layer (pre-norm), L is
+    the last layer's output and L + 1 is the output of that LayerNorm, which is L otherwise.
+    """
+
+    values: Vectors
+    layers: list[int]
+
+
+def word_states(
+    model: Any,
+    words: Treebank | Located,
+    *,
+    pooling: Pooling = "mean",
+    whole: bool = False,
+    pad_id: int,
+    batch_size: int,
+    bf16: bool = False,
+) -> WordStates:
+    """Return the states of words; a word's vector is the mean over its tokens, or its first or last token.
+
+    `model` is the bare encoder or decoder. Raises `InputError` for NaN or infinity.
+    """
+    import torch  # takes seconds; reading a space needs none
+
+    from isoscope.states.hidden_states import embedding_parts, layers_of, word_means
+
+    model.eval()
+    found = np.empty(0, np.float32)
+    with torch.no_grad(), embedding_parts(model) as parts, _final_norm(model) as normed:
+        for rows in evaluation_batches(words.encoded.lengths, batch_size=batch_size):
+            layers, _ = layers_of(model, words.encoded, rows, pad_id, bf16)
+            first = 0
+            # A model may have such a LayerNorm for something else, as DeBERTa for its relative positions.
+            if whole and normed and normed[1].shape == layers[-1].shape and torch.equal(normed[1].float(), layers[-1]):
+                layers = torch.cat([layers[:-1], *(one.float()[None] for one in normed)])
+            if whole and "word" in parts and parts["word"].shape[-1] == layers.shape[-1]:
+                layers, first = torch.cat([parts["word"].float()[None], layers]), WORD_TABLE
+            chosen, means = word_means(layers, words, rows, pooling)
+            if not found.size:
+                found = np.empty((len(layers), len(words.sentence), layers.shape[-1]), np.float32)
+            found[:, chosen] = means.cpu().numpy()
+            parts.clear()
+            normed.clear()
+    return WordStates(found, [*range(first, first + len(found))])
+
+
+@contextmanager
+def _final_norm(model: Any) -> Iterator[list[Any]]:
+    """Capture input and output of the LayerNorm after the last layer; nothing in a model without one (post-norm)."""
+    seen: list[Any] = []
+    within = (model, getattr(model, "encoder", None), getattr(model, "decoder", None))
+    norms = (getattr(one, name, None) for one in within for name in FINAL_NORMS)
+    norm = next((one for one in norms if hasattr(one, "register_forward_hook")), None)
+    hook: Any = nullcontext()
+    if norm is not None:
+        hook = norm.register_forward_hook(lambda _, inputs, output: seen.extend((inputs[0].detach(), output.detach())))
+    with hook:
+        yield seen
+
+
 def write_space(folder: Path, model: Any, checkpoint: Path, table: WordTable, settings: SpaceSettings) -> Space:
     """Write the states of a bare encoder or decoder into a new or empty folder, and return them.
 
     `checkpoint`: folder of its tokenizer. Raises `InputError` for NaN or infinity.
     """
-    from isoscope.models.encoder import positions  # torch takes seconds; reading a space needs none
-    from isoscope.states.word_states import word_states
+    from isoscope.models.encoder import positions
 
     tokenizer = tokens.load(checkpoint, padded=False)
     there = located(table, tokenizer, max_length=min(settings.max_length, positions(model)))

@@ -14,7 +14,7 @@ from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.outputs import Output, Trained
 from isoscope.platform.results.paired_comparison import Result, StudyRuns
 from isoscope.studies.hybrids.comparison import Hybrids
-from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, TUNED, tables
+from isoscope.studies.hybrids.tables import NEARNESS, NOT_TUNED, TUNED, tables
 from isoscope.studies.hybrids.views import VIEWS
 from struck_views import wrong
 
@@ -46,7 +46,7 @@ def studies(tmp_path: Path) -> dict[str, StudyRuns]:
         for seed in SEEDS:
             near = 0.1 + 0.2 * place + 0.01 * seed
             found = output(tmp_path, arm, seed, "aligned", {}, 100)
-            values = dict.fromkeys(MEASURES, near) | {FALLING: 1 - near, "n": 10}
+            values = dict.fromkeys(NEARNESS, near) | {FALLING: 1 - near, "n": 10}
             text = json.dumps({"before": values, "after": values})
             (found.folder / "alignment.json").write_text(text)
             aligned.setdefault(arm, {})[seed] = Result(found, {"loss": 1.0}, {}, items)
@@ -79,7 +79,7 @@ def test_every_figure_survives_tables_without_numbers(
 
 def test_a_measure_in_the_order_of_bleu_predicts_it(studies: dict[str, StudyRuns]) -> None:
     found = tables(studies, **OPTIONS)["predictors"].set_index(["measure", "training"])
-    assert len(found) == 2 * len(MEASURES)
+    assert len(found) == 2 * len(NEARNESS)
     assert set(found["n"]) == {len(STARTS)}, "the unit is the start, not the run"
     for (measure, _), row in found.iterrows():
         assert row["rho"] == pytest.approx(-1.0 if measure == FALLING else 1.0)
@@ -96,8 +96,8 @@ def test_spaces_of_unequal_width_have_no_distance_before_their_map(studies: dict
             file.write_text(json.dumps(found))
     made = tables(studies, **OPTIONS)
     near = made["nearness"]
-    assert set(near[near["when"] == "before"]["measure"]) == set(MEASURES) - {"r2", "retrieval_forward"}
-    assert list(near[near["when"] == "after"]["measure"].unique()) == list(MEASURES)
+    assert set(near[near["when"] == "before"]["measure"]) == set(NEARNESS) - {"r2", "retrieval_forward"}
+    assert list(near[near["when"] == "after"]["measure"].unique()) == list(NEARNESS)
     assert [one.figure() is not None for one in pictures(VIEWS, made)] == [True] * 3
 
 

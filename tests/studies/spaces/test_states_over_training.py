@@ -14,11 +14,10 @@ from isoscope.base.workers import Over
 from isoscope.data.word_table import KEY, WordTable, word_table
 from isoscope.platform.figures.pictures import pictures
 from isoscope.states.choices import SPACES
-from isoscope.states.compared_items import compared_items
-from isoscope.states.similarity_tables import equal_layers, similarity_table
+from isoscope.states.similarity_tables import compared_items, equal_layers, similarity_table
 from isoscope.states.word_space import Space, store
 from isoscope.studies.spaces.lines_over_training import VIEWS
-from isoscope.studies.spaces.states_over_training import MEASURES, over_training
+from isoscope.studies.spaces.states_over_training import FOLLOWED, over_training
 from probe_material import bert, pieces, sentences
 
 SETTINGS = SPACES._replace(permutations=20, items=20, neighbours=2, components=2)
@@ -69,7 +68,7 @@ def test_every_state_meets_the_next_seed_of_each_model_and_its_own_end(found: pd
     columns = ["model", "seed", "other_model", "other_seed"]
     assert pairs < set(found[columns].itertuples(index=False, name=None))
     # runs × others × states × layers × measures
-    assert len(found) == 6 * 3 * 4 * 4 * len(MEASURES) == len(found.drop_duplicates([*columns, *KEYS_OF_ROW]))
+    assert len(found) == 6 * 3 * 4 * 4 * len(FOLLOWED) == len(found.drop_duplicates([*columns, *KEYS_OF_ROW]))
     assert found.groupby("update")["chosen"].unique().explode().to_dict() == {0: False, 1: False, 2: False, 3: True}
 
 
@@ -104,11 +103,11 @@ def test_unrelated_states_have_the_value_of_their_null(tmp_path: Path) -> None:
     table = word_table(texts, occurrences=1000, per_sentence=25, seed=0)
     spaces = [made_up(tmp_path / str(seed), table, seed) for seed in range(2)]
     on = compared_items(table, np.ones(len(table.rows), bool), probe="words", seed=0)
-    rows = equal_layers(spaces[0], spaces[1], on[0], SETTINGS, MEASURES)
+    rows = equal_layers(spaces[0], spaces[1], on[0], SETTINGS, FOLLOWED)
     assert ((rows["value"] - rows["null"]).abs() < 3 * rows["null_sd"]).all()
-    assert equal_layers(spaces[0], spaces[0], on[0], SETTINGS, MEASURES)["adjusted"].to_numpy() == pytest.approx(1.0)
+    assert equal_layers(spaces[0], spaces[0], on[0], SETTINGS, FOLLOWED)["adjusted"].to_numpy() == pytest.approx(1.0)
     whole = similarity_table(spaces[0], spaces[1], on[:1], SETTINGS)
-    kept = whole[(whole["layer"] == whole["other_layer"]) & whole["measure"].isin(MEASURES)]
+    kept = whole[(whole["layer"] == whole["other_layer"]) & whole["measure"].isin(FOLLOWED)]
     pd.testing.assert_frame_equal(rows.reset_index(drop=True), kept[rows.columns].reset_index(drop=True))
 
 

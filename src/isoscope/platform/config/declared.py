@@ -46,14 +46,14 @@ def known() -> Mapping[str, Metric]:
 
     Objectives may give a name different units, as they do for a loss: then it has none.
     """
-    return _known((*OBJECTIVES.own.values(), *MEASURES.own.values()))
+    return _known((*MEASURES.values(), *OBJECTIVES.own.values()))
 
 
 @cache
 def _known(added: tuple[Entry, ...]) -> Mapping[str, Metric]:
     every = [one for kind in built_in.METRICS for one in metrics_of(kind, generated=True).values()]
     every += [one for entry in added for one in entry.metrics]
-    every += [one for module in built_in.MEASURED for one in import_module(module).METRICS]
+    every += import_module(built_in.WATCHED).METRICS
     found: dict[str, Metric] = {}
     for one in every:
         first = found.setdefault(one.name, one)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from isoscope.base.view import View, under
-from isoscope.states.shown_metrics import profiles
+from isoscope.states.shown_metrics import PROFILES
 from isoscope.studies.geometry.checkpoint_views import (
     ATTENTION,
     BLOCK,
@@ -20,7 +20,7 @@ from isoscope.studies.geometry.last_layer import BASELINES, DISTANCES, FLATNESS,
 from isoscope.studies.spaces import maps_between, similarity_maps
 from isoscope.studies.spaces.contexts_by_layer import COUNTS
 
-GROUPS = profiles() | {"Measures of plugins": ()}
+GROUPS = PROFILES | {"Measures of plugins": ()}
 SECTIONS: dict[str, tuple[View, ...]] = {
     "planes": (PLANES,),
     "probing": (PROBING, LEARNING, PROBED, BASELINES),

@@ -15,7 +15,7 @@ from isoscope.platform.statistics.rank_agreement import rank_correlation
 
 FILES = ("alignment.json",)
 _NEAR = ("r2", "retrieval_forward", "retrieval_back", "cka", "procrustes", "pwcca", "rsa", "neighbours")
-MEASURES = {name: title(name) for name in _NEAR}
+NEARNESS = {name: title(name) for name in _NEAR}
 """Measure of nearness to the target → title; for each, more is nearer."""
 SCORES = {name: title(name) for name in ("bleu", "chrf")}
 NOT_TUNED, TUNED = "as aligned", "trained on"
@@ -61,7 +61,7 @@ def _nearness(arms: Arms) -> Iterator[dict[str, Any]]:
     for arm, runs in arms.items():
         for seed, run in runs.items():
             for when, measures in json.loads((run.output.folder / FILES[0]).read_text("utf-8")).items():
-                for measure in (one for one in MEASURES if one in measures):  # spaces of unequal width have no R²
+                for measure in (one for one in NEARNESS if one in measures):  # spaces of unequal width have no R²
                     key = {"start": called(arm), "when": when, "measure": measure, "seed": seed}
                     yield {**key, "value": float(measures[measure]), "n": int(measures["n"])}
 

@@ -10,7 +10,7 @@ from isoscope.platform.figures.border import MARKED
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.statistics.findings import Untested
-from isoscope.studies.hybrids.tables import MEASURES, NOT_TUNED, SCORES, TUNED
+from isoscope.studies.hybrids.tables import NEARNESS, NOT_TUNED, SCORES, TUNED
 
 CALLED = {NOT_TUNED: "as aligned", TUNED: "after updates on pairs"}
 WHEN = {"before": "before: without the map", "after": "after the alignment"}
@@ -33,10 +33,10 @@ def predictors(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame
     several = found["training"].nunique() > 1
     places = zip(found["measure"], found["training"], strict=True)
     titles = [
-        f"{MEASURES[one]}\n" + f"{CALLED[when]}: " * several + f"ρ {rho.get((one, when), float('nan')):+.2f}"
+        f"{NEARNESS[one]}\n" + f"{CALLED[when]}: " * several + f"ρ {rho.get((one, when), float('nan')):+.2f}"
         for one, when in places
     ]
-    order = found["measure"].map([*MEASURES].index)
+    order = found["measure"].map([*NEARNESS].index)
     found = found.assign(title=[text.replace("ρ +nan", "").replace("-", "−") for text in titles], order=order)
     return found.sort_values("order", kind="stable")
 
@@ -66,7 +66,7 @@ def _nearness_caption(table: pd.DataFrame) -> str:
 def _predictors_caption(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame) -> str:
     rows = table.dropna(subset=["rho"])
     tests = ", ".join(
-        f"{MEASURES[row.measure]} {row.training} p {row.p_holm:.3f}" for row in rows.itertuples() if row.p_holm < 0.05
+        f"{NEARNESS[row.measure]} {row.training} p {row.p_holm:.3f}" for row in rows.itertuples() if row.p_holm < 0.05
     )
     n = int(table["n"].max()) if len(table) else 0
     least = 2 / math.factorial(n)
@@ -119,7 +119,7 @@ VIEWS = (
             fill="when",
             columns="measure",
             labels=("Nearness", ""),
-            names=MEASURES | WHEN,
+            names=NEARNESS | WHEN,
             limits=(LOWEST, 1.05),
         ),
         _nearness_caption,

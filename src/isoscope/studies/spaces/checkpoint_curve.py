@@ -16,7 +16,7 @@ from isoscope.data.plain import read_texts
 from isoscope.data.word_table import Located
 from isoscope.models.encoder import load_encoder, positions
 from isoscope.platform.results.published import Reproduced, reproduced
-from isoscope.states.word_states import word_states
+from isoscope.states.word_space import word_states
 from isoscope.studies.spaces.published_curve import PUBLISHED, cells, repeated
 
 Find = Callable[[Sequence[str]], Sequence[Any]]

@@ -13,12 +13,11 @@ from isoscope.base.workers import Over
 from isoscope.data.word_table import WordTable
 from isoscope.platform.outputs import epochs_by_update, weights_by_update
 from isoscope.states.choices import SpaceSettings
-from isoscope.states.compared_items import ComparedItems, compared_items
-from isoscope.states.similarity_tables import check_complete, equal_layers
+from isoscope.states.similarity_tables import ComparedItems, check_complete, compared_items, equal_layers
 from isoscope.states.word_space import Space, joined, write_space
 from isoscope.studies.spaces.models_against_seeds import references
 
-MEASURES = ("cka", "cca_held_out")
+FOLLOWED = ("cka", "cca_held_out")
 Cell = tuple[str, int]
 """A model and the seed of its run."""
 
@@ -106,6 +105,6 @@ def _compared(
     with TemporaryDirectory(dir=place) as own:
         space = write_space(Path(own) / "space", load_encoder(state.weights), state.checkpoint, table, settings)
         for other in state.others:
-            rows = equal_layers(space, ends[other], on, settings, MEASURES)
+            rows = equal_layers(space, ends[other], on, settings, FOLLOWED)
             parts.append(rows.assign(**about, other_model=other[0], other_seed=other[1]))
     return pd.concat(parts)

@@ -14,7 +14,7 @@ from isoscope.base.workers import Over
 from isoscope.data.word_table import WordTable, word_table
 from isoscope.platform.results.paired_comparison import Result, StudyRuns
 from isoscope.states.choices import SPACES, SpaceSettings
-from isoscope.states.space_tables import Named
+from isoscope.states.space_tables import Compared, Named
 from isoscope.states.space_tables import tables as tables_of
 from isoscope.states.word_space import write_space
 from isoscope.studies.spaces.models_against_seeds import couples, told_apart
@@ -78,7 +78,7 @@ def of_runs(
     pairs += [(_twin(one), _twin(other)) for one, other in combinations(runs, 2)]
     with TemporaryDirectory() as place:
         spaces = dict(_spaces(runs, table, settings, Path(place)))
-        found = tables_of(spaces, pairs, table, settings, over)
+        found = tables_of(Compared(table, spaces, pairs), settings, over)
     apart = told_apart(found["similarity"], seeds, confidence=settings.confidence, power=power, margin=margin)
     found |= {"told_apart": apart}
     if over_training is not None:
