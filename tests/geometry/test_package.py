@@ -10,7 +10,7 @@ from isoscope import geometry
 
 def test_each_measure_is_its_modules_own() -> None:
     assert geometry.__all__ == sorted({*geometry.__all__}), "no name of two modules"
-    for module, names in geometry.MEASURES.items():
+    for module, names in geometry.FUNCTIONS.items():
         for name in names:
             found = getattr(geometry, name)
             assert found is getattr(import_module(f"isoscope.geometry.{module}"), name)
