@@ -13,6 +13,10 @@ ALLOCATED = {
     "sentences": 16, "folds": 4, "estimator": "simpson", "tolerance": None, "most_splits": 16, "dense": 3, "chords": 4,
     "heads": True, "minibatch": True, "parts": True,
 }  # fmt: skip
+SLICED: dict[str, Any] = {
+    "sentences": 16, "estimator": "simpson", "tolerance": None, "most_splits": 16, "dense": 1, "chords": 2,
+    "probability": 0.12,
+}  # fmt: skip
 
 
 def pairs(rows: int, seed: int) -> pa.Table:

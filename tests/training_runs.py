@@ -67,6 +67,27 @@ ENCODER: dict[str, Any] = {
     "init_std": 0.02,
     "initializer_range": 0.02,
 }
+POINTS = {"layer": -1, "vectors": "first", "most": None}
+BASE = {"weight": 0.5, "warmup": 0.0, "points": POINTS}
+ENTROPY = {
+    "kind": "persistent_entropy",
+    "clouds": "class",
+    "selection": "all",
+    "k": None,
+    "in_cluster": 0.0,
+    **BASE,
+}
+PENALTIES: dict[str, dict[str, Any]] = {
+    "all": ENTROPY,
+    "selected": ENTROPY | {"selection": "c-ratio", "in_cluster": 0.1},
+    "random": ENTROPY | {"selection": "random-k"},
+    "shuffled": ENTROPY | {"clouds": "shuffled"},
+    "tokens": ENTROPY | {"clouds": "batch", "points": {"layer": 1, "vectors": "tokens", "most": 20}},
+    "mean": ENTROPY | {"points": {"layer": 0, "vectors": "mean", "most": None}},
+    "cosine": {"kind": "cosine", **BASE},
+    "spectrum": {"kind": "spectrum", "prior": "exponential", "rate": 0.05, "power": 1.0, **BASE},
+    "isoscore": {"kind": "isoscore", "zeta": 0.2, "reference": 40, **BASE},
+}
 
 
 def attributes(tree: Any) -> Any:
@@ -188,3 +209,22 @@ def make_loop(
         display=silent,
         stop=stop,
     )
+
+
+def fitted(folder: Path, **settings: Any) -> Loop:
+    """A loop after its training."""
+    loop = make_loop(folder, **settings)
+    loop.fit()
+    return loop
+
+
+def completed(folder: Path, **settings: Any) -> Loop:
+    """A loop after its training and its evaluation of the test split."""
+    loop = make_loop(folder, **settings)
+    loop.test(loop.fit())
+    return loop
+
+
+def logged(loop: Loop, name: str) -> list[float]:
+    """The values of a metric, in their order."""
+    return [value for found, value, *_ in loop.log.points if found == name]

@@ -11,8 +11,8 @@ from annotated_types import Gt, Lt
 from isoscope import plugins
 from isoscope.data.chosen_tokens import Noise, choose
 from isoscope.objectives import Indices, Task
-from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
 from isoscope.objectives.language import padded, sides
+from isoscope.objectives.translation import EncoderDecoder, Texts
 
 
 @plugins.objective("denoising")
@@ -26,8 +26,7 @@ class Denoising(EncoderDecoder):
         texts = sides(task)
         self.rate, self.noise = rate, Noise(texts.mask_id, texts.ordinary, 1.0, 0.0)
         read = {split: one.lengths for split, one in texts.target.items()}
-        truncated = {split: one.truncated for split, one in texts.target.items()}
-        super().__init__(texts, task, read=read, truncated=truncated, tied=tied)
+        super().__init__(texts, task, read=read, tied=tied)
 
     def rows_of(self, split: str, rows: Indices, epoch: int | None) -> Texts:
         target = [self.target[split].ids[row] for row in rows]

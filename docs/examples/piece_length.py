@@ -14,7 +14,7 @@ from isoscope.data import tokens
 from isoscope.models import build
 from isoscope.models.bert import FusionBertForTokenClassification
 from isoscope.objectives import Forward, Metric, Scored, Task, points_at
-from isoscope.objectives.classification import Classification, read
+from isoscope.objectives.classification import Classification
 from isoscope.platform.figures.line_form import Curves
 from isoscope.plugins import View, objective, observer, view
 from isoscope.training.observers import Context, Observer
@@ -83,7 +83,7 @@ class PieceLength(Classification):
 @objective("piece_length")
 def piece_length(task: Task) -> PieceLength:
     """Build the objective with the number of characters of each token of the tokenizer."""
-    found = read(PieceLength, task)
+    found = PieceLength.read(task)
     vocabulary = tokens.load(task.tokenizer).backend.get_vocab()
     found.characters = np.zeros(max(vocabulary.values()) + 1, np.float32)
     for token, number in vocabulary.items():

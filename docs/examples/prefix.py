@@ -8,8 +8,8 @@ import numpy as np
 from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.objectives import Batch, Indices, Place, Task
-from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
 from isoscope.objectives.language import sides
+from isoscope.objectives.translation import EncoderDecoder, Texts
 
 
 @plugins.objective("prefix")
@@ -23,8 +23,7 @@ class Prefix(EncoderDecoder):
         texts = sides(task)
         # A prefix and its continuation have the target's tokens once, and two special tokens more, one of them read.
         read = {split: np.full(len(one.ids), 2, np.int64) for split, one in texts.target.items()}
-        truncated = {split: one.truncated for split, one in texts.target.items()}
-        super().__init__(texts, task, read=read, truncated=truncated, tied=tied)
+        super().__init__(texts, task, read=read, tied=tied)
 
     def rows_of(self, split: str, rows: Indices, epoch: int | None) -> Texts:
         target = [self.target[split].ids[row] for row in rows]

@@ -81,7 +81,7 @@ class Material(NamedTuple):
     def loss(self, model: Any) -> float:
         """Return the loss on the validation split."""
         ranks = Ranks(Accelerator(cpu=True))
-        scored = evaluate(model, self.objective, "validation", device=torch.device("cpu"), ranks=ranks)
+        scored = evaluate(model, self.objective, "validation", ranks)
         return scored.tally.metrics()["loss"]
 
     @property

@@ -59,7 +59,7 @@ job = Job(
     checkpoint=None, starts=dict, unchanged=lambda: None,
 )
 made = train(job, folder=folder, book=Book(), display=Progressbar("alone"), stop=lambda: False)
-print(*{point["name"] for point in made.points})
+print(*{point["name"] for point in made.points.read()})
 """
 
 

@@ -14,7 +14,6 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 from example_objectives import example
 from fusions import FUSIONS
 from isoscope.base.errors import InputError
-from isoscope.data import tokens
 from isoscope.objectives import Place, Task
 from isoscope.objectives.causal import Causal
 from isoscope.objectives.language import LanguageModel
@@ -22,8 +21,9 @@ from isoscope.objectives.masked import Masked
 from isoscope.objectives.translation import Translation
 from isoscope.training.evaluation import evaluate
 from isoscope.training.ranks import Ranks
+from language_material import pairs
+from training_runs import prepare
 
-WORDS = ["the", "cat", "saw", "a", "dog", "and", "one", "bird", "flew", "over", "it", "today"]
 MASKED = {"side": "source", "rate": 0.15, "masked": 0.8, "random": 0.1, "tied": True}
 CAUSAL = {"side": "source", "share": 1.0, "tied": True}
 TRANSLATION = {"beams": 1, "sentences": None, "tied": True, "tokenize": "13a"}
@@ -44,22 +44,10 @@ ENCODER = {
 ROWS = np.array([3, 0, 7, 5])
 
 
-def pairs(rows: int, seed: int) -> pa.Table:
-    """Sentences of two to eight words, and the same words in reverse."""
-    draw = np.random.default_rng(seed)
-    sentences = [list(draw.choice(WORDS, draw.integers(2, 9))) for _ in range(rows)]
-    columns = [" ".join(one) for one in sentences], [" ".join(reversed(one)) for one in sentences]
-    return pa.table(list(columns), ["sentence1", "sentence2"])
-
-
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     folder = tmp_path_factory.mktemp("task")
-    for seed, split in enumerate(("train", "validation", "test")):
-        pq.write_table(pairs(24, seed), folder / f"{split}.parquet")
-    tokens.train_wordpiece([" ".join(WORDS)], folder / "tokenizer", vocab_size=60, lowercase=True)
-    manifest = {"labels": [], "columns": ["sentence1", "sentence2"]}
-    return Task(folder, manifest, folder / "tokenizer", 12, 1.0, 8, 4, 0)
+    return Task(folder, prepare(folder, pairs, rows=24), folder / "tokenizer", 12, 1.0, 8, 4, 0)
 
 
 def made(task: Task, name: str, **changes: Any) -> LanguageModel:
@@ -208,7 +196,7 @@ def test_one_beam_is_greedy_search(task: Task, fusion: str) -> None:
 
 def test_an_empty_text_has_nothing_to_mask(task: Task, tmp_path: Path) -> None:
     for split in ("train", "validation", "test"):
-        pq.write_table(pa.table([["a cat", ""]], ["sentence"]), tmp_path / f"{split}.parquet")
+        pq.write_table(pa.table([["very good", ""]], ["sentence"]), tmp_path / f"{split}.parquet")
     empty = task._replace(folder=tmp_path)
     with pytest.raises(InputError, match=r"^train\.parquet, row 2: the text is empty"):
         made(empty, "masked")
@@ -226,10 +214,10 @@ def test_finish_writes_every_row_and_scores_the_translations(task: Task, tmp_pat
     objective = made(task, "translation")
     model = model_of(objective)
     ranks = Ranks(Accelerator(cpu=True))
-    scored = evaluate(model, objective, "test", device=torch.device("cpu"), ranks=ranks, columns=True)
+    scored = evaluate(model, objective, "test", ranks, columns=True)
     found = objective.finish(model, scored, tmp_path)
     rows = pq.read_table(tmp_path / "predictions.parquet").to_pandas()
     assert rows["loss"].sum() / rows["tokens"].sum() == pytest.approx(scored.tally.metrics()["loss"], rel=1e-6)
-    assert rows["tokens"].sum() == objective.weight("test", np.arange(24), None)
+    assert rows["tokens"].sum() == objective.weight("test", np.arange(20), None)
     assert found.keys() == {"bleu", "chrf", "copied"}
-    assert pq.read_table(tmp_path / "translations.parquet").num_rows == 24
+    assert pq.read_table(tmp_path / "translations.parquet").num_rows == 20

@@ -143,6 +143,7 @@ def test_what_is_no_batch_is_refused(points: torch.Tensor, labels: torch.Tensor 
         ({"selection": "all", "k": 3}, "k: expected .* got 3"),
         ({"weight": float("nan")}, "weight: expected a finite number, got nan"),
         ({"in_cluster": "1"}, "in_cluster: expected a finite number, got '1'"),
+        ({"selection": "cratio"}, "selection: expected one of all, c-ratio, .*, got 'cratio'"),
     ],
 )
 def test_numbers_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -166,8 +167,3 @@ def test_labels_below_0_belong_to_no_class() -> None:
 
 def test_a_penalty_says_its_settings() -> None:
     assert "selection='top-k', k=4, per_class=True, weight=0.5" in repr(PersistentEntropy("top-k", k=4, weight=0.5))
-
-
-def test_a_selection_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"selection: expected one of all, c-ratio, .*, got 'cratio'"):
-        PersistentEntropy("cratio")

@@ -1,6 +1,5 @@
 """Damage to files that a state refers to is found on resume: an older state is used, or training starts again."""
 
-import json
 import random
 import shutil
 from collections.abc import Callable
@@ -11,20 +10,19 @@ import pytest
 
 from isoscope.base.atomic_files import seal
 from isoscope.base.errors import RunError
-from isoscope.training.progress import InterruptedRunError, points_fault
-from training_runs import Killed, files, kill_in, make_loop
+from isoscope.training.progress import InterruptedRunError
+from training_runs import Killed, files, fitted, kill_in, make_loop
 
 SETTINGS: dict[str, Any] = {"snapshots": {"steps": "powers", "epochs": True}, "select": "loss"}
 """Twelve updates, six an epoch; states every three."""
 STOPPED = 8
-FLIPS = 20
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The work of a run that nothing happened to."""
     folder = tmp_path_factory.mktemp("whole")
-    make_loop(folder, **SETTINGS).fit()
+    fitted(folder, **SETTINGS)
     return files(folder / "work")
 
 
@@ -94,12 +92,9 @@ def test_damaged_work_is_named_and_made_again(
     loop = make_loop(run, **SETTINGS)
     assert loop.progress.step == (resumed or 0)
     err = capsys.readouterr().err
-    assert said in err
-    assert name.rpartition("/")[2] in err
-    assert ("falling back to an older state" in err, "training starts from the beginning" in err) == (
-        True,
-        resumed is None,
-    )
+    for text in (said, name.rpartition("/")[2], "falling back to an older state"):
+        assert text in err
+    assert ("training starts from the beginning" in err) == (resumed is None)
     if damage in (flip, remove):
         loop.fit()
         assert files(run / "work") == whole
@@ -115,25 +110,19 @@ def test_a_point_after_the_last_state_may_be_damaged(run: Path, whole: dict[str,
     assert files(run / "work") == whole
 
 
-@pytest.mark.parametrize("name", ["checkpoints/epoch-1/model.safetensors", "checkpoints/epoch-1/manifest.json"])
+KEPT = {"checkpoints/epoch-1/model.safetensors": 20, "checkpoints/epoch-1/manifest.json": 20, "metrics.jsonl": 200}
+"""Files that a state refers to → how many bits are turned over, one at a time."""
+
+
+@pytest.mark.parametrize("name", KEPT)
 def test_a_bit_turned_over_anywhere_in_what_is_kept_is_found(run: Path, name: str) -> None:
-    loop = make_loop(run, **SETTINGS)
-    held, path = loop.progress.held, run / "work" / name
-    assert loop.keeper.fault(held) is None
-    before = path.read_bytes()
-    for seed in range(FLIPS):
+    loop, path = make_loop(run, **SETTINGS), run / "work" / name
+    before, state = path.read_bytes(), vars(loop.progress)
+    assert loop.resumption._lacking(state) is None
+    for seed in range(KEPT[name]):
         flip(path, seed)
-        assert "checkpoints/epoch-1: " in (loop.keeper.fault(held) or ""), f"flip {seed} of {name}"
-        path.write_bytes(before)
-
-
-def test_a_bit_turned_over_anywhere_in_the_points_is_found(run: Path) -> None:
-    path, state = run / "work/metrics.jsonl", json.loads((run / "states/step-000000008/progress.json").read_text())
-    before = path.read_bytes()
-    assert points_fault(path, state["points"], state["points_sha256"]) is None
-    for seed in range(10 * FLIPS):
-        flip(path, seed)
-        assert points_fault(path, state["points"], state["points_sha256"]) is not None, f"flip {seed}"
+        said = loop.resumption._lacking(state) or ""
+        assert said.startswith(("checkpoints/epoch-1: ", "metrics.jsonl ")), f"flip {seed} of {name}"
         path.write_bytes(before)
 
 
@@ -148,8 +137,7 @@ def test_nothing_is_lost_before_something_better_stands(run: Path) -> None:
 def test_an_older_state_finds_the_best_epoch_that_a_later_one_replaced(tmp_path: Path) -> None:
     """Epoch 2 was better than epoch 1. The state of epoch 1, to which the run falls back, still has its checkpoint."""
     settings = {**SETTINGS, "epochs": 3, "checkpoint_every": 100}
-    make_loop(tmp_path / "whole", **settings).fit()
-
+    fitted(tmp_path / "whole", **settings)
     loop = make_loop(tmp_path / "run", stop=kill_in(14), **settings)
     with pytest.raises(Killed):
         loop.fit()
@@ -165,7 +153,7 @@ def test_an_older_state_finds_the_best_epoch_that_a_later_one_replaced(tmp_path:
 def test_damage_found_at_the_very_end_leaves_what_the_older_state_needs(tmp_path: Path) -> None:
     """The message promises that the same command goes on from an older state, which has the epoch before."""
     settings = {**SETTINGS, "epochs": 3, "checkpoint_every": 100, "keep": "last"}
-    make_loop(tmp_path / "whole", **settings).fit()
+    fitted(tmp_path / "whole", **settings)
     loop = make_loop(tmp_path / "run", **settings)
     load = loop.keeper.load
 
@@ -183,16 +171,15 @@ def test_damage_found_at_the_very_end_leaves_what_the_older_state_needs(tmp_path
 
 
 def test_damage_while_the_run_lives_is_never_sealed(tmp_path: Path) -> None:
-    loop = make_loop(tmp_path, **SETTINGS)
-    loop.fit()
-    work = tmp_path / "work"
+    loop, work = fitted(tmp_path, **SETTINGS), tmp_path / "work"
     assert loop.points is not None
     assert len(loop.points.read()) == loop.points.count
     flip(work / "checkpoints/epoch-2/model.safetensors")
-    with pytest.raises(RunError, match=r"epoch-2: model\.safetensors has changed since it was written; run the same"):
-        loop.keeper.load(loop.raw_model, 2)
-    with pytest.raises(RunError, match=r"epoch-2: model\.safetensors has changed since it was written; run the same"):
-        seal(work)
+    for find in (lambda: loop.keeper.load(loop.raw_model, 2), lambda: seal(work)):
+        with pytest.raises(
+            RunError, match=r"epoch-2: model\.safetensors has changed since it was written; run the same"
+        ):
+            find()
     assert not (work / "manifest.json").exists()
     flip(work / "metrics.jsonl")
     with pytest.raises(RunError, match=r"metrics\.jsonl"):

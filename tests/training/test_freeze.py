@@ -13,7 +13,7 @@ from isoscope.models.components import blocks
 from isoscope.platform.config.training import Freeze as Settings
 from isoscope.training.loop import Loop
 from language_material import ALLOCATED, causal_lm, masked_lm, pairs, translates
-from training_runs import equal, make_loop, weights
+from training_runs import completed, equal, make_loop, weights
 
 AFTER, UPDATES = 2, 6
 SETTINGS: dict[str, Any] = {
@@ -27,11 +27,9 @@ SETTINGS: dict[str, Any] = {
 GROUPS = {masked_lm: ["enc.1.W1", "enc.emb"], causal_lm: ["dec.0.query", "dec.pos"], translates: ["cross.0.value"]}
 
 
-def trained(folder: Path, make: Any, groups: list[str] | None = None, **other: Any) -> Loop:
+def trained(folder: Path, make: Any, groups: list[str] | None = None) -> Loop:
     freeze = {"after": AFTER, "until": None, "groups": groups} if groups else None
-    loop = make_loop(folder, make=make, freeze=freeze, **SETTINGS | other)
-    loop.test(loop.fit())
-    return loop
+    return completed(folder, make=make, freeze=freeze, **SETTINGS)
 
 
 def kept(folder: Path, update: int) -> dict[str, torch.Tensor]:
@@ -96,17 +94,12 @@ def test_whole_layers_and_tables_stay_during_the_first_epoch_and_then_move(tmp_p
     assert loop.per_epoch == 6
     start = weights(loop)
     loop.fit()
-    first, second = (kept_epoch(loop, epoch) for epoch in (1, 2))
+    first, second = (load_file(loop.keeper.checkpoints / f"epoch-{epoch}/model.safetensors") for epoch in (1, 2))
     frozen = {name for group, own in blocks(loop.raw_model).items() for name in own if group.startswith(tuple(groups))}
     assert {name for name, value in start.items() if torch.equal(first[name], value)} == frozen
     moved = {name for name in frozen if not torch.equal(second[name], first[name])}
     assert any("embeddings" in name for name in moved)
     assert any("layer.0" in name for name in moved)
-
-
-def kept_epoch(loop: Loop, epoch: int) -> dict[str, torch.Tensor]:
-    loop.keeper.load(loop.raw_model, epoch)
-    return weights(loop)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,13 @@ from isoscope.base.errors import InputError, RunError
 from isoscope.objectives import Place
 from isoscope.training.job import observers_of
 from isoscope.training.observers import Context, Observer
-from training_runs import SETTINGS, attributes, files, make_loop
+from training_runs import SETTINGS, attributes, completed, files
 
-CALLS = ("begin", "places", "before_update", "after_update", "evaluated", "finish", "state")
+RETURNS: dict[str, Any] = {
+    "begin": None, "places": [Place(-1, "first")], "before_update": {}, "after_update": {}, "evaluated": {},
+    "finish": None, "state": {},
+}  # fmt: skip
+"""Calls of an observer → what they return if nothing else is asked for."""
 
 
 class Meddler(Observer):
@@ -27,42 +31,11 @@ class Meddler(Observer):
 
     name = "meddler"
 
-    def __init__(self, when: str, what: Callable[["Meddler"], Any], at: int = 2) -> None:
-        self.when, self.what, self.at = when, what, at
-        self.points: Mapping[Place, Any] = {}
-        self.scored: Any = None
-        self.folder = Path()
-
-    def _do(self, call: str, step: int | None, otherwise: Any) -> Any:
-        if call != self.when or (step is not None and step != self.at):
-            return otherwise
-        found = self.what(self)
-        return otherwise if found is None else found
+    def __init__(self, when: str, what: Callable[["Meddler"], Any]) -> None:
+        self.when, self.what = when, what
 
     def begin(self, context: Context) -> None:
         self.model, self.optimizer, self.objective = context.model, context.optimizer, context.objective
-        self._do("begin", None, None)
-
-    def places(self, step: int | None) -> Any:
-        return self._do("places", step, [Place(-1, "first")])
-
-    def before_update(self, step: int) -> Any:
-        return self._do("before_update", step, {})
-
-    def after_update(self, step: int, points: Any) -> Any:
-        self.points = points
-        return self._do("after_update", step, {})
-
-    def evaluated(self, scored: Any, epoch: int | None) -> Any:
-        self.scored = scored
-        return self._do("evaluated", None, {})
-
-    def finish(self, folder: Path) -> None:
-        self.folder = folder
-        self._do("finish", None, None)
-
-    def state(self) -> Any:
-        return self._do("state", None, {})
 
     @property
     def weight(self) -> nn.Parameter:
@@ -72,6 +45,23 @@ class Meddler(Observer):
     @property
     def dropout(self) -> Any:
         return next(one for one in self.model.modules() if isinstance(one, nn.Dropout))
+
+
+def meddling(name: str) -> Callable[..., Any]:
+    first = getattr(Meddler, name)
+
+    def call(self: Meddler, *given: Any) -> Any:
+        first(self, *given)
+        self.given = given
+        update = given[0] if given and isinstance(given[0], int) else 2
+        found = self.what(self) if (name, update) == (self.when, 2) else None
+        return RETURNS[name] if found is None else found
+
+    return call
+
+
+for name in RETURNS:
+    setattr(Meddler, name, meddling(name))
 
 
 @pytest.fixture(autouse=True)
@@ -93,9 +83,7 @@ def _settings() -> Any:
 def run(folder: Path, observer: Observer | None) -> dict[str, bytes]:
     """The bytes of a run of ten updates; an observer's points need another forward pass, so all runs take them."""
     kept = observer or Meddler("never", lambda _: None)
-    loop = make_loop(folder, rows=40, epochs=2, observers=[kept], threads=None)
-    epoch = loop.fit()
-    loop.test(epoch)
+    completed(folder, rows=40, epochs=2, observers=[kept], threads=None)
     return files(folder / "work")
 
 
@@ -127,14 +115,12 @@ DRAWS: dict[str, Callable[[Meddler], None]] = {
     "dropout": quietly(lambda one: nn.functional.dropout(one.weight, 0.5)),
     "a forward pass": quietly(lambda one: one.model(input_ids=torch.tensor([[2, 5, 3]]))),
     "weights put back": quietly(lambda one: one.weight.data.add_(0.0), lambda one: one.weight.data.neg_().neg_()),
-    "the points it is given": quietly(lambda one: clear(one.points)),
-    "the scores it is given": quietly(
-        lambda one: one.scored and (clear(one.scored.points), clear(one.scored.columns), vars(one).pop("scored"))
-    ),
+    "the points it is given": quietly(lambda one: clear(one.given[1])),
+    "the scores it is given": quietly(lambda one: (clear(one.given[0].points), clear(one.given[0].columns))),
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", RETURNS)
 def test_what_it_draws_is_given_back_in_every_call(plain: dict[str, bytes], tmp_path: Path, call: str) -> None:
     assert run(tmp_path, Meddler(call, quietly(*(DRAWS[name] for name in ("torch", "numpy", "python"))))) == plain
 
@@ -208,8 +194,8 @@ CHANGES: dict[str, tuple[str, Callable[[Meddler], Any], str]] = {
     "tiny numbers": (AFTER, lambda _: torch.set_flush_denormal(True), "torch's settings"),
     "kernels": (AFTER, lambda _: setattr(torch.backends.mkldnn, "enabled", False), "torch's settings"),
     "the folder": ("places", lambda _: os.chdir("/"), "torch's settings"),
-    "the points of the run": ("finish", lambda one: (one.folder / "metrics.jsonl").write_text(""), "metrics.jsonl"),
-    "its predictions": ("finish", lambda one: (one.folder / "predictions.parquet").unlink(), "predictions.parquet"),
+    "the points of the run": ("finish", lambda one: (one.given[0] / "metrics.jsonl").write_text(""), "metrics.jsonl"),
+    "its predictions": ("finish", lambda one: (one.given[0] / "predictions.parquet").unlink(), "predictions.parquet"),
 }
 
 

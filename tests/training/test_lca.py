@@ -19,30 +19,20 @@ from transformers import RobertaConfig, RobertaForSequenceClassification
 from isoscope.base.errors import InputError
 from isoscope.models.components import members
 from isoscope.objectives import Forward, Task
-from isoscope.objectives.classification import Classification, read
+from isoscope.objectives.classification import Classification
 from isoscope.platform.config.training import Allocation as Settings
 from isoscope.platform.statistics.hurting import hurts_surely
-from isoscope.training.adam_parts import PARTS, AdamParts
 from isoscope.training.allocation import integrate
-from isoscope.training.allocation_sets import undisturbed
+from isoscope.training.allocation_sets import fixed_rows, undisturbed
+from isoscope.training.allocation_tables import PARTS
 from isoscope.training.loop import Loop
 from isoscope.training.observers import Observer
-from isoscope.training.observers.lca import Allocation
+from isoscope.training.observers.lca import AdamParts, Allocation
 from isoscope.training.packed import Packed
-from training_runs import equal, make_loop, weights
+from language_material import ALLOCATED
+from training_runs import completed, equal, logged, make_loop, weights
 
-ASKED: dict[str, Any] = {
-    "sentences": 16,
-    "folds": 4,
-    "estimator": "simpson",
-    "tolerance": None,
-    "most_splits": 16,
-    "dense": 3,
-    "chords": 2,
-    "heads": True,
-    "minibatch": False,
-    "parts": True,
-}
+ASKED: dict[str, Any] = ALLOCATED | {"chords": 2, "minibatch": False}
 KEYS = ["stack", "layer", "component", "head", "part"]
 AT_ONCE = {"kind": "linear", "warmup": 0.0, "epochs": None}
 HOT: dict[str, Any] = {"schedule": AT_ONCE, "learning_rate": 5e-3}
@@ -64,7 +54,7 @@ class Double(Classification):
 
 
 def double(task: Task) -> Double:
-    return read(Double, task)
+    return Double.read(task)
 
 
 def allocation_of(loop: Loop) -> Allocation:
@@ -73,9 +63,7 @@ def allocation_of(loop: Loop) -> Allocation:
 
 
 def finished(folder: Path, *, asked: dict[str, Any] | None = None, **settings: Any) -> Loop:
-    loop = make_loop(folder, allocation=ASKED | (asked or {}), **settings)
-    loop.test(loop.fit())
-    return loop
+    return completed(folder, allocation=ASKED | (asked or {}), **settings)
 
 
 def table(folder: Path, name: str = "allocation") -> pd.DataFrame:
@@ -87,11 +75,11 @@ def test_each_parameter_by_brute_force(tmp_path: Path, every: int) -> None:
     """Finite differences of the loss, one parameter at a time, at Simpson's three points of a real update's line."""
     loop = make_loop(tmp_path, make=double, allocation=ASKED | {"sentences": 16, "folds": 2}, **HOT)
     observer, model = allocation_of(loop), loop.raw_model
-    packed, path = observer.packed, observer.paths[0]
+    packed = observer.packed
     start = packed.read()
     loop.rehearse(3)
     end = packed.read()
-    rows = np.sort(np.concatenate(path.parts))
+    rows = fixed_rows(loop.objective, "train", 16)
     inputs = {name: torch.from_numpy(value) for name, value in loop.objective.batch("train", rows, None).items()}
 
     @torch.no_grad()
@@ -150,8 +138,7 @@ def test_adaptive_splits_close_in_float64(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"fusion": {"kind": "additive"}, "family": "roberta", "accumulation": 2}])
 def test_it_closes_and_changes_nothing(tmp_path: Path, settings: dict[str, Any]) -> None:
-    plain = make_loop(tmp_path / "plain", **settings, **HOT)
-    plain.test(plain.fit())
+    plain = completed(tmp_path / "plain", **settings, **HOT)
     draws = torch.get_rng_state()
     observed = finished(tmp_path / "observed", asked={"minibatch": True}, **settings, **HOT)
     assert torch.equal(torch.get_rng_state(), draws)
@@ -168,10 +155,9 @@ def test_it_closes_and_changes_nothing(tmp_path: Path, settings: dict[str, Any])
     for row in closure[~closure["total"]].itertuples():
         assert sums[row.set, row.update] == pytest.approx(row.allocated, abs=1e-15)
     assert allocation.groupby(["start", "update", "set", *KEYS], observed=True, dropna=False).size().eq(1).all()
-    logged = {name: value for name, value, *_ in observed.log.points if name.startswith("allocation/")}
-    totals = closure[closure["total"]].set_index("set")
-    assert logged["allocation/train_gap"] == pytest.approx(totals.loc["train", "gap"], abs=1e-12)
-    assert logged["allocation/validation_closed"] == 1.0
+    (total,) = closure.query("total and set == 'train'")["gap"]
+    assert logged(observed, "allocation/train_gap")[-1] == pytest.approx(total, abs=1e-12)
+    assert logged(observed, "allocation/validation_closed")[-1] == 1.0
 
 
 def test_the_columns_agree(tmp_path: Path) -> None:
@@ -297,33 +283,13 @@ def small() -> Any:
     return RobertaForSequenceClassification(config)
 
 
-@pytest.mark.parametrize(
-    "asked, settings, said",
-    [
-        ({"folds": 32, "sentences": 32}, {}, r"training\.allocation\.folds: 32, but validation has 30 rows"),
-        ({}, {"make": lambda task: read(Half, task)}, r"is torch\.bfloat16; allocation needs fp32 weights"),
-    ],
-)
-def test_what_it_cannot_do_is_one_line(tmp_path: Path, asked: Any, settings: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        make_loop(tmp_path, allocation=ASKED | asked, **settings)
-
-
-class Half(Classification):
-    def build(self, model: Any, checkpoint: Any) -> Any:
-        return super().build(model, checkpoint).bfloat16()
-
-
-def test_another_optimiser_has_no_parts() -> None:
+def test_what_it_cannot_do_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"training\.allocation\.folds: 32, but validation has 30 rows"):
+        make_loop(tmp_path, allocation=ASKED | {"folds": 32, "sentences": 32})
     model = small()
     with pytest.raises(InputError, match=r"the optimiser is SGD; only torch's AdamW .* set parts to false"):
         AdamParts(torch.optim.SGD(model.parameters(), lr=0.1), members(model))
-
-
-def test_sharded_weights_are_refused() -> None:
-    """DeepSpeed marks a sharded parameter by `ds_id`."""
-    model = small()
-    next(model.parameters()).ds_id = 0  # type: ignore[attr-defined]
+    next(model.parameters()).ds_id = 0  # the mark of DeepSpeed  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="is sharded; allocation needs whole weights"):
         Packed(members(model))
 

@@ -1,7 +1,6 @@
 """Laws of the loop: resumed equals uninterrupted, accumulated equals whole, and a batch can be memorised."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,51 +8,60 @@ import numpy as np
 import pytest
 import torch
 
+from fusions import FUSIONS
+from isoscope.base.errors import InputError
 from isoscope.platform.config.training import Training
-from isoscope.training.progress import DivergedError, InterruptedRunError
-from language_material import OBJECTIVES, SELECTED, pairs
-from training_runs import SETTINGS, Killed, diverging, equal, files, kill_in, make_loop, stop_after, weights
+from isoscope.training.progress import InterruptedRunError
+from language_material import ALLOCATED, OBJECTIVES, SELECTED, SLICED, causal_lm, masked_lm, pairs, translates
+from training_runs import (
+    PENALTIES,
+    SETTINGS,
+    WORDS,
+    Killed,
+    completed,
+    equal,
+    files,
+    fitted,
+    kill_in,
+    logged,
+    make_loop,
+    stop_after,
+    weights,
+)
 
-CONV2D = {
-    "kind": "conv2d",
-    "start": "residual",
-    "sources": ["word", "position"],
-    "token_type": "add",
-    "normalisation": "none",
-    "kernel_size": [3, 3],
-    "activation": "gelu",
-    "bias": True,
-    "gate": None,
-}
+CONV2D = FUSIONS["conv2d-residual"] | {"bias": True}
+KEPT: dict[str, Any] = {"snapshots": {"steps": "powers", "epochs": True}, "keep": "all", "fusion": CONV2D}
 
 
-FFT = {"kind": "fft", "start": "random", "sources": ["word", "position"], "token_type": "add", "normalisation": "none"}
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("kept")
+    fitted(folder, **KEPT)
+    return files(folder / "work")
 
 
 @pytest.mark.parametrize("step", range(1, 13))
-def test_stopped_at_any_step_and_resumed_gives_the_same_bytes(tmp_path: Path, step: int) -> None:
-    settings = {"snapshots": {"steps": "powers", "epochs": True}, "keep": "all", "fusion": CONV2D}
-    whole = make_loop(tmp_path / "whole", **settings)
-    whole.fit()
+def test_stopped_at_any_step_and_resumed_gives_the_same_bytes(
+    tmp_path: Path, kept: dict[str, bytes], step: int
+) -> None:
     with pytest.raises(InterruptedRunError):
-        make_loop(tmp_path / "parts", stop=stop_after(step), **settings).fit()
-    rest = make_loop(tmp_path / "parts", **settings)
+        fitted(tmp_path, stop=stop_after(step), **KEPT)
+    rest = make_loop(tmp_path, **KEPT)
     assert rest.progress.step == step
     rest.fit()
-    assert equal(weights(whole), weights(rest))
-    assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
+    assert files(tmp_path / "work") == kept
 
 
 @pytest.mark.parametrize(
-    "steps, kept", [("none", []), ("powers", [0, 1, 2, 4, 8]), (5, [0, 5, 10]), (1, list(range(13)))]
+    "steps, at", [("none", []), ("powers", [0, 1, 2, 4, 8]), (5, [0, 5, 10]), (1, list(range(13)))]
 )
-def test_snapshots_are_kept_at_the_steps_asked_for(tmp_path: Path, steps: object, kept: list[int]) -> None:
-    make_loop(tmp_path, snapshots={"steps": steps, "epochs": False}).fit()
+def test_snapshots_are_kept_at_the_steps_asked_for(tmp_path: Path, steps: object, at: list[int]) -> None:
+    fitted(tmp_path, snapshots={"steps": steps, "epochs": False})
     found = sorted(int(path.name.removeprefix("step-")) for path in (tmp_path / "work").rglob("step-*"))
-    assert found == kept
+    assert found == at
 
 
-@pytest.mark.parametrize("fusion", [{"kind": "additive"}, CONV2D, FFT], ids=lambda one: one["kind"])
+@pytest.mark.parametrize("fusion", [FUSIONS["additive"], CONV2D, FUSIONS["fft"]], ids=lambda one: one["kind"])
 def test_best_so_far_and_patience_survive(tmp_path: Path, fusion: dict) -> None:
     """Stopped again and again, a run ends after the same epoch, with the same epoch chosen."""
     settings = {"epochs": 9, "patience": 1, "learning_rate": 2e-2, "select": "loss", "fusion": fusion}
@@ -73,68 +81,44 @@ def test_best_so_far_and_patience_survive(tmp_path: Path, fusion: dict) -> None:
     assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
 
 
-def test_killed_between_two_states_loses_at_most_the_interval(tmp_path: Path) -> None:
-    make_loop(tmp_path / "whole").fit()
-    with pytest.raises(Killed):
-        make_loop(tmp_path / "parts", stop=kill_in(6)).fit()
-    rest = make_loop(tmp_path / "parts")
-    assert rest.progress.step == 3  # checkpoint_every
-    rest.fit()
-    lines = (tmp_path / "parts/work/metrics.jsonl").read_text().splitlines()
-    keys = [(point["name"], point["step"]) for point in map(json.loads, lines)]
-    assert len(keys) == len(set(keys))
-    assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
-
-
 @pytest.mark.parametrize("make", OBJECTIVES)
 def test_accumulation_is_the_whole_batch_by_predicted_tokens(tmp_path: Path, make: Any) -> None:
     """Micro-batches have unequal numbers of predicted tokens; the loss is a mean over those of the whole batch."""
     settings = {"make": make, "table": pairs, "dropout": 0.0, "epochs": 1, **SELECTED}
-    loops = [make_loop(tmp_path / str(parts), accumulation=parts, **settings) for parts in (1, 3)]
-    for loop in loops:
-        loop.fit()
-    one, three = map(weights, loops)
+    one, three = (weights(fitted(tmp_path / str(parts), accumulation=parts, **settings)) for parts in (1, 3))
     for name, value in one.items():
         torch.testing.assert_close(value, three[name], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("parts", [2, 3, 8])
 def test_accumulation_is_the_whole_batch(tmp_path: Path, parts: int) -> None:
-    whole = make_loop(tmp_path / "whole", dropout=0.0, epochs=1)
-    split = make_loop(tmp_path / "split", dropout=0.0, epochs=1, accumulation=parts)
-    for loop in (whole, split):
-        loop.fit()
+    whole, split = (fitted(tmp_path / str(one), dropout=0.0, epochs=1, accumulation=one) for one in (1, parts))
     for name, value in weights(whole).items():
         torch.testing.assert_close(weights(split)[name], value, atol=2e-5, rtol=0)
-    figures = [[point[1] for point in loop.log.points if point[0] == "step/loss"] for loop in (whole, split)]
-    np.testing.assert_allclose(*figures, atol=1e-5)
+    np.testing.assert_allclose(*(logged(loop, "step/loss") for loop in (whole, split)), atol=1e-5)
 
 
-def test_accumulation_with_dropout_differs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [{"accumulation": 2}, {"seed": 1}])
+def test_accumulation_with_dropout_and_another_seed_differ(tmp_path: Path, other: dict[str, int]) -> None:
     """The negative control: with dropout another number of draws is made."""
-    whole, split = make_loop(tmp_path / "whole", epochs=1), make_loop(tmp_path / "split", epochs=1, accumulation=2)
-    for loop in (whole, split):
-        loop.fit()
-    assert not equal(weights(whole), weights(split))
+    one, changed = (fitted(tmp_path / str(len(given)), epochs=1, **given) for given in ({}, other))
+    assert not equal(weights(one), weights(changed))
 
 
 def test_one_batch_is_learned_by_heart(tmp_path: Path) -> None:
-    loop = make_loop(tmp_path, rows=8, dropout=0.0, epochs=150, learning_rate=5e-3, weight_decay=0.0, log_every=150)
-    loop.fit()
-    losses = [value for name, value, *_ in loop.log.points if name == "train/loss"]
-    assert losses[0] > 0.5
-    assert losses[-1] < 0.01
+    loop = fitted(tmp_path, rows=8, dropout=0.0, epochs=150, learning_rate=5e-3, weight_decay=0.0, log_every=150)
+    first, *_, last = logged(loop, "train/loss")
+    assert first > 0.5
+    assert last < 0.01
 
 
 def test_the_training_loss_is_the_mean_over_examples(tmp_path: Path) -> None:
     """44 rows in batches of 8 leave a batch of 4: the epoch's loss weights examples, not batches."""
-    loop = make_loop(tmp_path, epochs=1, learning_rate=1e-12)
-    loop.fit()
-    steps = [value for name, value, *_ in loop.log.points if name == "step/loss"]
+    loop = fitted(tmp_path, epochs=1, learning_rate=1e-12)
     sizes = [len(rows) for rows in loop.objective.plan("train", 1)]
-    (epoch,) = [value for name, value, *_ in loop.log.points if name == "train/loss"]
     assert sorted(sizes) == [4, 8, 8, 8, 8, 8]
-    assert epoch == pytest.approx(np.average(steps, weights=sizes), rel=1e-6)
+    mean = np.average(logged(loop, "step/loss"), weights=sizes)
+    assert logged(loop, "train/loss") == [pytest.approx(mean, rel=1e-6)]
 
 
 def test_patience_stops_and_the_best_epoch_is_restored(tmp_path: Path) -> None:
@@ -147,41 +131,23 @@ def test_patience_stops_and_the_best_epoch_is_restored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep, expected", [("all", {1, 2, 3}), ("last", {3})])
-def test_kept_checkpoints(tmp_path: Path, keep: str, expected: set[int]) -> None:
-    loop = make_loop(tmp_path, epochs=3, keep=keep)
-    loop.fit()
+def test_kept_checkpoints_and_states(tmp_path: Path, keep: str, expected: set[int]) -> None:
+    loop = fitted(tmp_path, epochs=3, keep=keep, checkpoint_every=1)
     assert {epoch for epoch, _ in loop.keeper.kept()} == expected
-
-
-def test_a_loss_that_is_no_number_ends_the_run_with_advice(tmp_path: Path) -> None:
-    loop = make_loop(tmp_path, clip_norm=None, schedule={"kind": "linear", "warmup": 0.0, "epochs": None})
-    diverging(loop)
-    with pytest.raises(DivergedError, match="lower learning rate"):
-        loop.fit()
+    assert len(list((tmp_path / "states").glob("step-*"))) == 2
 
 
 def test_the_first_losses_are_as_they_were(tmp_path: Path) -> None:
     """Golden trace of eight steps: an accidental change of a number shows here. No tolerance beyond fp32's order."""
-    loop = make_loop(tmp_path, fusion=CONV2D)
-    loop.fit()
-    trace = [value for name, value, *_ in loop.log.points if name == "step/loss"][:8]
+    trace = logged(fitted(tmp_path, fusion=CONV2D), "step/loss")[:8]
     golden = json.loads((Path(__file__).parents[1] / "golden/loop_losses.json").read_text())
     np.testing.assert_allclose(trace, golden, rtol=2e-6)
 
 
-def test_states_are_bounded(tmp_path: Path) -> None:
-    loop = make_loop(tmp_path, epochs=3, checkpoint_every=1)
-    loop.fit()
-    assert len(list((tmp_path / "states").glob("step-*"))) == 2
-    shutil.rmtree(tmp_path / "states")
-
-
 def test_a_schedule_may_be_longer_than_the_run(tmp_path: Path) -> None:
     """Two epochs of a schedule for four equal the first two of the four."""
-    longer = make_loop(tmp_path / "four", epochs=4, keep="all")
-    longer.fit()
-    short = make_loop(tmp_path / "two", epochs=2, keep="all", schedule={"kind": "linear", "warmup": 0.1, "epochs": 4})
-    short.fit()
+    longer = fitted(tmp_path / "four", epochs=4, keep="all")
+    short = fitted(tmp_path / "two", epochs=2, keep="all", schedule={"kind": "linear", "warmup": 0.1, "epochs": 4})
     for epoch in (1, 2):
         file = f"epoch-{epoch}/model.safetensors"
         assert (short.keeper.checkpoints / file).read_bytes() == (longer.keeper.checkpoints / file).read_bytes()
@@ -189,8 +155,73 @@ def test_a_schedule_may_be_longer_than_the_run(tmp_path: Path) -> None:
         Training.model_validate(SETTINGS | {"epochs": 4, "schedule": {"kind": "linear", "warmup": 0.1, "epochs": 2}})
 
 
-def test_another_seed_is_another_run(tmp_path: Path) -> None:
-    one, other = make_loop(tmp_path / "one"), make_loop(tmp_path / "other", seed=1)
-    one.fit()
-    other.fit()
-    assert not equal(weights(one), weights(other))
+def test_each_objective_learns_a_small_set_by_heart(tmp_path: Path) -> None:
+    for make in OBJECTIVES:
+        loop = make_loop(
+            tmp_path / make.__name__, make=make, table=pairs, rows=8, dropout=0.0, epochs=200, learning_rate=2e-2,
+            schedule={"kind": "linear", "warmup": 0.1, "epochs": None}, keep="last", **SELECTED,
+        )  # fmt: skip
+        loop.rehearse(200)
+        loss = loop._evaluate("train", []).tally.metrics()["loss"]
+        before = np.log(len(WORDS))
+        assert loss < 0.5 * before, (make.__name__, loss)
+
+
+@pytest.mark.parametrize("kind, number", [("updates", 8), ("tokens", 300), ("predictions", 250)])
+def test_a_budget_ends_the_run_with_the_update_that_reaches_it(tmp_path: Path, kind: str, number: int) -> None:
+    settings: dict[str, Any] = {"make": causal_lm, "table": pairs, "epochs": 9, **SELECTED}
+    loop = make_loop(tmp_path, budget={"kind": kind, "number": number}, **settings)
+    spent = 0.0
+    steps = [(epoch, rows) for epoch in range(1, 10) for rows in loop.objective.plan("train", epoch)]
+    step = 0
+    for epoch, rows in steps:
+        step += 1
+        of = {"updates": 1, "tokens": loop.objective.tokens("train", rows)}
+        spent += of.get(kind, loop.objective.weight("train", rows, epoch))
+        if spent >= number:
+            break
+    assert loop.total == step
+    assert loop.total % loop.per_epoch  # ends within an epoch
+    loop.fit()
+    assert (loop.progress.step, loop.progress.epochs_done) == (step, loop.epochs)
+    assert loop.optimizer.param_groups[0]["lr"] < 0.2 * loop.optimizer.param_groups[0]["peak"]
+
+
+def test_a_budget_beyond_the_epochs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^training\.budget\.number: 9,999 updates, but"):
+        make_loop(tmp_path, budget={"kind": "updates", "number": 9999})
+
+
+WATCHED = {"watch": {"layer": -1, "vectors": "first", "sample": 12, "clusters": 2}, "evaluations": 2}
+FROZEN = {"after": 2, "until": None, "groups": ["enc.1.W1", "enc.emb"]}
+RUNS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "masked, frozen, allocated": {"make": masked_lm, "table": pairs, "allocation": ALLOCATED, "freeze": FROZEN},
+    "causal, allocated": {"make": causal_lm, "table": pairs, "allocation": ALLOCATED},
+    "translation, allocated, sliced": {"make": translates, "table": pairs, "allocation": ALLOCATED, "slices": SLICED},
+    "allocated": {"allocation": ALLOCATED | {"dense": 2, "chords": 2}},
+    "isoscore": {"penalty": PENALTIES["isoscore"], **WATCHED},
+    "random bars": {"penalty": PENALTIES["random"], **WATCHED},
+    "tokens": {"penalty": PENALTIES["tokens"], **WATCHED},
+    "shuffled": {"penalty": PENALTIES["shuffled"], **WATCHED},
+}
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, bytes]]:
+    """The settings of a run, and what it writes if nothing happens to it."""
+    folder = tmp_path_factory.mktemp("whole")
+    completed(folder, **RUNS[request.param])
+    return RUNS[request.param], files(folder / "work")
+
+
+@pytest.mark.parametrize("signal, update, saved", [(stop_after, 8, 8), (kill_in, 6, 3)], ids=["stopped", "killed"])
+def test_a_resumed_run_writes_the_same_bytes(tmp_path: Path, run: Any, signal: Any, update: int, saved: int) -> None:
+    """A run that is killed between two states loses the updates after the earlier state."""
+    settings, whole = run
+    with pytest.raises((Killed, InterruptedRunError)):
+        completed(tmp_path, stop=signal(update), **settings)
+    rest = make_loop(tmp_path, **settings)
+    assert rest.progress.step == saved
+    rest.test(rest.fit())
+    assert files(tmp_path / "work") == whole

@@ -1,6 +1,7 @@
 """The learning rate over the steps, and the learning rate of each parameter."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -31,12 +32,7 @@ def test_decay_equals_the_library_and_warm_up_starts_above_zero(kind: str, warmu
 
 def test_groups_part_the_parameters_by_rate_and_decay() -> None:
     model = torch.nn.ModuleDict({"fusion": torch.nn.Linear(2, 2), "rest": torch.nn.Linear(2, 2)})
-    groups = parameter_groups(
-        model.named_parameters(),
-        fusion={"fusion.weight", "fusion.bias"},
-        learning_rate=1e-4,
-        fusion_lr=1e-2,
-        weight_decay=0.1,
-    )
+    settings = SimpleNamespace(learning_rate=1e-4, fusion_lr=1e-2, weight_decay=0.1)
+    groups = parameter_groups(model, {"fusion.weight", "fusion.bias"}, settings)
     found = {(group["peak"], group["weight_decay"]): len(group["params"]) for group in groups}
     assert found == {(1e-2, 0.0): 2, (1e-4, 0.1): 1, (1e-4, 0.0): 1}

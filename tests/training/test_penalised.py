@@ -11,29 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 from isoscope.training.evaluation import evaluate
 from isoscope.training.progress import DivergedError
-from training_runs import diverging, equal, make_loop, weights
+from training_runs import ENTROPY, PENALTIES, POINTS, diverging, equal, fitted, logged, make_loop, weights
 
-POINTS = {"layer": -1, "vectors": "first", "most": None}
-BASE = {"weight": 0.5, "warmup": 0.0, "points": POINTS}
-ENTROPY = {
-    "kind": "persistent_entropy",
-    "clouds": "class",
-    "selection": "all",
-    "k": None,
-    "in_cluster": 0.0,
-    **BASE,
-}
-KINDS: dict[str, dict[str, Any]] = {
-    "all": ENTROPY,
-    "selected": ENTROPY | {"selection": "c-ratio", "in_cluster": 0.1},
-    "random": ENTROPY | {"selection": "random-k"},
-    "shuffled": ENTROPY | {"clouds": "shuffled"},
-    "tokens": ENTROPY | {"clouds": "batch", "points": {"layer": 1, "vectors": "tokens", "most": 20}},
-    "mean": ENTROPY | {"points": {"layer": 0, "vectors": "mean", "most": None}},
-    "cosine": {"kind": "cosine", **BASE},
-    "spectrum": {"kind": "spectrum", "prior": "exponential", "rate": 0.05, "power": 1.0, **BASE},
-    "isoscore": {"kind": "isoscore", "zeta": 0.2, "reference": 40, **BASE},
-}
 WATCH = {"layer": -1, "vectors": "first", "sample": 12, "clusters": 2}
 
 
@@ -49,33 +28,23 @@ class Called(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def fitted(folder: Path, **settings: Any) -> Any:
-    loop = make_loop(folder, **settings)
-    loop.fit()
-    return loop
-
-
-def points(loop: Any, name: str) -> list[float]:
-    return [value for found, value, *_ in loop.log.points if found == name]
-
-
 @pytest.mark.parametrize("accumulation", [1, 3])
 @pytest.mark.parametrize("kind", ["all", "random", "tokens", "isoscore"])
 def test_weight_0_and_watching_are_bitwise_no_penalty(tmp_path: Path, kind: str, accumulation: int) -> None:
     without = fitted(tmp_path / "without", accumulation=accumulation)
-    penalty = KINDS[kind] | {"weight": 0.0}
+    penalty = PENALTIES[kind] | {"weight": 0.0}
     idle = fitted(tmp_path / "idle", penalty=penalty, watch=WATCH, evaluations=3, accumulation=accumulation)
     assert equal(weights(without), weights(idle))
-    at_work = fitted(tmp_path / "work", penalty=KINDS[kind], accumulation=accumulation)
+    at_work = fitted(tmp_path / "work", penalty=PENALTIES[kind], accumulation=accumulation)
     assert not equal(weights(without), weights(at_work))
-    assert points(idle, "step/penalty"), "looked at all the same"
+    assert logged(idle, "step/penalty"), "looked at all the same"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PENALTIES)
 def test_micro_batches_have_the_gradients_of_the_large_batch(tmp_path: Path, kind: str) -> None:
     found = []
     for accumulation in (1, 4):
-        loop = make_loop(tmp_path / str(accumulation), accumulation=accumulation, dropout=0.0, penalty=KINDS[kind])
+        loop = make_loop(tmp_path / str(accumulation), accumulation=accumulation, dropout=0.0, penalty=PENALTIES[kind])
         loop.raw_model.double()  # the points of untrained weights nearly coincide: in fp32 their bars are rounded
         loop._refer(1)
         loop.model.train()
@@ -118,9 +87,7 @@ def test_what_is_logged_is_the_barcode_of_the_batch(tmp_path: Path) -> None:
     place = loop.penalised.place
     looked = loop.backward.add(rows, epoch=1, step=0, total=10, observed=loop.observers.places(1))
     figures = looked.metrics | loop.observers.after_update(1, looked.points)
-    found = evaluate(
-        loop.raw_model, loop.objective, "train", device=loop.device, ranks=loop.ranks, places=[place], rows=rows
-    ).points[place]
+    found = evaluate(loop.raw_model, loop.objective, "train", loop.ranks, places=[place], rows=rows).points[place]
     labels = loop.objective.owners("train", rows, place)[1]
     wanted = [persistent_entropy(h0_bars(found[labels == c])) for c in range(2)]
     assert figures["penalty"] == pytest.approx(-sum(wanted), rel=1e-4)
@@ -136,9 +103,9 @@ def test_what_is_logged_is_the_barcode_of_the_batch(tmp_path: Path) -> None:
 
 def test_the_weight_rises_from_0(tmp_path: Path) -> None:
     loop = fitted(tmp_path, penalty=ENTROPY | {"warmup": 0.5})
-    found = points(loop, "step/penalty_weight")
+    found = logged(loop, "step/penalty_weight")
     assert found == pytest.approx([0.5 * min(1.0, step / 6) for step in range(12)])
-    assert len(points(loop, "step/penalty_gradient_norm")) == 11, "none where the weight is 0"
+    assert len(logged(loop, "step/penalty_gradient_norm")) == 11, "none where the weight is 0"
 
 
 def test_the_validation_split_is_scored_within_an_epoch(tmp_path: Path) -> None:
@@ -146,20 +113,18 @@ def test_the_validation_split_is_scored_within_an_epoch(tmp_path: Path) -> None:
     at = [(step, epoch) for name, _, step, epoch in loop.log.points if name == "validation/accuracy"]
     assert at == [(0, 0), (2, None), (4, None), (6, 1), (8, None), (10, None), (12, 2)]
     for name in ("a_1", "a_3_centred", "a_1_within", "between_share", "bar_mean", "normal_cosine", "n"):
-        assert len(points(loop, f"validation/{name}")) == 7
-    assert set(points(loop, "validation/n")) == {12.0}
-    assert set(points(loop, "step/n")) == {8.0, 4.0}
+        assert len(logged(loop, f"validation/{name}")) == 7
+    assert set(logged(loop, "validation/n")) == {12.0}
+    assert set(logged(loop, "step/n")) == {8.0, 4.0}
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_a_trained_model_holds_nothing_of_its_penalty(tmp_path: Path, family: str) -> None:
     """A penalty does not change inference: the same tensors, the same operations."""
     counts, tensors = [], []
-    for name, penalty in (("none", None), ("selected", KINDS["selected"])):
-        loop = make_loop(tmp_path / name, family=family, penalty=penalty, watch=WATCH)
-        loop.fit()
-        model = loop.raw_model.eval()
-        ids = torch.arange(5, 15).reshape(2, 5)
+    ids = torch.arange(5, 15).reshape(2, 5)
+    for name, penalty in (("none", None), ("selected", PENALTIES["selected"])):
+        model = fitted(tmp_path / name, family=family, penalty=penalty, watch=WATCH).raw_model.eval()
         with torch.no_grad(), Called() as called:
             model(input_ids=ids, attention_mask=torch.ones_like(ids))
         counts.append(called.names)
@@ -175,32 +140,31 @@ def test_a_layer_beyond_the_last_is_refused(tmp_path: Path) -> None:
         loop.fit()
 
 
-def test_a_penalty_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
-    loop = make_loop(tmp_path, penalty=ENTROPY)
-    loop.penalised.module = lambda points, labels: points.sum() * float("nan")
-    loop.penalised.clouds = None
-    with pytest.raises(DivergedError, match="penalty is nan at step 1: the penalty is not defined for this batch"):
+def test_a_penalty_that_is_no_number_ends_the_run_if_it_has_weight(tmp_path: Path) -> None:
+
+    def undefined(weight: float) -> Any:
+        loop = make_loop(tmp_path / str(weight), penalty=ENTROPY | {"weight": weight})
+        loop.penalised.module = lambda points, labels: points.sum() * float("nan")
+        loop.penalised.clouds = None
         loop.fit()
+        return loop
+
+    with pytest.raises(DivergedError, match="penalty is nan at step 1: the penalty is not defined for this batch"):
+        undefined(0.5)
+    assert equal(weights(undefined(0.0)), weights(fitted(tmp_path / "plain")))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PENALTIES)
 def test_a_rehearsal_makes_the_golden_trace(tmp_path: Path, kind: str) -> None:
     """The golden trace that `isoscope accept` compares a finished run with."""
-    settings = {"penalty": KINDS[kind], "watch": WATCH}
+    settings = {"penalty": PENALTIES[kind], "watch": WATCH}
     whole = fitted(tmp_path / "whole", **settings)
     assert make_loop(tmp_path / "again", **settings).rehearse(8) == whole.progress.trace
 
 
-def test_a_loss_that_is_no_number_is_named_though_anisotropy_is_watched(tmp_path: Path) -> None:
-    loop = make_loop(tmp_path, watch=WATCH, clip_norm=None)
+@pytest.mark.parametrize("watch", [None, WATCH])
+def test_a_loss_that_is_no_number_is_named_though_anisotropy_is_watched(tmp_path: Path, watch: Any) -> None:
+    loop = make_loop(tmp_path, watch=watch, clip_norm=None)
     diverging(loop)
     with pytest.raises(DivergedError, match=r"loss is nan at step .: try a lower learning rate"):
         loop.fit()
-
-
-def test_a_penalty_without_weight_may_be_no_number(tmp_path: Path) -> None:
-    loop = make_loop(tmp_path / "idle", penalty=ENTROPY | {"weight": 0.0})
-    loop.penalised.module = lambda points, labels: points.sum() * float("nan")
-    loop.penalised.clouds = None
-    loop.fit()
-    assert equal(weights(loop), weights(fitted(tmp_path / "plain")))

@@ -23,7 +23,7 @@ from isoscope.geometry.similarity import CKA, PWCCA, Procrustes
 from isoscope.metrics.alignment_distances import GENERATED, METRICS, Distances
 from isoscope.models.encoder import load_encoder
 from isoscope.models.hybrid import TARGET
-from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, owners_of, points_at
+from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, points_at
 from isoscope.objectives.language import continued, padded, sides
 from isoscope.objectives.planned import Planned
 
@@ -42,14 +42,10 @@ class Alignment(Planned):
     """
 
     metrics, generated = METRICS, GENERATED
-    classes = 1
 
     def __init__(self, task: Task, *, anchor: float) -> None:
-        texts = sides(task)
-        self.texts, self.anchor = texts, anchor
-        self.splits = texts.source
-        lengths = {split: one.lengths for split, one in self.splits.items()}
-        super().__init__(lengths, {split: one.truncated for split, one in self.splits.items()}, task)
+        self.texts, self.anchor = sides(task), anchor
+        super().__init__(task, self.texts.source)
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
         if checkpoint is None or not (checkpoint / TARGET).is_dir():
@@ -71,9 +67,6 @@ class Alignment(Planned):
     def weight(self, split: str, rows: Indices, epoch: int | None) -> float:
         return float(self.tokens(split, rows))
 
-    def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, None]:
-        return owners_of(self.lengths[split][rows], place), None
-
     def forward(
         self, model: Any, batch: Mapping[str, Tensor], places: Collection[Place] = (), columns: bool = False
     ) -> Forward:
@@ -87,7 +80,7 @@ class Alignment(Planned):
         loss = by_row.sum()
         distance, moved = (float(one.detach().sum()) for one in each)
         tally = Distances(float(loss.detach()), distance, moved, int(there.sum()))
-        points = points_at(output.hidden_states, batch["attention_mask"], places) if places else {}
+        points = points_at(output.hidden_states, batch["attention_mask"], places)
         return Forward(loss, tally, points, {"loss": by_row.detach().double()} if columns else {})
 
     def finish(self, model: Any, scored: Scored, folder: Path) -> dict[str, float]:
@@ -112,19 +105,16 @@ class Alignment(Planned):
         `mapped`: through a hybrid's map; else those that the map reads.
         """
         read = encoder if mapped else encoder.unmapped
-        was_training = encoder.training
-        encoder.eval()
-        device = next(encoder.parameters()).device
-        draws = np.random.default_rng(0).random(self.size(split))
-        found = {}
-        for part in self.plan(split, None, rows):
+        device, draws = next(encoder.parameters()).device, np.random.default_rng(0).random(self.size(split))
+
+        def of(part: Indices) -> Numbers:
             batch = {name: torch.from_numpy(one).to(device) for name, one in self.batch(split, part, None).items()}
-            output = read(**batch).last_hidden_state.double().cpu().numpy()
-            for row, states in zip(part.tolist(), output, strict=True):
-                inside = max(int(self.lengths[split][row]) - 2, 1)
-                found[row] = states[min(1 + int(draws[row] * inside), len(states) - 1)]
-        encoder.train(was_training)
-        return np.stack([found[row] for row in rows.tolist()])
+            output: Numbers = read(**batch).last_hidden_state.double().cpu().numpy()
+            inside = np.maximum(self.lengths[split][part] - 2, 1)
+            places = np.minimum(1 + (draws[part] * inside).astype(np.int64), output.shape[1] - 1)
+            return output[np.arange(len(part)), places]
+
+        return np.stack(self.by_row(encoder, split, rows, of))
 
 
 def compared(found: Numbers, target: Numbers) -> dict[str, float]:
@@ -139,7 +129,7 @@ def compared(found: Numbers, target: Numbers) -> dict[str, float]:
     n, components = len(found), max(1, len(found) // (2 * PER_DIMENSION))
     return {
         "n": n,
-        **(distances(found, target) if found.shape == target.shape else {}),
+        **(_distances(found, target) if found.shape == target.shape else {}),
         "cka": CKA().score(found, target),
         "procrustes": Procrustes().score(found, target),
         "rsa": RSA().score(found, target),
@@ -149,7 +139,7 @@ def compared(found: Numbers, target: Numbers) -> dict[str, float]:
     }
 
 
-def distances(found: Numbers, target: Numbers) -> dict[str, float]:
+def _distances(found: Numbers, target: Numbers) -> dict[str, float]:
     """Return the measures of `compared` that need spaces of one width."""
     by_csls, by_cosine = retrieval(found, target), retrieval(found, target, neighbours=None)
     return {

@@ -20,10 +20,10 @@ class Causal(LanguageModel):
 
     def __init__(self, task: Task, *, side: str, share: float, tied: bool) -> None:
         texts = sides(task)
-        self.splits = getattr(texts, side)
+        splits = getattr(texts, side)
         # The last token is predicted, not read.
-        read = {split: encoded.lengths - 1 for split, encoded in self.splits.items()}
-        super().__init__(texts, read, {split: one.truncated for split, one in self.splits.items()}, task, tied=tied)
+        read = {split: encoded.lengths - 1 for split, encoded in splits.items()}
+        super().__init__(texts, task, splits, lengths=read, tied=tied)
         self.share = share
         self.draws = {split: TokenDraws(one, seed=task.seed) for split, one in read.items()}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +19,8 @@ from isoscope.data.corpus import SPLITS
 from isoscope.data.tokens import Encoded
 from isoscope.metrics.matrix_scores import METRICS, SCORES, confusion_matrix
 from isoscope.models import build
-from isoscope.objectives import (
-    Batch,
-    Forward,
-    Indices,
-    Numbers,
-    Place,
-    Scored,
-    Task,
-    owners_of,
-    points_at,
-)
-from isoscope.objectives.planned import Planned
+from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, points_at
+from isoscope.objectives.planned import Planned, sizes
 
 
 class Counts(NamedTuple):
@@ -59,20 +49,27 @@ class Classification(Planned):
     def __init__(
         self, splits: Mapping[str, Encoded], *, labels: list[str], pad_id: int, vocab_size: int, task: Task
     ) -> None:
-        self.splits, self.labels, self.classes = splits, labels, len(labels)
+        super().__init__(task, splits)
+        self.labels, self.classes = labels, len(labels)
         self.pad_id, self.vocab_size = pad_id, vocab_size
-        lengths, truncated = (
-            {name: getattr(one, what) for name, one in splits.items()} for what in ("lengths", "truncated")
-        )
-        super().__init__(lengths, truncated, task)
+
+    @classmethod
+    def read(cls, task: Task) -> Self:
+        """Read a prepared task: its splits as token ids, with the column `label`."""
+        tokenizer, splits = tokens.load(task.tokenizer), dict[str, Encoded]()
+        for split in SPLITS:
+            table = pq.read_table(task.folder / f"{split}.parquet")
+            splits[split] = tokens.encode(tokenizer, table, max_length=task.max_length)
+        splits["train"] = splits["train"].take(draw_fraction(splits["train"].labels, task.fraction, seed=task.seed))
+        pad_id, vocab_size = tokenizer.pad_id, tokenizer.vocab_size
+        return cls(splits, labels=task.manifest["labels"], pad_id=pad_id, vocab_size=vocab_size, task=task)
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
         shared = {"fusion": model["fusion"], "labels": self.labels, "seed": self.task.seed}
         if checkpoint is not None:
             built = build.from_checkpoint(checkpoint, **shared)
         else:
-            encoder = {name: value for name, value in model["encoder"].items() if name not in ("kind", "tokenizer")}
-            built = build.from_scratch(vocab_size=self.vocab_size, pad_id=self.pad_id, **shared, **encoder)
+            built = build.from_scratch(vocab_size=self.vocab_size, pad_id=self.pad_id, **shared, **sizes(model))
         self._check_tables(built.config)
         return built
 
@@ -87,7 +84,7 @@ class Classification(Planned):
         return float(len(rows))
 
     def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, Indices]:
-        owners = owners_of(self.lengths[split][rows], place)
+        owners, _ = super().owners(split, rows, place)
         return owners, self.splits[split].labels[rows[owners]]
 
     def forward(
@@ -127,20 +124,7 @@ class Classification(Planned):
                 )
 
 
-Kind = TypeVar("Kind", bound=Classification)
-
-
-def read(kind: type[Kind], task: Task) -> Kind:
-    """Read a prepared task as an objective of this kind: its splits as token ids, with the column `label`."""
-    tokenizer = tokens.load(task.tokenizer)
-    tables = {split: pq.read_table(task.folder / f"{split}.parquet") for split in SPLITS}
-    splits = {name: tokens.encode(tokenizer, table, max_length=task.max_length) for name, table in tables.items()}
-    splits["train"] = splits["train"].take(draw_fraction(splits["train"].labels, task.fraction, seed=task.seed))
-    pad_id, vocab_size = tokenizer.pad_id, tokenizer.vocab_size
-    return kind(splits, labels=task.manifest["labels"], pad_id=pad_id, vocab_size=vocab_size, task=task)
-
-
 @plugins.objective("classification")
 def objective(task: Task) -> Classification:
     """Return the objective of a prepared task."""
-    return read(Classification, task)
+    return Classification.read(task)

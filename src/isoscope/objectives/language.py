@@ -21,18 +21,8 @@ from isoscope.metrics.token_counts import METRICS, TokenCounts
 from isoscope.models import language_models
 from isoscope.models.encoder import positions
 from isoscope.models.language_models import Specials, Wiring
-from isoscope.objectives import (
-    Batch,
-    Forward,
-    Indices,
-    Numbers,
-    Place,
-    Scored,
-    Task,
-    owners_of,
-    points_at,
-)
-from isoscope.objectives.planned import Planned
+from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, points_at
+from isoscope.objectives.planned import Planned, sizes
 
 
 class Sides(NamedTuple):
@@ -80,10 +70,10 @@ def sides(task: Task) -> Sides:
 
 
 def _special(tokenizer: WordPieces, names: tuple[str, str], task: Task) -> int:
-    found = [number for name in names if (number := tokenizer.backend.token_to_id(name)) is not None]
-    if not found:
-        raise InputError(f"{task.tokenizer.name}: its vocabulary has neither {names[0]} nor {names[1]}")
-    return int(found[0])
+    for name in names:
+        if (number := tokenizer.backend.token_to_id(name)) is not None:
+            return int(number)
+    raise InputError(f"{task.tokenizer.name}: its vocabulary has neither {names[0]} nor {names[1]}")
 
 
 class LanguageModel(Planned):
@@ -94,26 +84,20 @@ class LanguageModel(Planned):
     """
 
     metrics = METRICS
-    classes = 1
     wiring: Wiring
     states = "hidden_states"
     """Field of the model's output with the layers that points are taken from."""
     predicted, given = "predicted", "input_ids"
     """Keys of a batch: the places of the predicted tokens, and the tokens whose places these are."""
-    splits: Mapping[str, Encoded]
-    """The texts whose tokens are predicted, by split."""
 
-    def __init__(
-        self, texts: Sides, read: Mapping[str, Indices], truncated: Mapping[str, int], task: Task, *, tied: bool
-    ):
-        """`read`: tokens per example that the model reads, by split."""
-        super().__init__(read, truncated, task)
+    def __init__(self, texts: Sides, task: Task, *splits: Mapping[str, Encoded], tied: bool, **lengths: Any) -> None:
+        """The first of `splits` has the texts whose tokens are predicted; `lengths` as in `Planned`."""
+        super().__init__(task, *splits, **lengths)
         self.texts, self.tied = texts, tied
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
         if checkpoint is not None:
             return continued(self.wiring, checkpoint, model, self.texts.tokenizer, self.task)
-        encoder = {name: value for name, value in model["encoder"].items() if name not in ("kind", "tokenizer")}
         return language_models.from_scratch(
             self.wiring,
             fusion=model["fusion"],
@@ -121,15 +105,12 @@ class LanguageModel(Planned):
             vocab_size=self.texts.tokenizer.vocab_size,
             specials=self.texts.specials,
             seed=self.task.seed,
-            **encoder,
+            **sizes(model),
         )
 
     def tally(self, vector: Numbers | None = None) -> TokenCounts:
         loss, count, right = np.zeros(3) if vector is None else vector
         return TokenCounts(float(loss), int(count), int(right))
-
-    def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, None]:
-        return owners_of(self.lengths[split][rows], place), None
 
     def forward(
         self, model: Any, batch: Mapping[str, Tensor], places: Collection[Place] = (), columns: bool = False
@@ -141,7 +122,7 @@ class LanguageModel(Planned):
         right = logits.detach().argmax(-1) == labels
         loss = losses.sum()
         counts = TokenCounts(float(loss.detach()), len(labels), int(right.sum()))
-        points = points_at(getattr(output, self.states), inputs["attention_mask"], places) if places else {}
+        points = points_at(getattr(output, self.states), inputs["attention_mask"], places)
         return Forward(loss, counts, points, self._by_row(batch, losses.detach(), right) if columns else {})
 
     def _by_row(self, batch: Mapping[str, Tensor], losses: Tensor, right: Tensor) -> dict[str, Tensor]:
@@ -177,8 +158,7 @@ class LanguageModel(Planned):
 
     def finish(self, model: Any, scored: Scored, folder: Path) -> dict[str, float]:
         """Write predictions.parquet: a row per example with its summed loss, predicted tokens and right predictions."""
-        columns = {name: scored.columns[name] for name in ("loss", "tokens", "right")}
-        table = pd.DataFrame({"row": np.arange(self.size(scored.split)), **columns})
+        table = pd.DataFrame({"row": np.arange(self.size(scored.split)), **scored.columns})
         write_parquet(table.astype({"tokens": "int64", "right": "int64"}), folder / "predictions.parquet")
         return {}
 

@@ -26,10 +26,8 @@ class Masked(LanguageModel):
 
     def __init__(self, task: Task, *, side: str, rate: float, masked: float, random: float, tied: bool) -> None:
         texts = sides(task)
-        self.splits = getattr(texts, side)
-        lengths = {split: encoded.lengths for split, encoded in self.splits.items()}
-        super().__init__(texts, lengths, {split: one.truncated for split, one in self.splits.items()}, task, tied=tied)
-        for split, one in lengths.items():
+        super().__init__(texts, task, getattr(texts, side), tied=tied)
+        for split, one in self.lengths.items():
             if len(empty := np.flatnonzero(one <= 2)):  # [CLS] and [SEP] alone
                 raise InputError(
                     f"{split}.parquet, row {empty[0] + 1}: the text is empty, so there is no token to mask "
@@ -37,7 +35,7 @@ class Masked(LanguageModel):
                 )
         self.rate = rate
         self.noise = Noise(texts.mask_id, texts.ordinary, masked, random)
-        self.draws = {split: TokenDraws(one, seed=task.seed) for split, one in lengths.items()}
+        self.draws = {split: TokenDraws(one, seed=task.seed) for split, one in self.lengths.items()}
 
     def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
         encoded = self.splits[split]

@@ -1,8 +1,9 @@
 """Translation: an encoder-decoder predicts a text from the same text in another language."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,12 +13,70 @@ from isoscope import plugins
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_parquet
+from isoscope.data.chosen_tokens import TokenDraws
 from isoscope.data.corpus import PAIR
+from isoscope.data.tokens import Encoded
 from isoscope.metrics.translation_scores import GENERATED, bleu, bleu_shares, translation_scores
 from isoscope.models.translation import written
-from isoscope.objectives import Indices, Scored, Task
-from isoscope.objectives.encoder_decoder import EncoderDecoder, Texts
-from isoscope.objectives.language import sides
+from isoscope.objectives import Batch, Indices, Place, Scored, Task, owners_of
+from isoscope.objectives.language import LanguageModel, Sides, padded, sides
+
+
+class Texts(NamedTuple):
+    """What the encoder reads and the decoder writes, a text per row, each with its first and last special token."""
+
+    read: list[Indices]
+    written: list[Indices]
+
+
+class EncoderDecoder(LanguageModel):
+    """Base class: predict every token of a written text and its end, from the read text and the tokens before it.
+
+    A subclass says which texts are read and written. `read`: tokens of the read texts, by split. `others`: texts beside
+    the target that are read.
+    """
+
+    wiring = "translation"
+    states = "encoder_hidden_states"
+    predicted, given = "decoder_predicted", "decoder_input_ids"
+
+    def __init__(
+        self, texts: Sides, task: Task, *others: Mapping[str, Encoded], read: Mapping[str, Indices], tied: bool
+    ) -> None:
+        self.target, self.read = texts.target, read
+        lengths = {split: one + self._written_lengths(split) for split, one in read.items()}
+        super().__init__(texts, task, texts.target, *others, lengths=lengths, tied=tied)
+        self.draws = {split: TokenDraws(one.lengths, seed=task.seed) for split, one in self.target.items()}
+
+    def rows_of(self, split: str, rows: Indices, epoch: int | None) -> Texts:
+        """Return the texts of rows; `epoch` seeds random parts, None gives the same texts every time."""
+        raise NotImplementedError
+
+    def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
+        pad = self.texts.specials.pad
+        texts = self.rows_of(split, rows, epoch)
+        ids, mask = padded(texts.read, pad)
+        given, given_mask = padded([one[:-1] for one in texts.written], pad)
+        following, _ = padded([one[1:] for one in texts.written], pad)
+        predicted = np.flatnonzero(given_mask)
+        return {
+            "input_ids": ids,
+            "attention_mask": mask,
+            "decoder_input_ids": given,
+            "decoder_attention_mask": given_mask,
+            "decoder_predicted": predicted,
+            "labels": following.ravel()[predicted],
+        }
+
+    def weight(self, split: str, rows: Indices, epoch: int | None) -> float:
+        return float(self._written_lengths(split)[rows].sum())
+
+    def owners(self, split: str, rows: Indices, place: Place) -> tuple[Indices, None]:
+        return owners_of(self.read[split][rows], place), None
+
+    def _written_lengths(self, split: str) -> Indices:
+        """Return how many tokens of each row the decoder reads, and predicts."""
+        return self.target[split].lengths - 1
 
 
 @plugins.objective("translation")
@@ -36,9 +95,8 @@ class Translation(EncoderDecoder):
             raise InputError("objective.kind: 'translation' needs a task of pairs; set 'masked' or 'causal'")
         bleu(tokenize)  # before training: its packages are installed
         self.beams, self.sentences, self.tokenize = beams, sentences, tokenize
-        truncated = {split: texts.source[split].truncated + one.truncated for split, one in texts.target.items()}
         read = {split: one.lengths for split, one in texts.source.items()}
-        super().__init__(texts, task, read=read, truncated=truncated, tied=tied)
+        super().__init__(texts, task, texts.source, read=read, tied=tied)
 
     def rows_of(self, split: str, rows: Indices, epoch: int | None) -> Texts:
         source, target = self.texts.source[split], self.texts.target[split]
@@ -64,15 +122,12 @@ class Translation(EncoderDecoder):
 
     def translated(self, model: Any, split: str, rows: Indices) -> list[str]:
         """Return the model's translations of `rows`."""
-        was_training = model.training
-        model.eval()
-        found: dict[int, str] = {}
-        for part in self.plan(split, None, rows):
+
+        def of(part: Indices) -> list[str]:
             read = self.rows_of(split, part, None).read
-            ids = written(model, read, beams=self.beams, max_length=self.task.max_length)
-            found |= {row: self._text(one) for row, one in zip(part.tolist(), ids, strict=True)}
-        model.train(was_training)
-        return [found[row] for row in rows.tolist()]
+            return [*map(self._text, written(model, read, beams=self.beams, max_length=self.task.max_length))]
+
+        return self.by_row(model, split, rows, of)
 
     def references(self, split: str, rows: Indices) -> list[str]:
         """Return the texts of `rows` as they stand in the data, neither cut nor rewritten by the tokenizer."""

@@ -11,8 +11,26 @@ import numpy as np
 
 from isoscope.objectives import Indices, Numbers
 
-FIRST_SPLITS = {"first_order": 1, "trapezoid": 1, "simpson": 2}
-"""Parts of the line at the start: their ends are the nodes of the rule (`first_order`: the start alone)."""
+
+class Rule(NamedTuple):
+    """A composite rule over n parts of [0, 1], `splits` of them at the start.
+
+    Its sum is `(start · f(0) + end · f(1) + odd · Σ f(odd nodes) + even · Σ f(even nodes)) / (scale · n)`.
+    """
+
+    splits: int
+    start: float
+    end: float
+    odd: float = 0.0
+    even: float = 0.0
+    scale: float = 1.0
+
+
+RULES = {
+    "first_order": Rule(1, 1.0, 0.0),
+    "trapezoid": Rule(1, 0.5, 0.5, 1.0, 1.0),
+    "simpson": Rule(2, 1.0, 1.0, 4.0, 2.0, 3.0),
+}
 NATS, SHARE = 0.005, 0.01
 """Closure: |ΣA − ΔL| is at most `NATS`, or `SHARE` of the groups' Σ|A| if that is more."""
 
@@ -22,41 +40,6 @@ class Integral(NamedTuple):
 
     values: tuple[Any, ...]
     splits: int
-
-
-class Composite:
-    """Running sums of a composite rule over arrays or tensors: at most two of each, whatever the number of nodes.
-
-    Weights of n parts are `1, 4, 2, 4, …, 1` over 3n (`simpson`) and `1/2, 1, …, 1/2` over n (`trapezoid`).
-    """
-
-    def __init__(self, rule: str, count: int) -> None:
-        self.rule, self.splits = rule, FIRST_SPLITS[rule]
-        self._kept: list[Any] = [0.0] * count
-        self._fresh: list[Any] = [0.0] * count
-
-    def add(self, node: float, values: Sequence[Any]) -> None:
-        """Add the integrand's values at a node of the current parts."""
-        for number, value in enumerate(values):
-            if node not in (0.0, 1.0):
-                self._fresh[number] = self._fresh[number] + value
-            elif self.rule == "trapezoid":
-                self._kept[number] = self._kept[number] + 0.5 * value
-            elif self.rule == "simpson" or node == 0.0:
-                self._kept[number] = self._kept[number] + value
-
-    def refine(self) -> None:
-        """Halve every part: the nodes so far become even nodes."""
-        times = 2.0 if self.rule == "simpson" else 1.0
-        self._kept = [kept + times * fresh for kept, fresh in zip(self._kept, self._fresh, strict=True)]
-        self._fresh, self.splits = [0.0] * len(self._kept), 2 * self.splits
-
-    def values(self) -> tuple[Any, ...]:
-        """Return the integrals."""
-        both = [*zip(self._kept, self._fresh, strict=True)]
-        if self.rule == "simpson":
-            return tuple((kept + 4.0 * fresh) / (3 * self.splits) for kept, fresh in both)
-        return tuple((kept + fresh) / self.splits for kept, fresh in both)
 
 
 def integrate(
@@ -76,21 +59,21 @@ def integrate(
     before it, by at most `allowed`: small gaps of equal sign would add up. Up to `most_splits` parts; no node is
     evaluated twice. 0 and 1 are always evaluated, 0 first; `change` is called after them.
     """
-    start = at(0.0)
-    sums = Composite(rule, len(start))
-    sums.add(0.0, start)
-    sums.add(1.0, at(1.0))
+    weights = RULES[rule]
+    splits = weights.splits
+    kept = [weights.start * one + weights.end * other for one, other in zip(at(0.0), at(1.0), strict=True)]
     while True:
-        for node in range(1, sums.splits, 2):
-            sums.add(node / sums.splits, at(node / sums.splits))
-        values = sums.values()
-        if change is None or tolerance is None:
-            return Integral(values, sums.splits)
-        gap = float(values[0].sum()) - change()
-        closed = abs(gap) <= tolerance and (abs(carried + gap) <= allowed or abs(carried) > allowed)
-        if closed or rule == "first_order" or 2 * sums.splits > most_splits:
-            return Integral(values, sums.splits)
-        sums.refine()
+        fresh: list[Any] = [0.0] * len(kept)
+        for node in range(1, splits, 2):
+            fresh = [one + other for one, other in zip(fresh, at(node / splits), strict=True)]
+        both = [*zip(kept, fresh, strict=True)]
+        found = Integral(tuple((one + weights.odd * new) / (weights.scale * splits) for one, new in both), splits)
+        if change is None or tolerance is None or 2 * splits > most_splits:
+            return found
+        gap = float(found.values[0].sum()) - change()
+        if abs(gap) <= tolerance and (abs(carried + gap) <= allowed or abs(carried) > allowed):
+            return found
+        kept, splits = [one + weights.even * new for one, new in both], 2 * splits  # these nodes are even from now on
 
 
 def interval_ends(updates: int, *, dense: int, chords: int) -> Indices:
@@ -125,6 +108,6 @@ def over_folds(sums: Numbers, weights: Numbers) -> Estimate:
     return Estimate(value, value + len(sums) * (sums - weights[:, None] * value) / total)
 
 
-def bound(allocated: Numbers) -> float:
-    """Return the largest |ΣA − ΔL| of a closed interval, in nats, for allocations to groups `[G]`."""
-    return max(NATS, SHARE * float(np.abs(allocated).sum()))
+def bound(allocated: Numbers) -> Numbers:
+    """Return the largest |ΣA − ΔL| of closed intervals `[…]`, in nats, for allocations to groups `[…, G]`."""
+    return np.maximum(NATS, SHARE * np.abs(allocated).sum(-1))

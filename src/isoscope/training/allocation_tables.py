@@ -23,6 +23,7 @@ the update's own batch: another quantity, which does not sum to a change of the 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -32,15 +33,19 @@ from torch import Tensor
 
 from isoscope.models.components import Group
 from isoscope.objectives import Indices, Numbers
-from isoscope.training.adam_parts import PARTS
 from isoscope.training.allocation import NATS, bound
 
 SETS = ("train", "validation")
+PARTS = ("gradient", "momentum", "decay")
+"""Parts of an update of AdamW."""
 TOTAL_SHARE = 0.005
 """All intervals together: |ΣA − ΔL| is at most this share of |ΔL|, or `NATS` if that is more."""
-_WORDS = ("set", "estimator", "stack", "component", "part", "frequency", "context")
-
-
+_KINDS = {
+    **dict.fromkeys(("start", "update", "splits"), "int32"),
+    **dict.fromkeys(("set", "estimator", "stack", "component", "part", "frequency", "context"), "category"),
+    **dict.fromkeys(("layer", "head"), "Int16"),
+}
+"""Words are dictionary-encoded; numbers of layers and heads may be missing."""
 _STORED: dict[str, Any] = {
     "value": np.float64,
     "folds": np.float32,
@@ -65,6 +70,11 @@ class IntervalRows:
         """Return the number of intervals."""
         return len(next(iter(self._of.values())))
 
+    def append(self, **arrays: Any) -> None:
+        """Add an array to the list of each name."""
+        for name, array in arrays.items():
+            self._of[name].append(array)
+
     def stacked(self, name: str) -> np.ndarray[Any, Any]:
         """Return the arrays of a name of all intervals, `[intervals, …]`."""
         return np.stack(self._of[name])
@@ -82,21 +92,20 @@ class Rows(IntervalRows):
     """The rows so far by set. Fold numbers and parts are stored in fp32, values in fp64."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
-        super().__init__((*_STORED, "batch", "updates"))
-        self._open = np.zeros(len(groups))
+        super().__init__((*_STORED, "batch", "updates", "open"))
+        self._of["open"] = [np.zeros(len(groups))]  # the minibatch allocation since the last interval
         self.blocks, self._where = blocks_of(groups)
 
     def add(self, sets: Sequence[Mapping[str, Any]]) -> None:
         """Add an interval of all sets, each with the values of `_STORED`."""
-        for name, kind in _STORED.items():
-            self._of[name].append(np.array([one[name] for one in sets], kind))
-        self._of["batch"].append(self._open)
-        self._open = np.zeros_like(self._open)
+        self.append(**{name: np.array([one[name] for one in sets], kind) for name, kind in _STORED.items()})
+        self.append(batch=self._of["open"].pop())
+        self.append(open=np.zeros_like(self._of["batch"][-1]))
 
     def update(self, values: Numbers) -> None:
         """Add the minibatch allocation of an update to groups."""
-        self._open = self._open + values
-        self._of["updates"].append(np.bincount(self._where, values, len(self.blocks)).astype(np.float32))
+        self._of["open"][0] = self._of["open"][0] + values
+        self.append(updates=np.bincount(self._where, values, len(self.blocks)).astype(np.float32))
 
     @property
     def by_update(self) -> list[Any]:
@@ -105,18 +114,12 @@ class Rows(IntervalRows):
 
     def figures(self) -> dict[str, float]:
         """Return metrics: ΣA − ΔL over all intervals in nats, and the share of closed intervals, by set."""
-        gaps = self.stacked("value").sum(-1) - (self.stacked("losses")[..., 1] - self.stacked("losses")[..., 0])
-        bounds = np.apply_along_axis(bound, -1, self.stacked("value"))
-        closed = (np.abs(gaps) <= bounds).mean(0)
-        found = {f"allocation/{name}_gap": float(gap) for name, gap in zip(SETS, gaps.sum(0), strict=True)}
-        return found | {f"allocation/{name}_closed": float(one) for name, one in zip(SETS, closed, strict=True)}
-
-    def state(self) -> dict[str, Tensor]:
-        return super().state() | {"open": torch.from_numpy(self._open.copy())}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        super().restore(state)
-        self._open = state["open"].cpu().numpy()
+        values, losses = self.stacked("value"), self.stacked("losses")
+        gaps = values.sum(-1) - (losses[..., 1] - losses[..., 0])
+        by_set = {"gap": gaps.sum(0), "closed": (np.abs(gaps) <= bound(values)).mean(0)}
+        return {
+            f"allocation/{name}_{what}": float(one[at]) for what, one in by_set.items() for at, name in enumerate(SETS)
+        }
 
 
 def tables(
@@ -128,55 +131,52 @@ def tables(
     """
     if not len(rows):
         return {}
-    allocation = _allocation(rows, groups, counts, ends, estimator)
     found = {"closure": _closure(rows, ends, estimator)}
+    folds, parts, of_groups = rows.stacked("folds"), rows.stacked("parts"), named(groups)
+    allocation = crossed(spans(ends), pd.DataFrame({"set": SETS, "estimator": estimator}), of_groups)
+    allocation["value"] = rows.stacked("value").ravel()
+    allocation["se"] = (folds.astype(np.float64).std(2, ddof=1) / np.sqrt(folds.shape[2])).astype(np.float32).ravel()
+    for fold in range(folds.shape[2]):
+        allocation[f"fold_{fold + 1}"] = folds[:, :, fold].ravel()
+    allocation["parameters"] = np.tile(counts.astype(np.int32), len(ends) * len(SETS))
+    for name in ("helping", "hurting", "largest"):
+        allocation[name] = rows.stacked(name).ravel()
+    for number, name in enumerate(PARTS):
+        allocation[name] = parts[:, :, number].ravel()
     if rows.by_update:
-        allocation = pd.concat([allocation, _batch_rows(rows, groups, counts, ends)], ignore_index=True)
-        found["minibatch"] = _by_update(rows)
-    return found | {"allocation": typed(allocation)}
+        batch = crossed(spans(ends), pd.DataFrame({"set": ["batch"], "estimator": "minibatch"}), of_groups)
+        batch["value"] = rows.stacked("batch").ravel()
+        batch["parameters"] = np.tile(counts.astype(np.int32), len(ends))
+        allocation = pd.concat([allocation, batch], ignore_index=True)
+        updates = pd.DataFrame({"update": np.arange(1, len(rows.by_update) + 1)})
+        found["minibatch"] = typed(crossed(updates, named(rows.blocks)).assign(value=rows.stacked("updates").ravel()))
+    return found | {"allocation": typed(allocation).astype(dict.fromkeys(("helping", "hurting"), "Int32"))}
 
 
-def _allocation(rows: Rows, groups: Sequence[Group], counts: Indices, ends: Indices, estimator: str) -> pd.DataFrame:
-    folds, values = rows.stacked("folds"), rows.stacked("value")
-    keys = _keys(groups, ends, SETS, estimator)
-    deviations = folds.astype(np.float64).std(2, ddof=1) / np.sqrt(folds.shape[2])
-    columns: dict[str, Any] = {"value": values.ravel(), "se": deviations.astype(np.float32).ravel()}
-    columns |= {f"fold_{fold + 1}": folds[:, :, fold].ravel() for fold in range(folds.shape[2])}
-    columns["parameters"] = np.tile(counts.astype(np.int32), len(ends) * len(SETS))
-    columns |= {name: rows.stacked(name).ravel() for name in ("helping", "hurting", "largest")}
-    parts = rows.stacked("parts")
-    columns |= {name: parts[:, :, number].ravel() for number, name in enumerate(PARTS)}
-    return pd.DataFrame(keys | columns)
+def spans(ends: Indices) -> pd.DataFrame:
+    """Return the columns `start` and `update` of intervals; each begins where the one before it ends."""
+    return pd.DataFrame({"start": np.append(0, ends[:-1]), "update": ends})
 
 
-def _batch_rows(rows: Rows, groups: Sequence[Group], counts: Indices, ends: Indices) -> pd.DataFrame:
-    keys = _keys(groups, ends, ("batch",), "minibatch")
-    columns = {"value": rows.stacked("batch").ravel(), "parameters": np.tile(counts.astype(np.int32), len(ends))}
-    return pd.DataFrame(keys | columns)
+def named(groups: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
+    """Return the columns of groups, or of blocks, which are their first fields."""
+    return pd.DataFrame(groups, columns=Group._fields[: len(groups[0])])
 
 
-def _keys(groups: Sequence[Group], ends: Indices, sets: Sequence[str], estimator: str) -> dict[str, Any]:
-    """Return the key columns of a row per interval, set and group, in this order."""
-    each = len(sets) * len(groups)
-    keys: dict[str, Any] = {
-        "start": np.repeat(np.append(0, ends[:-1]).astype(np.int32), each),
-        "update": np.repeat(ends.astype(np.int32), each),
-        "set": np.tile(np.repeat(np.array(sets), len(groups)), len(ends)),
-        "estimator": estimator,
-    }
-    return keys | group_columns(groups, len(ends) * len(sets))
-
-
-def group_columns(groups: Sequence[tuple[Any, ...]], times: int) -> dict[str, list[Any]]:
-    """Return the columns of groups, or of blocks, which are their first fields: all of them, `times` over."""
-    return {name: list(values) * times for name, values in zip(Group._fields, zip(*groups, strict=True), strict=False)}
+def crossed(*keys: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each combination of rows; the last table varies fastest."""
+    return reduce(lambda one, other: one.merge(other, how="cross"), keys)
 
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose words are dictionary-encoded and whose numbers of layers and heads may be missing."""
-    kinds = dict.fromkeys(_WORDS, "category")
-    kinds |= dict.fromkeys(("layer", "head"), "Int16") | dict.fromkeys(("helping", "hurting"), "Int32")
-    return table.astype({name: kind for name, kind in kinds.items() if name in table})
+    """Return a table with the types of `_KINDS`."""
+    return table.astype({name: kind for name, kind in _KINDS.items() if name in table})
+
+
+def losses_and_gap(before: Any, after: Any, allocated: Any) -> dict[str, Any]:
+    """Return the columns that compare allocations with the change of the loss."""
+    change = after - before
+    return {"before": before, "after": after, "change": change, "allocated": allocated, "gap": allocated - change}
 
 
 def _closure(rows: Rows, ends: Indices, estimator: str) -> pd.DataFrame:
@@ -184,30 +184,25 @@ def _closure(rows: Rows, ends: Indices, estimator: str) -> pd.DataFrame:
     values, losses = _with_sum(rows.stacked("value")), rows.stacked("losses")
     together = np.stack([losses[0, :, 0], losses[-1, :, 1]], axis=-1)
     before, after = np.moveaxis(np.concatenate([losses, together[None]]), -1, 0)
-    bounds = np.apply_along_axis(bound, -1, values)
+    bounds = bound(values)
     bounds[-1] = np.maximum(NATS, TOTAL_SHARE * np.abs(after - before)[-1])
-    gaps = values.sum(-1) - (after - before)
     helping, hurting = (_with_sum(rows.stacked(name).sum(-1)) for name in ("helping", "hurting"))
+    compared = losses_and_gap(before, after, values.sum(-1))
     columns = {
         "start": np.concatenate([[0], ends[:-1], [0]])[:, None],
         "update": np.append(ends, ends[-1])[:, None],
         "set": np.array(SETS),
         "total": np.arange(len(values))[:, None] == len(ends),
-        "before": before,
-        "after": after,
-        "change": after - before,
-        "allocated": values.sum(-1),
-        "gap": gaps,
+        **compared,
         "absolute": np.abs(values).sum(-1),
         "bound": bounds,
-        "closed": np.abs(gaps) <= bounds,
+        "closed": np.abs(compared["gap"]) <= bounds,
         "splits": _with_sum(rows.stacked("splits")),
         "helping": helping / np.maximum(1, helping + hurting),
         "estimator": np.array(estimator),
     }
     table = pd.DataFrame({name: np.broadcast_to(one, before.shape).T.ravel() for name, one in columns.items()})
-    kinds = dict.fromkeys(("set", "estimator"), "category") | dict.fromkeys(("start", "update", "splits"), "int32")
-    return table.astype(kinds)
+    return typed(table)
 
 
 def _with_sum(every: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -220,10 +215,3 @@ def blocks_of(groups: Sequence[Group]) -> tuple[list[tuple[str, int | None, str]
     blocks = [one[:3] for one in groups]
     known = {block: number for number, block in enumerate(dict.fromkeys(blocks))}
     return list(known), np.array([known[block] for block in blocks], np.int64)
-
-
-def _by_update(rows: Rows) -> pd.DataFrame:
-    values = np.stack(rows.by_update)
-    update = np.repeat(np.arange(1, len(values) + 1, dtype=np.int32), len(rows.blocks))
-    columns = {"update": update, **group_columns(rows.blocks, len(values)), "value": values.ravel()}
-    return typed(pd.DataFrame(columns))

@@ -3,6 +3,8 @@
 Class separation, clusters and H0 bars are possible explanations of anisotropy.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -174,18 +176,16 @@ def _shares(cloud: Floats, suffix: str = "") -> dict[str, float]:
 
 def _mapped_figures(reference: Floats, known: Ints, points: Floats, labels: Ints) -> dict[str, float]:
     values = np.linalg.svd(reference - reference.mean(0), compute_uv=False)
-    varying = int((values**2 > 1e-12 * values[0] ** 2).sum()) if values[0] > 0 else 0
+    varying = int((values**2 > 1e-12 * values[0] ** 2).sum())
     top, most = max(1, round(reference.shape[1] / 100)), min(varying, len(reference) // 4)
-    mapped = {"untouched": (reference, points)}
+    maps: dict[str, Callable[[Floats], Floats]] = {"untouched": lambda cloud: cloud}
     if top < varying:
-        mapped["all_but_the_top"] = (
-            all_but_the_top(reference, reference, top),
-            all_but_the_top(points, reference, top),
-        )
+        maps["all_but_the_top"] = lambda cloud: all_but_the_top(cloud, reference, top)
     if most:
-        mapped["whitened"] = (whiten(reference, reference, most), whiten(points, reference, most))
+        maps["whitened"] = lambda cloud: whiten(cloud, reference, most)
     figures: dict[str, float] = {}
-    for name, (train, test) in mapped.items():
+    for name, mapped in maps.items():
+        train, test = mapped(reference), mapped(points)
         found = batch_figures(test) | {"directions": float(test.shape[1])} | _probed(train, known, test, labels)
         figures |= {f"{name}/{figure}": value for figure, value in found.items()}
     return figures

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 
 from isoscope.objectives import Forward, Indices, Objective, Place, Tally
@@ -36,18 +35,10 @@ class Backward:
     """
 
     def __init__(
-        self,
-        model: Any,
-        objective: Objective,
-        *,
-        accelerator: Accelerator,
-        ranks: Ranks,
-        accumulation: int,
-        penalised: WeightedPenalty | None,
+        self, model: Any, objective: Objective, ranks: Ranks, accumulation: int, penalised: WeightedPenalty | None
     ) -> None:
-        self.model, self.objective = model, objective
-        self.accelerator, self.ranks, self.accumulation = accelerator, ranks, accumulation
-        self.penalised = penalised
+        self.model, self.objective, self.ranks = model, objective, ranks
+        self.accumulation, self.penalised = accumulation, penalised
 
     def add(self, rows: Indices, *, epoch: int, step: int, total: int, observed: Collection[Place] = ()) -> Gradients:
         """Add the gradients of the global batch `rows` at update `step` of `total`; return points at `observed`."""
@@ -57,36 +48,34 @@ class Backward:
             micros = [micro for micro in micros if len(micro)]
         penalty = None if self.penalised is None else self.penalised.place
         places = list(dict.fromkeys(([] if penalty is None else [penalty]) + list(observed)))
-        ahead = bool(places) and len(micros) > 1
+        single = len(micros) == 1
         states: list[dict[str, Tensor]] = []
+        first: list[Forward] = []
         result = PenaltyResult(None, {})
         whole: Mapping[Place, Tensor] = {}
-        if ahead:
-            parts: list[Mapping[Place, Tensor]] = []
+        if places:
             for micro in micros:
                 states.append(rng_state())
-                with torch.no_grad():
-                    parts.append(self._forward(micro, rows, epoch, places).points)
-            mine = {place: torch.cat([part[place] for part in parts]) for place in places}
+                with torch.set_grad_enabled(single):  # a single forward pass has its graph and serves below
+                    first.append(self._forward(micro, rows, epoch, places))
+            mine = {place: torch.cat([one.points[place] for one in first]) for place in places}
             result, whole = self._look(mine, rows, step, total)
         weight = self.objective.weight("train", rows, epoch)
         given = 0
-        for number, micro in enumerate(micros, start=1):
+        for number, micro in enumerate(micros):
             # Gradients are averaged over processes, so every process must take part. A process without rows runs a row
             # with weight 0.
-            with self.ranks.hold_gradients(self.model, number < len(micros)):
-                if ahead:
-                    restore_rng(states[number - 1])
-                forward = self._forward(micro, rows, epoch, places)
-                if places and not ahead:
-                    result, whole = self._look(forward.points, rows, step, total)
+            with self.ranks.hold_gradients(self.model, number + 1 < len(micros)):
+                if states and not single:
+                    restore_rng(states[number])
+                forward = first[0] if single and first else self._forward(micro, rows, epoch, places)
                 minimised = forward.loss / (weight / self.ranks.size) if len(micro) else 0 * forward.loss
                 if result.gradient is not None and penalty is not None:
                     points = forward.points[penalty]
                     gradient = result.gradient[given : given + len(points)]
                     given += len(points)
                     minimised = minimised + self.ranks.size * (points * gradient).sum()
-                self.accelerator.backward(minimised)
+                self.ranks.backward(minimised)
             if len(micro):
                 tally = tally + forward.tally
         return Gradients(tally, result.figures, {place: whole[place] for place in observed})
@@ -94,7 +83,7 @@ class Backward:
     def _forward(self, micro: Indices, rows: Indices, epoch: int, places: Collection[Place]) -> Forward:
         """Run a micro-batch. A micro-batch without rows runs one row of the batch and returns no points."""
         used = micro if len(micro) else rows[:1]
-        inputs = to_device(self.objective.batch("train", used, epoch), self.accelerator.device)
+        inputs = to_device(self.objective.batch("train", used, epoch), self.ranks.device)
         found = self.objective.forward(self.model, inputs, places)
         return found if len(micro) else found._replace(points={place: one[:0] for place, one in found.points.items()})
 

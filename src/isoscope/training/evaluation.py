@@ -30,9 +30,8 @@ def evaluate(
     model: Any,
     objective: Objective,
     split: str,
-    *,
-    device: torch.device,
     ranks: Ranks,
+    *,
     places: Collection[Place] = (),
     columns: bool = False,
     rows: Indices | None = None,
@@ -53,7 +52,7 @@ def evaluate(
     model.eval()
     with torch.inference_mode():
         for batch in mine or plan[:1]:  # a rank without a batch runs one to learn the shapes
-            inputs = to_device(objective.batch(split, batch, None), device)
+            inputs = to_device(objective.batch(split, batch, None), ranks.device)
             forward = objective.forward(model, inputs, places, columns)
             at = position[batch if mine else batch[:0]]
             for name, values in (*forward.columns.items(), *forward.points.items()):

@@ -4,7 +4,7 @@ import json
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 from accelerate import Accelerator
@@ -38,16 +38,6 @@ class Book(Log, Protocol):
         """Record the points of the state that training resumes from, if they are missing."""
 
 
-class Trained(NamedTuple):
-    """A trained model: its metrics, the epochs with a kept checkpoint and their folders, and updates per epoch."""
-
-    objective: Objective
-    points: list[dict[str, Any]]
-    kept: list[tuple[int, Path]]
-    per_epoch: int
-    total: int
-
-
 def check(job: Job) -> None:
     """Raise `InputError` for a device that this machine lacks."""
     check_device(job.parts.training.device, key="training.device")
@@ -55,12 +45,12 @@ def check(job: Job) -> None:
 
 def train(
     job: Job, *, folder: Path, book: Book, display: Any, stop: Callable[[], bool], finished: bool = False
-) -> Trained | None:
+) -> Loop | None:
     """Train a model, or resume it, in `folder`: `work/` is the result, `states/` what resuming needs.
 
-    Of several processes this is the first; the others call `assist`. `finished`: there is nothing to train; tell them,
-    and return None. Raises `InputError` on bad input, `InterruptedRunError` when `stop()` turns true, `DivergedError`
-    if the loss is not finite.
+    Return the loop at its end. Of several processes this is the first; the others call `assist`. `finished`: there is
+    nothing to train; tell them, and return None. Raises `InputError` on bad input, `InterruptedRunError` when `stop()`
+    turns true, `DivergedError` if the loss is not finite.
     """
     with in_one_line():
         if finished and processes.world_size() == 1:
@@ -89,8 +79,7 @@ def train(
         finally:
             display.close()
         loop.test(epoch)
-        assert loop.points is not None
-        return Trained(loop.objective, loop.points.read(), [*loop.keeper.kept()], loop.per_epoch, loop.total)
+        return loop
 
 
 def assist(job: Job, *, folder: Path, stop: Callable[[], bool]) -> None:
@@ -121,11 +110,6 @@ def retraced(job: Job, output: Path, title: str) -> str | None:
         raise InputError(f"{title}: its version of the code wrote no golden trace; train it again")
     before: Trace = json.loads(file.read_text("utf-8"))
     return trace_difference(before, rehearse(job, len(before["steps"])))
-
-
-def progressbar(title: str) -> Progressbar:
-    """Return the display of a run that a person started alone."""
-    return Progressbar(title)
 
 
 def loop_of(

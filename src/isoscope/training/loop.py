@@ -20,7 +20,7 @@ from isoscope.training.determinism import seed_dropout
 from isoscope.training.display import Display, Log
 from isoscope.training.evaluation import evaluate, joined
 from isoscope.training.keeping import Keeper
-from isoscope.training.observers import Context, Observer, Observers
+from isoscope.training.observers import Context, Observer, Observers, prefixed
 from isoscope.training.observers.guarded import guarded
 from isoscope.training.optim import parameter_groups, schedule_factor, updates_within
 from isoscope.training.penalised import WeightedPenalty
@@ -73,18 +73,11 @@ class Loop:
         self.work, self.keeper = work, keeper
         self.log, self.display, self.stop = log, display, stop
         self.ranks = Ranks(accelerator)
-        groups = parameter_groups(
-            model.named_parameters(),
-            fusion=build.fusion_parameters(model).keys(),
-            learning_rate=settings.learning_rate,
-            fusion_lr=settings.fusion_lr,
-            weight_decay=settings.weight_decay,
-        )
+        groups = parameter_groups(model, build.fusion_parameters(model).keys(), settings)
         optimizer = torch.optim.AdamW(
             groups, lr=settings.learning_rate, betas=settings.adam_betas, eps=settings.adam_epsilon, fused=True
         )
-        self.names = {parameter: name for name, parameter in model.named_parameters()}
-        self.raw_model, self.optimizer = model, optimizer
+        self.raw_model, self.optimizer, self.parameters = model, optimizer, [*model.parameters()]
         # Accelerate does not wrap the optimiser: its wrapper serves loss scaling and its own accumulation, and costs a
         # tiny model several per cent per update.
         self.model = accelerator.prepare(model)
@@ -93,35 +86,25 @@ class Loop:
         if (budget := settings.budget) is not None:
             self.total = updates_within(budget.kind, budget.number, objective, epochs=settings.epochs)
         self.epochs = math.ceil(self.total / self.per_epoch)
-        self.device = accelerator.device
         self.penalised = penalised
         self.observers = Observers(guarded(observers))
-        self.observers.begin(Context(model, optimizer, objective, seed, self.total, settings.log_every, self.ranks))
-        self.backward = Backward(
-            self.model,
-            objective,
-            accelerator=accelerator,
-            ranks=self.ranks,
-            accumulation=settings.accumulation,
-            penalised=penalised,
-        )
+        run = Context(model, optimizer, objective, seed, self.total, settings.log_every, self.ranks)
+        self.observers.begin(run)
+        self.backward = Backward(self.model, objective, self.ranks, settings.accumulation, penalised)
         seed_dropout(settings.determinism, seed, rank=self.ranks.rank)
+        metrics = work / "metrics.jsonl"
         self.resumption = Resumption(
             states,
-            metrics=work / "metrics.jsonl",
+            run,
+            metrics=metrics,
             keeper=keeper,
-            model=model,
-            optimizer=optimizer,
-            names=self.names,
             penalised=penalised,
             observers=self.observers,
-            ranks=self.ranks,
             determinism=settings.determinism,
-            seed=seed,
         )
         self.progress = self.resumption.restore() or Progress()
         self._stopping = False
-        self.points = Points(work / "metrics.jsonl", self.progress.points) if self.ranks.main else None
+        self.points = Points(metrics, self.progress.points) if self.ranks.main else None
 
     def fit(self) -> int:
         """Train to the end, leave the chosen epoch's weights in the model, and return the epoch."""
@@ -160,11 +143,11 @@ class Loop:
     def test(self, epoch: int) -> None:
         """Evaluate the test split once: log the chosen epoch's metrics, write the files of objective and observers."""
         scored = self._evaluate("test", self.observers.places(None), columns=True)
-        self._point_all(_named("test", scored) | self.observers.evaluated(scored, epoch), epoch)
+        self._point_all(prefixed("test/", scored.tally.metrics()) | self.observers.evaluated(scored, epoch), epoch)
         self._point_all({"training/best_epoch": float(epoch)}, None)
         if self.points is not None:
             more = self.objective.finish(self.raw_model, scored, self.work)
-            self._point_all({f"test/{name}": value for name, value in more.items()}, epoch)
+            self._point_all(prefixed("test/", more), epoch)
             self.observers.finish(self.work)
             self.points.flush()
 
@@ -177,11 +160,10 @@ class Loop:
     def _validate(self, epoch: int | None) -> dict[str, float]:
         """Return the metrics of the validation split, from the objective and the observers."""
         scored = self._evaluate("validation", self.observers.places(None))
-        return _named("validation", scored) | self.observers.evaluated(scored, epoch)
+        return prefixed("validation/", scored.tally.metrics()) | self.observers.evaluated(scored, epoch)
 
     def _evaluate(self, split: str, places: Collection[Place], **options: Any) -> Scored:
-        where = {"device": self.device, "ranks": self.ranks}
-        return evaluate(self.raw_model, self.objective, split, **where, places=places, **options)
+        return evaluate(self.raw_model, self.objective, split, self.ranks, places=places, **options)
 
     def _train_epoch(self, epoch: int) -> None:
         done = self.progress.step - (epoch - 1) * self.per_epoch
@@ -233,7 +215,7 @@ class Loop:
             )
         seen = self.observers.before_update(number)
         bound = settings.clip_norm if settings.clip_norm is not None else float("inf")
-        norm = float(torch.nn.utils.clip_grad_norm_(self.names.keys(), bound, foreach=True))
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, bound, foreach=True))
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         progress.add((self._tally() + part).vector().tolist(), norm)
@@ -241,7 +223,7 @@ class Loop:
         rate = self.optimizer.param_groups[0]["lr"]
         own = {"step/loss": mean, "step/gradient_norm": norm, "step/learning_rate": rate}
         seen |= self.observers.after_update(number, found.points)
-        return {f"step/{name}": value for name, value in penalty.items()} | seen | own
+        return prefixed("step/", penalty) | seen | own
 
     def _tally(self) -> Tally:
         """Return the tally of the current epoch so far."""
@@ -255,7 +237,7 @@ class Loop:
         validation = self._validate(epoch)
         direction = next(one.better for one in self.objective.metrics if one.name == select)
         better = progress.close_epoch(validation[f"validation/{select}"], direction)
-        self._point_all({f"train/{name}": value for name, value in train.items()} | validation, epoch)
+        self._point_all(prefixed("train/", train) | validation, epoch)
         if self.ranks.main:
             self.keeper.epoch(self.raw_model, epoch, better=better)
             if self.settings.snapshots.epochs:
@@ -271,7 +253,7 @@ class Loop:
             rows = drawn_rows(self.objective.size("train"), penalised.reference, self.seed, epoch)
             place = penalised.place
             scored = self._evaluate("train", [place], rows=rows)
-            penalised.refer_to(torch.from_numpy(scored.points[place]).to(self.device))
+            penalised.refer_to(torch.from_numpy(scored.points[place]).to(self.ranks.device))
 
     def _point_all(self, metrics: dict[str, float], epoch: int | None) -> None:
         """Add points to the output and to the log."""
@@ -285,7 +267,3 @@ class Loop:
         due = (step & (step - 1) == 0) if every == "powers" else (every != "none" and step % every == 0)
         if due and self.ranks.main:
             self.keeper.snapshot(self.raw_model, step)
-
-
-def _named(split: str, scored: Scored) -> dict[str, float]:
-    return {f"{split}/{name}": value for name, value in scored.tally.metrics().items()}

@@ -1,8 +1,8 @@
 """AdamW's parameter groups, the learning rate as a pure function of the step, and the number of updates."""
 
 import math
-from collections.abc import Callable, Collection, Iterable
-from typing import Literal
+from collections.abc import Callable, Collection
+from typing import Any, Literal
 
 import torch
 
@@ -10,22 +10,17 @@ from isoscope.base.errors import InputError
 from isoscope.objectives import Indices, Objective
 
 
-def parameter_groups(
-    named: Iterable[tuple[str, torch.nn.Parameter]],
-    *,
-    fusion: Collection[str],
-    learning_rate: float,
-    fusion_lr: float | None,
-    weight_decay: float,
-) -> list[dict[str, object]]:
+def parameter_groups(model: torch.nn.Module, fusion: Collection[str], settings: Any) -> list[dict[str, object]]:
     """Return AdamW's parameter groups: the fusion's parameters have their own peak rate; only matrices decay.
 
-    `fusion` holds the names of the fusion's parameters. Each group stores its peak rate as `peak`.
+    `fusion` holds the names of the fusion's parameters; `settings`: the section `training`, as attributes. Each group
+    stores its peak rate as `peak`.
     """
     groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
-    for name, parameter in named:
-        peak = fusion_lr if name in fusion and fusion_lr is not None else learning_rate
-        decay = weight_decay if parameter.ndim >= 2 and name not in fusion else 0.0
+    for name, parameter in model.named_parameters():
+        own = name in fusion
+        peak = settings.fusion_lr if own and settings.fusion_lr is not None else settings.learning_rate
+        decay = settings.weight_decay if parameter.ndim >= 2 and not own else 0.0
         groups.setdefault((peak, decay), []).append(parameter)
     return [
         {"params": parameters, "peak": peak, "lr": peak, "weight_decay": decay}

@@ -24,7 +24,7 @@ class Packed:
 
     def __init__(self, members: Sequence[Member], *, block: int | None = None) -> None:
         self.members = [one for one in members if one.parameter.numel()]
-        for name, parameter in ((one.name, one.parameter) for one in members):
+        for name, parameter, *_ in members:
             if hasattr(parameter, "ds_id") or hasattr(parameter, "device_mesh"):
                 raise InputError(f"{name} is sharded; allocation needs whole weights: train in one process or with DDP")
             if parameter.dtype not in (torch.float32, torch.float64):
@@ -39,11 +39,15 @@ class Packed:
         length = min(self.block, self.size)
         self._change, self._product = (torch.empty(length, dtype=torch.float64, device=device) for _ in range(2))
         number = {group: index for index, group in enumerate(self.groups)}
-        of_segment = [number[group] for one in self.members for group in one.groups]
-        lengths = [one.parameter.numel() // len(one.groups) for one in self.members for _ in one.groups]
+        segments = [
+            (number[group], size // len(one.groups))
+            for one, size in zip(self.members, self.sizes, strict=True)
+            for group in one.groups
+        ]
+        of_segment, lengths = np.array(segments, np.int64).T
         self.counts = np.bincount(of_segment, weights=lengths, minlength=len(self.groups)).astype(np.int64)
         ends = np.cumsum(lengths)
-        self._cuts = [self._cut(start, ends, np.array(of_segment)) for start in range(0, self.size, self.block)]
+        self._cuts = [self._cut(start, ends, of_segment) for start in range(0, self.size, self.block)]
 
     def read(self, out: Tensor | None = None) -> Tensor:
         """Return a copy of the weights, in `out` if given."""
@@ -54,11 +58,11 @@ class Packed:
 
         New memory of this size costs more than the copy, so what runs at every update passes `out`.
         """
-        filled = [
-            torch.zeros_like(one.parameter) if value is None else value.detach()
+        arranged = [
+            one.arranged(torch.zeros_like(one.parameter) if value is None else value.detach())
             for one, value in zip(self.members, values, strict=True)
         ]
-        return torch.cat([one.arranged(value) for one, value in zip(self.members, filled, strict=True)], out=out)
+        return torch.cat(arranged, out=out)
 
     @torch.no_grad()
     def write(self, flat: Tensor) -> None:
@@ -110,11 +114,10 @@ class Packed:
 
     def _sums(self, values: Tensor, cut: "_Cut") -> Numbers:
         if values.device.type == "cpu":  # several times faster here than torch's
-            return self._by_group(np.add.reduceat(values.numpy(), cut.starts), cut)
-        sums = torch.segment_reduce(values, "sum", lengths=torch.from_numpy(cut.lengths).to(values.device))
-        return self._by_group(sums.cpu().numpy(), cut)
-
-    def _by_group(self, sums: Numbers, cut: "_Cut") -> Numbers:
+            sums = np.add.reduceat(values.numpy(), cut.starts)
+        else:
+            lengths = torch.from_numpy(cut.lengths).to(values.device)
+            sums = torch.segment_reduce(values, "sum", lengths=lengths).cpu().numpy()
         return np.bincount(cut.groups, weights=sums, minlength=len(self.groups)).astype(np.float64)
 
 

@@ -1,11 +1,11 @@
 """Apply a penalty in a training run: its weight over the updates, the points it takes, the gradient it returns."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError, brief
 from isoscope.base.registry import PENALTIES
 from isoscope.objectives import Place
@@ -36,12 +36,12 @@ class WeightedPenalty:
         self.weight, self.warmup, self.points = settings.weight, settings.warmup, settings.points
         self.seed, self.classes = seed, classes
         self.place = Place(settings.points.layer, settings.points.vectors)
-        entry, options = PENALTIES[settings.kind], vars(settings)
-        self.plugin = None if entry.built_in else entry
-        self.clouds, self.reference = (
-            options.get(name) if entry.built_in else None for name in ("clouds", "reference")
+        entry, own = (
+            PENALTIES[settings.kind],
+            {name: one for name, one in vars(settings).items() if name not in _SHARED},
         )
-        own = {name: value for name, value in options.items() if name not in _SHARED}
+        self.plugin = None if entry.built_in else entry
+        self.clouds, self.reference = (own.get(name) if entry.built_in else None for name in ("clouds", "reference"))
         self.module = entry.make(own, classes=classes)
         if not callable(self.module):
             raise InputError(
@@ -53,22 +53,21 @@ class WeightedPenalty:
         rising = self.warmup * total
         weight = self.weight * min(1.0, step / rising) if rising > 0 else self.weight
         generator = torch.Generator().manual_seed(seed_of(self.seed, _DRAW, step))
-        chosen = torch.arange(len(points))
+        chosen = torch.arange(len(points), device=points.device)
         if self.points.most is not None and len(points) > self.points.most:
-            chosen = torch.randperm(len(points), generator=generator)[: self.points.most].sort().values
+            drawn = torch.randperm(len(points), generator=generator)[: self.points.most]
+            chosen = drawn.sort().values.to(points.device)
         if self.clouds == "shuffled":
             labels = labels[torch.randperm(len(labels), generator=generator).to(labels.device)]
-        chosen = chosen.to(points.device)
         leaf = points.detach()[chosen].requires_grad_()
         given: dict[str, Any] = {} if self.clouds is None else {"generator": generator}
         terms = self.module(leaf, labels[chosen], **given)
-        if self.plugin is not None and isinstance(terms, tuple) and not getattr(terms, "_fields", ()):
-            raise InputError(f"{self.plugin.title}: returns a plain tuple; expected a scalar tensor or a named tuple")
         fields = terms._asdict() if hasattr(terms, "_asdict") else {"penalty": terms}
         (_, penalty), *others = fields.items()
         if self.plugin is not None:
             every = len(labels[chosen].unique()) == self.classes  # with fewer classes a plugin may return a constant
-            _check_terms(penalty, others, self.plugin, classes=self.classes, first=step == 0, every=every)
+            for fault in _faults(penalty, others, classes=self.classes, first=step == 0, every=every):
+                raise InputError(f"{self.plugin.title}: {fault}")
         figures = {"penalty": float(penalty.detach()), "penalty_weight": weight} | _figures(others)
         if weight == 0:
             return PenaltyResult(None, figures)
@@ -98,30 +97,26 @@ def penalised(settings: Any, *, classes: int, seed: int) -> WeightedPenalty | No
     return None if settings.kind == "none" else WeightedPenalty(settings, classes=classes, seed=seed)
 
 
-def _check_terms(penalty: Any, others: Fields, plugin: Entry, *, classes: int, first: bool, every: bool) -> None:
-    """Check that a plugin returned a scalar and metrics; else raise `InputError`.
+def _faults(penalty: Any, others: Fields, *, classes: int, first: bool, every: bool) -> Iterator[str]:
+    """Yield what is wrong with a plugin's result, which should be a scalar and metrics.
 
     The `first` batch's penalty must be finite. It must depend on the points if the batch has `every` class.
     """
     if not isinstance(penalty, Tensor) or penalty.numel() != 1 or not penalty.is_floating_point():
-        raise InputError(
-            f"{plugin.title}: returns {_shown(penalty)}; expected a scalar tensor, such as a mean or a sum"
-        )
+        yield f"returns {_shown(penalty)}; expected a scalar tensor, such as a mean or a sum, or a named tuple"
     for name, value in others:
         if name in _TAKEN:
-            raise InputError(f"{plugin.title}: {name!r} is the name of another metric; rename the field")
+            yield f"{name!r} is the name of another metric; rename the field"
         try:
             shape = tuple(torch.as_tensor(value).shape)
         except (TypeError, ValueError, RuntimeError):
             shape = None
         if shape not in ((), (classes,)):
-            raise InputError(f"{plugin.title}: {name} is {_shown(value)}; expected a number, or one number per class")
+            yield f"{name} is {_shown(value)}; expected a number, or one number per class"
     if first and not bool(penalty.isfinite()):
-        raise InputError(
-            f"{plugin.title}: returns {float(penalty.detach())} for the first batch; expected a finite number"
-        )
+        yield f"returns {float(penalty.detach())} for the first batch; expected a finite number"
     if first and every and not penalty.requires_grad:
-        raise InputError(f"{plugin.title}: does not depend on the points; compute it from them, without detach or item")
+        yield "does not depend on the points; compute it from them, without detach or item"
 
 
 def _shown(value: Any) -> str:

@@ -51,7 +51,7 @@ class Ranks:
     """
 
     def __init__(self, accelerator: Accelerator) -> None:
-        self._accelerator = accelerator
+        self._accelerator, self.device, self.backward = accelerator, accelerator.device, accelerator.backward
         self.rank, self.size = accelerator.process_index, accelerator.num_processes
 
     @property
@@ -71,7 +71,7 @@ class Ranks:
         """Return the sum over processes in float64, with the same bits in each process."""
         if self.size == 1:
             return values
-        tensor = torch.from_numpy(values).to(self._accelerator.device)
+        tensor = torch.from_numpy(values).to(self.device)
         return np.asarray(self._accelerator.reduce(tensor, "sum").cpu().numpy(), np.float64)
 
     def from_main(self, number: int) -> int:
@@ -82,8 +82,7 @@ class Ranks:
         """Return every process's tensors, in rank order; each name has the same shape in all processes."""
         if self.size == 1:
             return [dict(tensors)]
-        device = self._accelerator.device
-        rows = {name: self._accelerator.gather(value[None].to(device)).cpu() for name, value in tensors.items()}
+        rows = {name: self._accelerator.gather(value[None].to(self.device)).cpu() for name, value in tensors.items()}
         return [{name: value[rank].clone() for name, value in rows.items()} for rank in range(self.size)]
 
     def send(self, tensors: Tensors) -> Tensors:

@@ -12,19 +12,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from isoscope.base.atomic_files import fault, write_whole
 from isoscope.training.determinism import Mode, restore_rng, rng_state, seed_dropout
 from isoscope.training.keeping import Keeper
-from isoscope.training.observers import Observers, below
+from isoscope.training.observers import Context, Observers, below, prefixed
 from isoscope.training.penalised import WeightedPenalty
 from isoscope.training.progress import Points, Progress, points_fault
-from isoscope.training.ranks import Ranks, Tensors
-
-Names = dict[torch.nn.Parameter, str]
+from isoscope.training.ranks import Tensors
 
 _UNREADABLE = (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError)
 """Errors raised by reading files that hold no state."""
@@ -96,21 +93,12 @@ def read_state(folder: Path) -> State:
     return State(model, optimizer, rng, json.loads((folder / "progress.json").read_text("utf-8")))
 
 
-def _first_names(model: torch.nn.Module) -> dict[str, str]:
-    """Return the name of each tensor of a model → the first name of the same tensor: tied matrices have several."""
-    first: dict[int, str] = {}
-    return {name: first.setdefault(id(one), name) for name, one in model.state_dict(keep_vars=True).items()}
-
-
 def _folder(states: Path, step: int) -> Path:
     return states / f"step-{step:09d}"
 
 
 def _newest_first(states: Path) -> list[Path]:
     return sorted(states.glob("step-*"), reverse=True)
-
-
-_PENALTY, _OBSERVERS = "penalty/", "observers/"
 
 
 class Resumption:
@@ -123,68 +111,60 @@ class Resumption:
     def __init__(
         self,
         states: Path,
+        run: Context,
         *,
         metrics: Path,
         keeper: Keeper,
-        model: Any,
-        optimizer: torch.optim.Optimizer,
-        names: Names,
         penalised: WeightedPenalty | None,
         observers: Observers,
-        ranks: Ranks,
         determinism: Mode,
-        seed: int,
     ) -> None:
-        self.states, self.metrics, self.keeper = states, metrics, keeper
-        self.model, self.optimizer, self.names = model, optimizer, names
-        self.penalised, self.observers = penalised, observers
-        self.ranks, self.determinism, self.seed = ranks, determinism, seed
+        self.states, self.run, self.metrics, self.keeper = states, run, metrics, keeper
+        self.parts: dict[str, Any] = {"observers/": observers} | ({} if penalised is None else {"penalty/": penalised})
+        self.determinism = determinism
+        self.parameters = dict(run.model.named_parameters())
 
     def save(self, progress: Progress, points: Points | None) -> None:
         """Save the state. All processes call this; rank 0, which has the `points`, writes."""
-        rng = {
-            f"{rank}/{name}": value
-            for rank, one in enumerate(self.ranks.gather(rng_state()))
-            for name, value in one.items()
-        }
+        run, every = self.run, enumerate(self.run.ranks.gather(rng_state()))
+        rng = {f"{rank}/{name}": value for rank, one in every for name, value in one.items()}
         if points is None:
             return
         points.flush()
         progress.points, progress.points_sha256, progress.held = points.count, points.sha256, dict(self.keeper.held)
-        every = self.model.state_dict()  # with buffers, which a fusion plugin may have
-        model = {name: every[name] for name in dict.fromkeys(_first_names(self.model).values())}
-        if self.penalised is not None:
-            model |= {f"{_PENALTY}{name}": value for name, value in self.penalised.state().items()}
-        model |= {f"{_OBSERVERS}{name}": value for name, value in self.observers.state().items()}
+        own = {*self.parameters, *(name for name, _ in run.model.named_buffers())}  # a tied matrix once
+        model = {name: one for name, one in run.model.state_dict().items() if name in own}
+        for prefix, part in self.parts.items():
+            model |= prefixed(prefix, part.state())
         optimizer = {
-            f"{self.names[parameter]}/{entry}": value.detach().clone().contiguous()  # type: ignore[index]
-            for parameter, entries in self.optimizer.state.items()
-            for entry, value in entries.items()
+            f"{name}/{entry}": value.detach().clone().contiguous()
+            for name, parameter in self.parameters.items()
+            for entry, value in run.optimizer.state.get(parameter, {}).items()
         }
         save_state(self.states, progress.step, State(model, optimizer, rng, asdict(progress)))
         self.keeper.drop(needed(self.states))
 
     def restore(self) -> Progress | None:
         """Restore the newest state that rank 0 finds intact, in every process; return None if there is none."""
-        state = load_state(self.states, self._lacking) if self.ranks.main else None
-        step = self.ranks.from_main(0 if state is None else int(state.progress["step"]))
+        run, ranks = self.run, self.run.ranks
+        state = load_state(self.states, self._lacking) if ranks.main else None
+        step = ranks.from_main(0 if state is None else int(state.progress["step"]))
         state = read_state(_folder(self.states, step)) if step and state is None else state
         if state is None:
             return None
-        self.model.load_state_dict({name: state.model[first] for name, first in _first_names(self.model).items()})
-        if self.penalised is not None:
-            self.penalised.restore(below(_PENALTY, state.model))
-        self.observers.restore(below(_OBSERVERS, state.model))
-        parameters = {name: parameter for parameter, name in self.names.items()}
+        run.model.load_state_dict(state.model, strict=False)  # it also has what follows, and a tied matrix once
+        for prefix, part in self.parts.items():
+            part.restore(below(prefix, state.model))
         for key, value in state.optimizer.items():
             name, _, entry = key.rpartition("/")
-            self.optimizer.state[parameters[name]][entry] = value.to(parameters[name].device)
+            parameter = self.parameters[name]
+            run.optimizer.state[parameter][entry] = value.to(parameter.device)
         progress = Progress(**state.progress)
         self.keeper.held = dict(progress.held)
-        if mine := below(f"{self.ranks.rank}/", state.rng):
+        if mine := below(f"{ranks.rank}/", state.rng):
             restore_rng(mine)
         else:  # the state was saved by fewer processes
-            seed_dropout(self.determinism, self.seed, rank=self.ranks.rank, step=progress.step)
+            seed_dropout(self.determinism, run.seed, rank=ranks.rank, step=progress.step)
         return progress
 
     def _lacking(self, progress: Mapping[str, Any]) -> str | None:

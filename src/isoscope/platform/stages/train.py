@@ -90,13 +90,14 @@ def _complete(work: CellJob, made: Any, output: Path | None) -> None:
     declared = [one.recorded for one in (*made.objective.metrics, *getattr(made.objective, "generated", ()))]
     write_text(run.work / OBJECTIVE, json.dumps({"metrics": declared}, indent=1) + "\n", "table")
     where = run.name_of(output or run.output)
-    for epoch, folder in made.kept:
+    points = made.points.read()
+    for epoch, folder in made.keeper.kept():
         run.record.checkpoint(
             f"{run.digest[:12]}-epoch-{epoch}",
             epoch=epoch,
             step=min(epoch * made.per_epoch, made.total),
             path=f"{where}/checkpoints/{folder.name}",
             md5=dvc_md5(folder, leave_out={"manifest.json"}),
-            metrics={point["name"]: point["value"] for point in made.points if point["epoch"] == epoch},
+            metrics={point["name"]: point["value"] for point in points if point["epoch"] == epoch},
         )
     run.complete()

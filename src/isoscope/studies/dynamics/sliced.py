@@ -10,7 +10,7 @@ from isoscope.studies.dynamics.allocated_runs import SHOWN, mean_over_seeds, rea
 from isoscope.studies.dynamics.totals import EVERY
 
 SLICED = ("slices.parquet", "slices_closure.parquet")
-"""What `training.slices` writes into a run's output (`isoscope.training.slice_tables` has the columns)."""
+"""What `training.slices` writes into a run's output (`isoscope.training.observers.slices` has the columns)."""
 SLICE = ["frequency", "context"]
 LEAST = 0.05
 """Nats per token: a slice whose loss changes less has no shares."""

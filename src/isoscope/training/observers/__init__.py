@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
 
 from isoscope.models import build
 from isoscope.objectives import Objective, Place, Scored
 from isoscope.training.ranks import Ranks
+
+Value = TypeVar("Value")
 
 
 class Context(NamedTuple):
@@ -116,6 +118,11 @@ class Observers(list[Observer]):
         for one in self:
             if own := below(f"{one.name}/", state):
                 one.restore(own)
+
+
+def prefixed(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    """Return values with a prefix before their names."""
+    return {prefix + name: value for name, value in values.items()}
 
 
 def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

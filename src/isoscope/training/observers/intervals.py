@@ -45,9 +45,9 @@ class IntervalObserver(Observer):
     def begin(self, context: Context) -> None:
         if context.objective is None:
             raise InputError(f"{self.name} needs evaluation data; give the Trainer an eval_dataset")
-        self.model, self.ranks = context.model, context.ranks
+        self.model = context.model
         self.packed = Packed(members(context.model, heads=self.heads))
-        self.line = self.packed, self.model, self.ranks
+        self.line = self.packed, self.model, context.ranks
         self.parameters = [one.parameter for one in self.packed.members]
         self.ends = interval_ends(context.updates, dense=self.dense, chords=self.chords)
         self.snapshot: Tensor | None = None
@@ -83,13 +83,13 @@ class IntervalObserver(Observer):
         found = integrate(
             path.at,
             self.estimator,
-            change=lambda: path.after - path.before,
+            change=path.change,
             tolerance=self.tolerance,
             carried=path.gap,
             allowed=NATS * (len(self.rows) + 1) / len(self.ends),  # its share of the bound on all intervals together
             most_splits=self.most_splits,
         )
-        path.gap += float(found.values[0].sum()) - (path.after - path.before)
+        path.gap += float(found.values[0].sum()) - path.change()
         return found
 
     def state(self) -> dict[str, Tensor]:
@@ -99,8 +99,7 @@ class IntervalObserver(Observer):
         return {"snapshot": self.snapshot, "gaps": gaps} | self.rows.state()
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        rows = dict(state)
-        self.snapshot = rows.pop("snapshot").to(self.parameters[0].device)
-        for path, gap in zip(self.paths, rows.pop("gaps").tolist(), strict=True):
+        self.snapshot = state["snapshot"].to(self.parameters[0].device)
+        for path, gap in zip(self.paths, state["gaps"].tolist(), strict=True):
             path.gap = gap
-        self.rows.restore(rows)
+        self.rows.restore(state)

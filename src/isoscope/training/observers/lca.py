@@ -1,6 +1,6 @@
 """Allocate the change of the loss during training to groups of parameters (loss change allocation, LCA)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,14 +10,15 @@ from annotated_types import Ge, Le
 from torch import Tensor
 
 from isoscope.base.entry import refuse
+from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_tables
 from isoscope.base.registry import OBSERVERS
+from isoscope.models.components import Member
 from isoscope.objectives import Place, Scored
 from isoscope.plugins import observer
-from isoscope.training.adam_parts import PARTS, AdamParts
 from isoscope.training.allocation import over_folds
-from isoscope.training.allocation_sets import AllocationSet, PartedSet, undisturbed
-from isoscope.training.allocation_tables import SETS, Rows, tables
+from isoscope.training.allocation_sets import PartedSet, folded_set, undisturbed
+from isoscope.training.allocation_tables import PARTS, SETS, Rows, tables
 from isoscope.training.observers import Context
 from isoscope.training.observers.intervals import IntervalObserver
 
@@ -65,47 +66,40 @@ class Allocation(IntervalObserver):
         minibatch: bool = False,
         parts: bool = True,
     ) -> None:
-        intervals: dict[str, Any] = {
-            "sentences": sentences,
-            "estimator": estimator,
-            "tolerance": tolerance,
-            "most_splits": most_splits,
-            "dense": dense,
-            "chords": chords,
-            "heads": heads,
-        }
-        own = {"folds": folds, "minibatch": minibatch, "parts": parts}
-        OBSERVERS["allocation"].checked(intervals | own, "Allocation")
-        super().__init__(**intervals)
-        self.folds, self.minibatch, self.parts = folds, minibatch, parts
-        self.unclipped = minibatch
+        super().__init__(
+            sentences=sentences,
+            estimator=estimator,
+            tolerance=tolerance,
+            most_splits=most_splits,
+            dense=dense,
+            chords=chords,
+            heads=heads,
+        )
+        self.folds, self.minibatch, self.parts, self.unclipped = folds, minibatch, parts, minibatch
+        entry = OBSERVERS["allocation"]
+        entry.checked({name: getattr(self, name) for name in entry.options}, "Allocation")
 
     def begin(self, context: Context) -> None:
         super().begin(context)
         sizes = {"sentences": self.sentences, "folds": self.folds}
-        self.paths = [AllocationSet(context.objective, name, *self.line, **sizes) for name in SETS]
+        self.paths = [folded_set(context.objective, name, self.line, **sizes) for name in SETS]
         self.adam = AdamParts(context.optimizer, self.packed.members) if self.parts else None
         self.rows: Rows = Rows(self.packed.groups)
-        self._weights: Tensor | None = None
-        self._spare: Tensor | None = None
-        self._gradient: Tensor | None = None
+        if self.minibatch:
+            self._before, self._after, self._gradient = (self.packed.read() for _ in range(3))
 
     def before_update(self, step: int) -> dict[str, float]:
         super().before_update(step)
         if self.minibatch:
-            self._weights = self.packed.read() if self._weights is None else self._weights
-            self._gradient = self.packed.pack([one.grad for one in self.parameters], self._gradient)
+            self.packed.read(self._before)
+            self.packed.pack([one.grad for one in self.parameters], self._gradient)
         if self.adam is not None and self._single(step):
             self.adam.begin()
         return {}
 
     def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
         if self.minibatch:
-            before, gradient = self._weights, self._gradient
-            assert before is not None
-            assert gradient is not None
-            self._weights, self._spare = self.packed.read(self._spare), before
-            self.rows.update(self.packed.allocated(gradient, before, self._weights))
+            self.rows.update(self.packed.allocated(self._gradient, self._before, self.packed.read(self._after)))
         return super().after_update(step, points)
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
@@ -134,20 +128,62 @@ class Allocation(IntervalObserver):
 
     def _interval(self, path: PartedSet, start: Tensor, end: Tensor, steps: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return a set's allocation over the line from `start` to `end`; `steps` are the parts of a single update."""
-        found = self.integrated(path, start, end)
-        sums, gradient = found.values
-        gradient = self._whole(gradient)
+        (sums, own), splits = self.integrated(path, start, end)
+        whole = path.ranks.sum(own.double().cpu().numpy())  # over the processes
+        gradient = torch.from_numpy(whole).to(own.device, own.dtype)
         estimate = over_folds(sums * path.weights.sum(), path.weights)
-        parts = np.full((len(PARTS), len(self.packed.groups)), np.nan)
-        for number, name in enumerate(PARTS):
-            if name in steps:
-                parts[number] = self.packed.paired(gradient, steps[name])
-        known = {"parts": parts, "losses": (path.before, path.after), "splits": found.splits}
+        parts = [self.packed.paired(gradient, one) for one in steps.values()]
+        unknown = np.full((len(PARTS), len(self.packed.groups)), np.nan)
+        known = {"parts": parts or unknown, "losses": path.means, "splits": splits}
         return estimate._asdict() | self.packed.counted(gradient, start, end) | known
 
-    def _whole(self, gradient: Tensor) -> Tensor:
-        """Return the sum over processes of a gradient."""
-        if self.ranks.size == 1:
-            return gradient
-        whole = self.ranks.sum(gradient.double().cpu().numpy())
-        return torch.from_numpy(whole).to(gradient.device, gradient.dtype)
+
+Start = tuple[dict[str, Any], Tensor | None]
+"""What an update of a parameter will use: its group's settings, and the first moment before it, if there is one."""
+
+
+class AdamParts:
+    """The parts of the next update, read from the optimiser's own moments.
+
+    With m the first moment after the update, m' before it, v the second moment and t the number of updates, AdamW
+    changes a weight by `−rate · m̂ / (√v̂ + ε) − rate · decay · θ`, `m̂ = m / (1 − β₁ᵗ)`, `v̂ = v / (1 − β₂ᵗ)`. The
+    momentum part has `β₁ m'` in place of m, the gradient part `m − β₁ m' = (1 − β₁) g` (g after clipping). Source:
+    Loshchilov and Hutter 2019 (https://arxiv.org/abs/1711.05101). Raises `InputError` for another optimiser.
+    """
+
+    def __init__(self, optimizer: Any, members: Sequence[Member]) -> None:
+        self.optimizer, self.members = getattr(optimizer, "optimizer", optimizer), members  # Accelerate wraps it
+        if not isinstance(self.optimizer, torch.optim.AdamW) or any(g["amsgrad"] for g in self.optimizer.param_groups):
+            raise InputError(
+                f"training.allocation.parts: the optimiser is {type(self.optimizer).__name__}; only torch's AdamW "
+                "without amsgrad has these parts, so set parts to false"
+            )
+        self._starts: list[Start | None] = []
+
+    def begin(self) -> None:
+        """Remember the state before an update; call it when the gradients are there."""
+        groups = {one: group for group in self.optimizer.param_groups for one in group["params"]}
+        self._starts = [self._start(one.parameter, groups.get(one.parameter)) for one in self.members]
+
+    def _start(self, parameter: Tensor, group: dict[str, Any] | None) -> Start | None:
+        if group is None or parameter.grad is None:  # the optimiser leaves it as it is
+            return None
+        moment = self.optimizer.state.get(parameter, {}).get("exp_avg")
+        return {**group, "lr": float(group["lr"])}, None if moment is None else moment.clone()
+
+    def end(self, before: Sequence[Tensor]) -> dict[str, list[Tensor | None]]:
+        """Return each part's change of the weights, by member; `before` are the weights before the update."""
+        changes = [*map(self._changes, self.members, self._starts, before)]
+        self._starts = []
+        return {name: [change[number] for change in changes] for number, name in enumerate(PARTS)}
+
+    def _changes(self, member: Member, start: Start | None, weights: Tensor) -> tuple[Tensor | None, ...]:
+        if start is None:
+            return (None,) * len(PARTS)
+        (group, before), kept = start, self.optimizer.state[member.parameter]
+        (first, second), updates = group["betas"], float(kept["step"])
+        scale = (kept["exp_avg_sq"] / (1 - second**updates)).sqrt_().add_(group["eps"])
+        scale = scale.reciprocal_().mul_(-group["lr"] / (1 - first**updates))
+        moment = torch.zeros_like(weights) if before is None else first * before
+        decay = weights * (-group["lr"] * float(group["weight_decay"]))
+        return (kept["exp_avg"] - moment) * scale, moment * scale, decay

@@ -34,7 +34,6 @@ class ObserverCallback(TrainerCallback):
 
     def __init__(self, observer: Observer, trainer: Any) -> None:
         self.observer, self.trainer = observer, trainer
-        self._asked: list[Place] = []
         self._parts: dict[Place, list[Tensor]] = {}
         self._found: dict[str, float] = {}
 
@@ -48,25 +47,24 @@ class ObserverCallback(TrainerCallback):
         kept = self._file(args, state)
         if state.global_step and kept.is_file():
             self.observer.restore(load_file(kept))
-        model = trainer.model
-        before = model.register_forward_pre_hook(self._ask, with_kwargs=True)
-        after = model.register_forward_hook(self._take, with_kwargs=True)
-        self._hooks = (before, after)
+        self._hooks = (
+            trainer.model.register_forward_pre_hook(self._ask, with_kwargs=True),
+            trainer.model.register_forward_hook(self._take, with_kwargs=True),
+        )
 
     def _check(self, args: Any) -> None:
         """Raise `InputError` if the Trainer cannot show what the observer must see."""
-        if self.trainer.is_fsdp_enabled or self.trainer.is_deepspeed_enabled:
-            raise InputError("ObserverCallback: FSDP and DeepSpeed shard weights or optimiser states; use one process")
-        if args.world_size > 1:
-            raise InputError(f"ObserverCallback: {args.world_size} processes; only one is supported")
-        name = self.observer.name
-        if self.observer.unclipped and args.max_grad_norm:
+        if self.trainer.is_fsdp_enabled or self.trainer.is_deepspeed_enabled or args.world_size > 1:
             raise InputError(
-                f"max_grad_norm: {args.max_grad_norm}, but {name} needs gradients from before clipping, and the "
-                "Trainer clips before its callbacks; set max_grad_norm=0, or minibatch=False"
+                "ObserverCallback: FSDP and DeepSpeed shard weights or optimiser states, and several processes are not "
+                "supported; use one process"
             )
-        if self.observer.unclipped and args.fp16:
-            raise InputError(f"fp16: {name} needs unscaled gradients; use bf16 or fp32, or minibatch=False")
+        if self.observer.unclipped and (args.max_grad_norm or args.fp16):
+            raise InputError(
+                f"max_grad_norm: {args.max_grad_norm}, but {self.observer.name} needs gradients from before clipping "
+                "and scaling, which the Trainer does before its callbacks; set max_grad_norm=0 and fp16=False, or "
+                "minibatch=False"
+            )
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         for hook in self._hooks:
@@ -75,15 +73,14 @@ class ObserverCallback(TrainerCallback):
         self.observer.finish(Path(args.output_dir))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._asked = list(self.observer.places(state.global_step + 1))
-        self._parts = {place: [] for place in self._asked}
+        self._parts = {place: [] for place in self.observer.places(state.global_step + 1)}
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._found = dict(self.observer.before_update(state.global_step + 1))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         points = {place: torch.cat(parts) for place, parts in self._parts.items()}
-        self._asked = []
+        self._parts = {}
         self._log(self._found | dict(self.observer.after_update(state.global_step, points)))
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **given: Any) -> None:
@@ -107,11 +104,11 @@ class ObserverCallback(TrainerCallback):
             self.trainer.log(metrics)
 
     def _ask(self, model: Any, args: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return args, given | {"output_hidden_states": True} if self._asked and model.training else given
+        return args, given | {"output_hidden_states": True} if self._parts and model.training else given
 
     def _take(self, model: Any, args: Any, given: dict[str, Any], output: Any) -> None:
-        if self._asked and model.training:
-            for place, points in points_at(output.hidden_states, given["attention_mask"], self._asked).items():
+        if self._parts and model.training:
+            for place, points in points_at(output.hidden_states, given["attention_mask"], self._parts).items():
                 self._parts[place].append(points.detach())
 
 
@@ -178,10 +175,8 @@ class TrainerData:
 
     def _rows(self, split: str) -> Any:
         rows = self.trainer.train_dataset if split == "train" else self.trainer.eval_dataset
-        if rows is None or isinstance(rows, dict):
-            raise InputError(f"the Trainer has no single {split} data set, which this observer needs")
-        if split == "train" and not hasattr(rows, "__len__"):
-            raise InputError("the Trainer's train_dataset has no length; allocation needs a data set with rows")
+        if rows is None or isinstance(rows, dict) or (split == "train" and not hasattr(rows, "__len__")):
+            raise InputError(f"the Trainer has no single {split} data set of known length, which this observer needs")
         return rows
 
     def _labels(self, batch: Batch) -> float:

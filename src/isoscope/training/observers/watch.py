@@ -12,7 +12,7 @@ from isoscope.data.batches import drawn_rows
 from isoscope.objectives import Place, Scored
 from isoscope.plugins import observer
 from isoscope.training.anisotropy import batch_figures, posthoc_figures, sample_figures
-from isoscope.training.observers import Context, Observer
+from isoscope.training.observers import Context, Observer, prefixed
 
 
 class Watch(Observer):
@@ -38,17 +38,14 @@ class Watch(Observer):
     def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
         if step % self.log_every != 0:
             return {}
-        found = batch_figures(points[self.place].double().cpu().numpy())
-        return {f"step/{name}": value for name, value in found.items()}
+        return prefixed("step/", batch_figures(points[self.place].double().cpu().numpy()))
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
         points = scored.points[self.place]
         if scored.split == "validation":
-            found = sample_figures(points[self.rows], self.labels, clusters=self.clusters)
-            return {f"validation/{name}": value for name, value in found.items()}
+            return prefixed("validation/", sample_figures(points[self.rows], self.labels, clusters=self.clusters))
         labels = self.objective.owners("test", np.arange(self.objective.size("test")), self.place)[1]
-        found = {} if labels is None else posthoc_figures(points, labels)
-        return {f"posthoc/{name}": value for name, value in found.items()}
+        return {} if labels is None else prefixed("posthoc/", posthoc_figures(points, labels))
 
 
 @observer("watch")
