@@ -11,13 +11,11 @@ import pytest
 from scipy import stats
 
 from allocation_material import ARM, allocation, group, run
-from isoscope.studies.dynamics import notes
 from isoscope.studies.dynamics.allocated_runs import AllocatedRun, with_shared
-from isoscope.studies.dynamics.head_shares import NORMALISATIONS, head_shares, normalised
 from isoscope.studies.dynamics.hurting_counts import PUBLISHED, compared, hurting_counts
-from isoscope.studies.dynamics.learning import learned, words
-from isoscope.studies.dynamics.over_time import course, positive, synchronies
-from isoscope.studies.dynamics.totals import allocated, closed
+from isoscope.studies.dynamics.learning import closure_note, learned, shown, words
+from isoscope.studies.dynamics.sliced import course, positive, synchronies
+from isoscope.studies.dynamics.sums import NORMALISATIONS, allocated, closed, head_shares, normalised
 
 EMB = group("emb", -1, parameters=100)
 W1, W2 = group("W1"), group("W2", 1)
@@ -72,10 +70,10 @@ def test_open_intervals_are_counted_and_named() -> None:
     assert list(table["open"]) == [0, 0, 2, 2]
     assert list(table["total_closed"]) == [True, True, False, False]
     assert table["worst"].max() == pytest.approx(2)
-    text = notes.shown(table)
+    text = shown(table)
     assert "2 of 4 intervals are open" in text
     assert f"Open over all of training: {ARM} seed 1 (validation, +0.010 nats)" in text
-    assert notes.closure_note(table[table["seed"] == 0]) == "All 4 intervals are closed."
+    assert closure_note(table[table["seed"] == 0]) == "All 4 intervals are closed."
 
 
 def test_rates_are_per_update_and_cumulate() -> None:

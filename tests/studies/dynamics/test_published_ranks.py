@@ -13,8 +13,7 @@ from isoscope.platform.cli import app
 from isoscope.platform.outputs import table_of_metrics
 from isoscope.platform.results.published import Reproduced, reproduced_by
 from isoscope.platform.results.study_tables import Tables, write_tables
-from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
-from isoscope.studies.dynamics.published_ranks import with_verdicts
+from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts, with_verdicts
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = {"emb": 0, "W1": 0, "W2": 0, "out": 1, "value": 2, "key": 3, "query": 4}

@@ -9,16 +9,13 @@ import pandas as pd
 import pytest
 
 from isoscope.base.view import View
-from isoscope.studies.fusion.by_layer import profile
-from isoscope.studies.fusion.decision_rank import RANKS
-from isoscope.studies.fusion.embedding_space import MAP, PCA, dimensions, evidence
-from isoscope.studies.fusion.feature_dynamics import DYNAMICS, clouds
+from isoscope.studies.fusion.embedding_block import MAP, PCA, dimensions, evidence
+from isoscope.studies.fusion.embedding_block import pairs as cosines
 from isoscope.studies.fusion.heads import BETWEEN, CONTROLS, HEADS, SUMMARIES, agreements, over_heads
-from isoscope.studies.fusion.layers import LAYERS, SHARED, UNDEFINED
-from isoscope.studies.fusion.persistence_diagrams import LONGEST, barcode
+from isoscope.studies.fusion.layers import LAYERS, SHARED, UNDEFINED, profile
+from isoscope.studies.fusion.point_clouds import DYNAMICS, LONGEST, barcode, clouds
 from isoscope.studies.fusion.probing_scores import EQUAL, HOLLOW, PROFILE
-from isoscope.studies.fusion.spectra import GRADIENTS, THEORY, response, spectra
-from isoscope.studies.fusion.token_cosines import pairs as cosines
+from isoscope.studies.fusion.spectra import GRADIENTS, RANKS, THEORY, response, spectra
 
 STEPS = (0, 1, 10, 100)
 

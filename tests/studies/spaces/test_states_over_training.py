@@ -17,8 +17,8 @@ from isoscope.states.choices import SPACES
 from isoscope.states.compared_items import compared_items
 from isoscope.states.similarity_tables import equal_layers, similarity_table
 from isoscope.states.word_space import Space, store
-from isoscope.studies.spaces.lines_over_training import VIEWS
 from isoscope.studies.spaces.states_over_training import MEASURES, over_training
+from isoscope.studies.spaces.views import VIEWS
 from probe_material import bert, pieces, sentences
 
 SETTINGS = SPACES._replace(permutations=20, items=20, neighbours=2, components=2)
