@@ -84,7 +84,7 @@ def test_a_form_draws_any_number_of_arms_and_points(form: Form, table: pd.DataFr
 
 @pytest.mark.parametrize("kind", ["curves", "profile", "scatter"])
 def test_of_eighty_classes_the_largest_have_a_look_and_the_rest_are_one_entry(kind: str) -> None:
-    table = made(80, 3, 1, "class")
+    table = made(80, 1, 1, "class")
     table["value"] += table["arm"].eq("class 77") * 100.0
     table = pd.concat([table, *[table[table["arm"] == "class 77"]] * 2], ignore_index=True)
     figure = drawn(FORMS[kind], table)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from allocation_material import ARM, allocation, group, run
+from allocation_material import ARM, allocation, group, minibatch, planted, run
 from isoscope.studies.dynamics.allocated_runs import AllocatedRun, with_shared
 from isoscope.studies.dynamics.hurting_counts import PUBLISHED, compared, hurting_counts
 from isoscope.studies.dynamics.learning import closure_note, learned, shown, words
@@ -19,17 +19,6 @@ from isoscope.studies.dynamics.sums import NORMALISATIONS, allocated, closed, he
 
 EMB = group("emb", -1, parameters=100)
 W1, W2 = group("W1"), group("W2", 1)
-
-
-def minibatch(values: dict[tuple[str, int, str], list[float]]) -> pd.DataFrame:
-    """Return the minibatch estimator's rows by (stack, layer, component)."""
-    return pd.DataFrame(
-        [
-            {"update": update, "stack": stack, "layer": layer, "component": component, "value": value}
-            for (stack, layer, component), series in values.items()
-            for update, value in enumerate(series, start=1)
-        ]
-    )
 
 
 def test_shares_sum_to_one_at_every_level_and_a_planted_group_has_its_value() -> None:
@@ -167,18 +156,12 @@ def test_a_component_is_summed_before_it_is_counted() -> None:
     assert by_unit.to_dict() == {"block": 2, "component": 0}
 
 
-def planted(counts: dict[str, int], cases: int = 40) -> AllocatedRun:
-    """Return a run whose components hurt in as many updates as `counts` says."""
-    values = {("enc", 0, name): [1.0] * count + [-1.0] * (cases - count) for name, count in counts.items()}
-    return run(allocation([(W1, [-1.0] * 2)], [20, cases]), minibatch=minibatch(values))
-
-
 def test_the_published_order_agrees_with_itself_and_not_with_its_reverse() -> None:
     ranks = {"emb": 1, "W1": 1, "W2": 1, "out": 2, "value": 3, "key": 4, "query": 5}
     word = {ARM: "trained"}
 
     def tau(counts: dict[str, int], words: dict[str, str] = word) -> Any:
-        one = planted(counts)
+        one = planted(counts, 40)
         table = compared(hurting_counts([one]), [one], words)
         return table.set_index("counted").loc["updates"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from allocation_material import ARM, allocation, group, run
+from allocation_material import ARM, planted
 from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
 from isoscope.platform.outputs import table_of_metrics
@@ -23,15 +23,7 @@ CASES = 20
 
 def ranks(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> pd.DataFrame:
     """Return the comparison of runs whose components hurt in as many updates as `counts` says."""
-    minibatch = pd.DataFrame(
-        [
-            {"update": update, "stack": "enc", "layer": 0, "component": name, "value": 1.0 if update <= n else -1.0}
-            for name, n in counts.items()
-            for update in range(1, CASES + 1)
-        ]
-    )
-    table = allocation([(group("W1"), [-1.0])], [CASES])
-    runs = [run(table, seed=seed, minibatch=minibatch) for seed in range(seeds)]
+    runs = [planted(counts, CASES, seed=seed) for seed in range(seeds)]
     found = with_verdicts(compared(hurting_counts(runs), runs, {ARM: word}), 0.95)
     return found[found["counted"] == "updates"]
 

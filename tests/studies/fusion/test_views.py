@@ -69,7 +69,8 @@ def test_principal_components_are_never_drawn_from_tsne_coordinates() -> None:
     points = crossed(arm=("additive", "fft"), seed=range(9)).assign(y=2.0, pc1=3.0, pc2=4.0)
     points = points.assign(x=points["value"])
     for view, columns in ((MAP, ["x", "y"]), (PCA, ["pc1", "pc2"])):
-        np.testing.assert_array_equal(drawn(view, points)[["x", "y"]], points[columns])
+        form: Any = view.form
+        np.testing.assert_array_equal(drawn(view, points)[[form.x, form.y]], points[columns])
 
 
 def test_a_frame_of_shared_vectors_is_a_gap_and_axes_that_snapshots_share_are_no_components() -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from isoscope.base.errors import InputError, first_line
+from isoscope.base.errors import InputError, first_line, plugin_line
 from isoscope.base.paths import LARGE_TABLES
 from isoscope.base.view import Tables
 from isoscope.platform.figures.csv_text import csv_text
@@ -141,10 +141,12 @@ def by_question(drawings: Iterable[Drawing]) -> list[tuple[str, list[Drawing]]]:
 
 @contextmanager
 def reading(place: Path, left_by: str, cure: str = "run: isoscope repro") -> Iterator[None]:
-    """Raise errors in reading the files of `isoscope <left_by>` as a one-line `InputError`."""
+    """Raise errors in reading the files of `isoscope <left_by>` as a one-line `InputError`; those of plugins stay."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, OSError, pa.ArrowException) as error:
+        if plugin_line(error):
+            raise
         raise InputError(f"{place}: not what isoscope {left_by} wrote ({first_line(error)}); {cure}") from None
 
 

@@ -1,7 +1,6 @@
 """Views of tokens after the embedding block: their map, the evidence behind it, cosines, outlying dimensions."""
 
 from functools import partial
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -93,11 +92,6 @@ NAMED = 6
 """How many outlying dimensions of a panel are named, farthest first; the rest are counted."""
 
 
-def plane(points: pd.DataFrame, *, method: Literal["t-SNE", "PCA"]) -> pd.DataFrame:
-    """Return the tokens with their place in the plane of a method."""
-    return points.assign(x=points["pc1"], y=points["pc2"]) if method == "PCA" and "pc1" in points else points
-
-
 def evidence(neighbours: pd.DataFrame, decoding: pd.DataFrame) -> pd.DataFrame:
     """Return, for tokens after the block's LayerNorm, the share of alike neighbours and the share decoded."""
     both = [
@@ -137,12 +131,12 @@ def read_back(decoding: pd.DataFrame) -> pd.DataFrame:
     return at_chosen(prepared(decoding)).assign(least=0.0, most=1.0)
 
 
-_plane = partial(Scatter, x="x", y="y", columns="arm", shade="position", square="equal", names={"position": "Position"})
+_plane = partial(Scatter, columns="arm", shade="position", square="equal", names={"position": "Position"})
 MAP = View(
     name="map",
     needs=("map",),
     by="moment",
-    form=_plane(points=partial(plane, method="t-SNE"), labels=("t-SNE", "t-SNE")),
+    form=_plane(x="x", y="y", labels=("t-SNE", "t-SNE")),
     caption=(
         "Tokens of all arms after the embedding block, in a t-SNE map ({}). Only an illustration: distances between "
         "groups mean nothing; the next figures are evidence."
@@ -154,7 +148,7 @@ PCA = View(
     name="pca",
     needs=("map",),
     by="moment",
-    form=_plane(points=partial(plane, method="PCA"), labels=("First component", "Second component")),
+    form=_plane(x="pc1", y="pc2", labels=("First component", "Second component")),
     caption="The same tokens in their first two principal components ({}). Distances are meaningful here.",
     called=MOMENTS,
 )

@@ -8,7 +8,7 @@ import pandas as pd
 
 from isoscope.base.view import Table, View
 from isoscope.platform.config.declared import title
-from isoscope.platform.figures.form import where
+from isoscope.platform.figures.form import in_order, where
 from isoscope.platform.figures.line_form import Curves, Profile
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.snapshots import (
@@ -148,10 +148,11 @@ def by_depth(geometry: pd.DataFrame, *_: pd.DataFrame, metrics: Sequence[str]) -
     Without `metrics`, all metrics of the table, by their titles. Depth: layer / number of layers. Layer −1 is the word
     table alone.
     """
-    table = (
-        geometry[geometry["figure"].isin(metrics)] if metrics else geometry.assign(figure=geometry["figure"].map(title))
-    )
-    table = table.drop(columns="note", errors="ignore")
+    table = geometry.drop(columns="note", errors="ignore")
+    if metrics:
+        table = in_order(table[table["figure"].isin(metrics)], "figure", metrics)
+    else:
+        table = table.assign(figure=table["figure"].map(title))
     depth = table.groupby("checkpoint")["layer"].transform("max")
     relative = depth.nunique() > 1
     at = (table["layer"] / depth).where(table["layer"] >= 0, W) if relative else table["layer"]
