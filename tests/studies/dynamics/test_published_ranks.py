@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -28,11 +29,6 @@ def ranks(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> p
     return found[found["counted"] == "updates"]
 
 
-def verdict(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> str:
-    (row,) = ranks(counts, seeds=seeds, word=word).to_dict("records")
-    return f"{row['verdict']}: {row['reason']}"
-
-
 def test_p_is_corrected_over_the_arms_of_a_counting() -> None:
     about = {"word": "not trained", "tau": 1.0, "least": 0.0, "n": 3}
     rows = [about | {"counted": "updates", "p": p} for p in (0.02, 0.03, float("nan"), 0.5)]
@@ -41,21 +37,31 @@ def test_p_is_corrected_over_the_arms_of_a_counting() -> None:
     assert found["p_holm"].tolist() == pytest.approx([0.06, 0.04, 0.06, float("nan"), 0.5], nan_ok=True)
 
 
-def test_verdicts() -> None:
-    assert verdict(PUBLISHED) == "pass: the ranks agree (τ > 0, p ≤ 0.05)"
-    assert verdict(REVERSED).startswith("fail: ")
-    mixed = PUBLISHED | {"emb": 4, "query": 2}
-    assert verdict(mixed) == "under-powered: no clear order: p > 0.05"
-    against = REVERSED | {"emb": 0, "query": 2}
-    (row,) = ranks(against).to_dict("records")
-    assert row["tau"] < 0 < 0.05 < row["p"]
-    assert verdict(against) == "under-powered: no clear order: p > 0.05"
-    assert verdict(PUBLISHED, seeds=2) == "under-powered: 2 seeds: no verdict below 3"
-    assert verdict(REVERSED, seeds=1) == "under-powered: 1 seed: no verdict below 3"
-    assert verdict(dict.fromkeys(PUBLISHED, 1)) == "under-powered: all components hurt equally often"
-    few = {name: PUBLISHED[name] for name in ("out", "value", "key")}
-    assert verdict(few) == "under-powered: no order of 3 components with these ties has p ≤ 0.05"
-    assert verdict(PUBLISHED, word="not trained") == "no verdict: not trained"
+AGAINST = REVERSED | {"emb": 0, "query": 2}
+
+
+@pytest.mark.parametrize(
+    "counts, options, said",
+    [
+        (PUBLISHED, {}, "pass: the ranks agree (τ > 0, p ≤ 0.05)"),
+        (REVERSED, {}, "fail: the ranks are rather reversed (τ < 0, p ≤ 0.05)"),
+        (PUBLISHED | {"emb": 4, "query": 2}, {}, "under-powered: no clear order: p > 0.05"),
+        (AGAINST, {}, "under-powered: no clear order: p > 0.05"),
+        (PUBLISHED, {"seeds": 2}, "under-powered: 2 seeds: no verdict below 3"),
+        (REVERSED, {"seeds": 1}, "under-powered: 1 seed: no verdict below 3"),
+        (dict.fromkeys(PUBLISHED, 1), {}, "under-powered: all components hurt equally often"),
+        (
+            {name: PUBLISHED[name] for name in ("out", "value", "key")},
+            {},
+            "under-powered: no order of 3 components with these ties has p ≤ 0.05",
+        ),
+        (PUBLISHED, {"word": "not trained"}, "no verdict: not trained"),
+    ],
+)
+def test_verdicts(counts: dict[str, int], options: dict[str, Any], said: str) -> None:
+    (row,) = ranks(counts, **options).to_dict("records")
+    assert f"{row['verdict']}: {row['reason']}" == said
+    assert counts != AGAINST or row["tau"] < 0 < 0.05 < row["p"]
 
 
 def written(folder: Path, **tables: pd.DataFrame) -> Path:

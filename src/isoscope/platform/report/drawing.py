@@ -152,5 +152,5 @@ def reading(place: Path, left_by: str, cure: str = "run: isoscope repro") -> Ite
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Read the rows of a parquet table, with None for NaN: templates test for None."""
-    rows = pq.read_table(path).to_pylist()
+    rows = pq.ParquetFile(path).read().to_pylist()
     return [{name: None if value != value else value for name, value in row.items()} for row in rows]
