@@ -163,12 +163,12 @@ POSITIVE = View(
     name="positive_part",
     needs=("positive",),
     form=Curves(
+        points=lambda positive: in_order(positive, "component", COMPONENTS),
         x="update",
         y="value",
         series="component",
         columns="arm",
         labels=("Update", "Positive part (nats)"),
-        names=dict(zip(COMPONENTS, COMPONENTS, strict=True)),
     ),
     caption=_positive_caption,
     remakes="Vázquez et al. 2022, overview of the MLM training process on the interval [0, 1]",
