@@ -86,3 +86,20 @@ def run(
     output = Output(folder, trained, (), params["objective"]["kind"], params)
     empty = pd.DataFrame(columns=["update", "stack", "layer", "component", "value"])
     return AllocatedRun(arm, seed, output, table, closure(table, gap=gap), empty if minibatch is None else minibatch)
+
+
+def minibatch(values: dict[tuple[str, int, str], list[float]]) -> pd.DataFrame:
+    """Return the minibatch estimator's rows by (stack, layer, component)."""
+    return pd.DataFrame(
+        [
+            {"update": update, "stack": stack, "layer": layer, "component": component, "value": value}
+            for (stack, layer, component), series in values.items()
+            for update, value in enumerate(series, start=1)
+        ]
+    )
+
+
+def planted(counts: dict[str, int], cases: int, *, seed: int = 0) -> AllocatedRun:
+    """Return a run whose components hurt in as many of the first updates as `counts` says."""
+    values = {("enc", 0, name): [1.0] * count + [-1.0] * (cases - count) for name, count in counts.items()}
+    return run(allocation([(group("W1"), [-1.0])], [cases]), seed=seed, minibatch=minibatch(values))

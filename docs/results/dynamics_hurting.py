@@ -11,8 +11,7 @@ from judged import MARGIN, VERDICT, Tested, verdicts
 from written import CONFIDENCE, Table, number
 
 from isoscope.platform.statistics.rank_agreement import agreement
-from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED
-from isoscope.studies.dynamics.published_ranks import with_verdicts
+from isoscope.studies.dynamics.hurting_counts import COUNTED, PUBLISHED, with_verdicts
 
 VALUES = PUBLISHED["values"]
 KEYS_AND_QUERIES = ("query", "key")

@@ -15,7 +15,7 @@ from written import CONFIDENCE, Table, number
 
 from isoscope.platform.statistics.cell_permutation import Permuted, first_over_second, judge_cells
 from isoscope.platform.statistics.paired import holm
-from isoscope.studies.dynamics.run_profiles import PART, RUN
+from isoscope.studies.dynamics.sums import PART, RUN
 
 CHOICES = {"all": ("masked", "causal", "translation"), "MLM and CLM": ("masked", "causal")}
 """Objectives; translation has two stacks and cross-attention, which is a difference in itself."""

@@ -18,7 +18,7 @@ from isoscope.data.files import read
 from isoscope.data.ngrams import baselines
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.report.page import task
+from isoscope.platform.report.task_section import task
 from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.platform.runs.prepared import check_prepared
 from isoscope.platform.stages.prepare import prepare

@@ -149,7 +149,7 @@ def charted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
 def test_every_table_and_picture_is_there_and_on_the_page(charted: Project) -> None:
     folder = charted.folder / "reports/parts/isotropy"
     tables = {path.stem for path in (folder / "tables").iterdir()}
-    assert tables == {"averages", "courses", "differences", "doses", "metrics", "published", "seeds"}
+    assert tables == {"averages", "courses", "differences", "doses", "equal", "metrics", "published", "seeds"}
     names = {path.stem for path in (folder / "figures").glob("*.svg")} - {"training", "confusion"}
     assert names == {"anisotropy", "task", "penalty", "explained", "bars", "trade-a_1", "trade-a_1_centred"}
     found = load("isotropy", project=charted.folder)

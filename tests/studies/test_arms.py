@@ -50,16 +50,28 @@ def accuracies(folders: list[Path]) -> np.ndarray:
     return np.array([accuracy_score(table["label"], table["predicted"]) for table in tables])
 
 
-def test_difference_is_the_paired_t_of_scipy(tmp_path: Path) -> None:
-    folders = study(tmp_path, {"additive": 0.8, "fft": 0.75}, seeds=4)
-    values = accuracies(folders).reshape(2, 4)
-    row = only(run_compare(folders), "fft")
-    test = stats.ttest_rel(values[1], values[0])
-    assert row.paired is not None
-    assert row.paired.interval == pytest.approx(tuple(test.confidence_interval(0.95)))
-    assert row.paired.p == pytest.approx(test.pvalue)
-    assert (row.mean, row.sd) == pytest.approx((values[1].mean(), values[1].std(ddof=1)))
-    assert row.difference == pytest.approx((values[1] - values[0]).mean())
+def test_arms_are_compared_with_the_first_by_scipys_paired_t_and_holm_over_a_metric(tmp_path: Path) -> None:
+    arms = {"additive": 0.8, "fft": 0.74, "conv2d": 0.78, "gated": 0.76}
+    folders = study(tmp_path, arms, seeds=4)
+    rows, values = run_compare(folders), dict(zip(arms, accuracies(folders).reshape(4, 4), strict=True))
+    assert [row.arm for row in rows if row.kind == "reference"] == ["additive"] * 3
+    assert only(rows, "additive").difference is None
+    p = {}
+    for arm in ("fft", "conv2d", "gated"):
+        row, test = only(rows, arm), stats.ttest_rel(values[arm], values["additive"])
+        expected = values[arm].mean(), values[arm].std(ddof=1), (values[arm] - values["additive"]).mean()
+        assert (row.mean, row.sd, row.difference) == pytest.approx(expected)
+        assert row.paired is not None
+        assert (*row.paired.interval, row.paired.p) == pytest.approx((*test.confidence_interval(0.95), test.pvalue))  # type: ignore[misc]
+        p[row.paired.p] = row.p_holm
+    assert p[min(p)] == pytest.approx(min(1.0, 3 * min(p)))
+    assert {row.tests for row in rows if row.paired} == {3}
+    base = only(rows, "TF-IDF, words", "matthews")
+    assert base[4:9] == ("baseline", (), 0.24, None, 300)
+    assert base.verdict is None
+    assert base.difference == pytest.approx(0.24 - only(rows, "additive", "matthews").mean)
+    turned = run_compare(folders[4:8] + folders[:4])
+    assert only(turned, "additive").difference == pytest.approx(-only(rows, "fft").difference)  # type: ignore[operator]
 
 
 def test_a_planted_difference_holds_and_none_is_claimed_between_equals(tmp_path: Path) -> None:
@@ -134,15 +146,6 @@ def compared_text(arm: str, seed: int, kind: str, scores: dict[str, float], mani
     return Result(output, scores, {}, np.arange(3), above_of_text(output, scores, manifest))
 
 
-def test_the_first_arm_given_is_the_reference(tmp_path: Path) -> None:
-    folders = study(tmp_path, {"fft": 0.7, "additive": 0.8})
-    rows = run_compare(folders)
-    assert [row.arm for row in rows if row.kind == "reference"] == ["fft"] * 3
-    assert only(rows, "fft").difference is None
-    turned = run_compare(folders[3:] + folders[:3])
-    assert only(turned, "fft").difference == pytest.approx(-only(rows, "additive").difference)  # type: ignore[operator]
-
-
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_fewer_than_three_seeds_give_no_interval(tmp_path: Path, seeds: int) -> None:
     row = only(run_compare(study(tmp_path, {"additive": 0.9, "fft": 0.5}, seeds=seeds)), "fft")
@@ -169,22 +172,6 @@ def test_without_a_common_seed_nothing_is_paired(tmp_path: Path) -> None:
     row = only(run_compare([folders[0], folders[3]]), "fft")
     assert (row.difference, row.paired_seeds) == (None, ())
     assert row.verdict == ("under-powered", "0 paired seeds: no interval below 3")
-
-
-def test_holm_runs_over_the_arms_of_a_metric(tmp_path: Path) -> None:
-    rows = run_compare(study(tmp_path, {"additive": 0.8, "fft": 0.74, "conv2d": 0.78, "gated": 0.76}))
-    p = {row.arm: (row.paired.p, row.p_holm) for row in rows if row.paired and row.metric == "accuracy"}
-    assert sorted(p) == ["conv2d", "fft", "gated"]
-    smallest, corrected = min(p.values(), key=lambda pair: pair[0] or 1.0)
-    assert corrected == pytest.approx(min(1.0, 3 * (smallest or 1.0)))
-    assert {row.tests for row in rows if row.paired} == {3}
-
-
-def test_baselines_stand_in_the_table_without_sd(tmp_path: Path) -> None:
-    rows = run_compare(study(tmp_path, {"additive": 0.8, "fft": 0.7}))
-    row = only(rows, "TF-IDF, words", "matthews")
-    assert (row.kind, row.mean, row.sd, row.items, row.seeds, row.verdict) == ("baseline", 0.24, None, 300, (), None)
-    assert row.difference == pytest.approx(0.24 - only(rows, "additive", "matthews").mean)
 
 
 def other_score(folder: Path) -> None:

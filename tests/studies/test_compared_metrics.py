@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from isoscope.studies.compared_metrics import chosen_figures
+from isoscope.studies.fusion.tables import chosen_figures
 
 
 def test_metrics_are_those_of_the_last_layer_at_the_chosen_epoch() -> None:

@@ -4,6 +4,7 @@ from dataclasses import fields
 from multiprocessing.reduction import ForkingPickler
 
 import pandas as pd
+import pytest
 from matplotlib.figure import Figure
 
 from isoscope.base import kind as kinds
@@ -21,6 +22,7 @@ TABLES = {
     "floors": pd.DataFrame({"arm": ["a", "c"], "floor": [4, 5]}),
     "names": pd.DataFrame({"name": ["x"]}),
     "empty": pd.DataFrame({"arm": []}),
+    "tasks": pd.DataFrame({"task": ["bigram shift"]}),
 }
 
 
@@ -40,31 +42,29 @@ def view(*needs: str, by: str | None = None, **changed: object) -> View:
     return View(**{"name": "v", "needs": needs, "form": draw, "caption": "{}!", "by": by, **changed})
 
 
-def test_one_figure_of_all_rows() -> None:
-    (picture,) = pictures([view("scores", "floors", caption="Scores")], TABLES)
-    assert (picture.name, picture.caption) == ("v", "Scores")
-    assert [len(part) for part in picture.table] == [3, 2]
-    assert isinstance(picture.figure(), Figure)
-
-
-def test_a_figure_for_each_value_of_every_table_that_has_the_column() -> None:
-    found = list(pictures([view("scores", "floors", "names", by="arm", called={"a": "first"})], TABLES))
-    assert [(one.name, one.caption) for one in found] == [("v-b", "b!"), ("v-a", "first!")]
-    assert [[len(part) for part in one.table] for one in found] == [[2, 0, 1], [1, 1, 1]]
-
-
-def test_rows_are_chosen_before() -> None:
-    found = list(pictures([view("scores", "names", by="arm", rows=high, caption=lengths)], TABLES))
-    assert [(one.name, one.caption) for one in found] == [("v-a", "1, 1"), ("v-b", "1, 1")]
-
-
-def test_without_a_table_or_rows_there_is_no_figure() -> None:
-    assert list(pictures([view("scores", "absent"), view("empty"), view("empty", by="arm")], TABLES)) == []
-
-
-def test_a_name_is_a_files_name() -> None:
-    table = pd.DataFrame({"task": ["bigram shift"]})
-    assert [one.name for one in pictures([view("t", by="task")], {"t": table})] == ["v-bigram_shift"]
+@pytest.mark.parametrize(
+    "views, expected",
+    [
+        ([view("scores", "floors", caption="Scores")], [("v", "Scores", [3, 2])]),
+        (
+            [view("scores", "floors", "names", by="arm", called={"a": "first"})],
+            [("v-b", "b!", [2, 0, 1]), ("v-a", "first!", [1, 1, 1])],
+        ),
+        (
+            [view("scores", "names", by="arm", rows=high, caption=lengths)],
+            [("v-a", "1, 1", [1, 1]), ("v-b", "1, 1", [1, 1])],
+        ),
+        ([view("scores", "absent"), view("empty"), view("empty", by="arm")], []),
+        ([view("tasks", by="task")], [("v-bigram_shift", "bigram shift!", [1])]),
+    ],
+    ids=["all rows", "of every table that has the column", "rows are chosen before", "nothing", "a file's name"],
+)
+def test_a_view_has_a_figure_per_value_in_the_order_of_its_rows(
+    views: list[View], expected: list[tuple[str, str, list[int]]]
+) -> None:
+    found = [*pictures(views, TABLES)]
+    assert [(one.name, one.caption, [len(part) for part in one.table]) for one in found] == expected
+    assert all(isinstance(one.figure(), Figure) for one in found)
 
 
 def test_no_two_views_share_a_file() -> None:

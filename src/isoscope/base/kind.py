@@ -5,7 +5,8 @@ outside the folder names the kind. Its files, each loaded when it is asked for:
 
 - `tables.py`: `tables(studies, **options)` returns tables by name; a name that ends in `.json` is data for
   `section.html`. `FILES`: patterns of files in a run's output that it reads. `points(tables)`: metrics for MLflow.
-- `views.py`: `VIEWS`, in the report's order. `TESTED`: table of differences between arms → its caption.
+- `views.py`: `VIEWS`, in the report's order. `TESTED`: table of differences between arms → its caption; `tables` always
+  returns it, if without rows.
 - `comparison.py`, of a kind that compares several studies: `COMPARISON`, its options (`platform.config.comparing`).
 - `claims.py`, if it has any: `claims(tables, confidence=…, margin=…)` returns findings for the first screen.
 - `published.yaml`, if anything was published: see `platform.results.published`.

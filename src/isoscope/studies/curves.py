@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from isoscope.base.errors import InputError
+from isoscope.platform.figures.form import in_order
 from isoscope.platform.outputs import read_output
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.statistics.differences import differences
+from isoscope.platform.statistics.paired import paired_t
 
 COLUMNS = ["arm", "seed", "figure", "value", "points"]
 MOST = 60
@@ -38,9 +41,8 @@ def compared(
 ) -> pd.DataFrame:
     """Return the arms' differences from their references in these metrics, if measured; see `differences`."""
     shown = averages[averages["figure"].isin(figures)]
-    order = {figure: place for place, figure in enumerate(figures)}
     found = differences(shown, against=against, confidence=confidence, power=power)
-    return found.sort_values("figure", key=lambda column: column.map(order), kind="stable", ignore_index=True)
+    return in_order(found, "figure", figures).reset_index(drop=True)
 
 
 def thinned(curves: pd.DataFrame, most: int = MOST) -> pd.DataFrame:
@@ -118,3 +120,10 @@ def bands(curves: pd.DataFrame) -> pd.DataFrame:
         mean=lambda values: values.mean(skipna=False), sd=lambda values: values.std(ddof=1, skipna=False), n="size"
     ).reset_index()
     return order.merge(table, on=["study", "arm", "metric"])[BANDS]
+
+
+def mean_over_seeds(values: Iterable[float], confidence: float) -> dict[str, Any]:
+    """Return mean, low and high: the t interval, None below three seeds."""
+    found = paired_t([*values], confidence=confidence)
+    low, high = found.interval or (None, None)
+    return {"mean": found.mean, "low": low, "high": high}

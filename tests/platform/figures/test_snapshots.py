@@ -8,19 +8,19 @@ from matplotlib.figure import Figure
 from isoscope.base.built_in import MEASURES
 from isoscope.geometry.dimension import Estimate
 from isoscope.platform.config.declared import known, natural
+from isoscope.platform.figures.line_form import log_steps
 from isoscope.platform.figures.matrix_form import beyond
 from isoscope.platform.figures.snapshots import (
     TWIN,
     at_chosen,
+    at_ends,
     band,
     chosen,
     common,
-    ends,
-    log_steps,
     moments_of,
-    over_training,
     prepared,
     seeds_of,
+    trained,
     trained_seeds_of,
 )
 from isoscope.states.cloud import Cell
@@ -58,7 +58,7 @@ def test_a_mean_over_seeds_is_drawn_only_where_every_seed_of_the_arm_has_the_upd
     table = runs(fft0=4, fft1=4, additive0=4)
     table = table[~((table["arm"] == "fft") & (table["seed"] == 1) & (table["column"] == 4))]
     assert set(common(table).groupby("arm")["column"].unique()["fft"]) == {TWIN, 0, 16}
-    assert sorted(over_training(table)["column"]) == [0, 0, 0, 4, 16, 16, 16], "the other arm keeps it"
+    assert sorted(trained(table)["column"]) == [0, 0, 0, 4, 16, 16, 16], "the other arm keeps it"
 
 
 def test_a_band_ends_where_the_metric_ends() -> None:
@@ -72,20 +72,21 @@ def test_a_band_ends_where_the_metric_ends() -> None:
 
 def test_the_chosen_step_is_the_marked_one_else_the_last() -> None:
     table = runs(fft0=4, fft1=-9)
-    assert chosen(table) == {("fft", 0): 4, ("fft", 1): 16}
+    assert chosen(table).tolist() == [4] * 4 + [16] * 4
     table.loc[(table["seed"] == 0) & (table["column"] == 0), "best"] = True
-    assert chosen(table)["fft", 0] == 0, "the first of two"
-    assert chosen(table.drop(columns="best")) == {("fft", 0): 16, ("fft", 1): 16}
+    assert chosen(table).tolist() == [0] * 4 + [16] * 4, "the first of two"
+    assert set(chosen(table.drop(columns="best"))) == {16}
     rows = at_chosen(table)
     assert list(zip(rows["seed"], rows["column"], strict=True)) == [(0, 0), (1, 16)]
 
 
 def test_the_ends_of_a_run_are_its_first_and_its_chosen_snapshot() -> None:
-    found = ends(runs(fft0=4, additive0=0))
-    rows = set(found[["arm", "moment", "column"]].itertuples(index=False, name=None))
+    found = at_ends(runs(fft0=4, additive0=0))
+    rows = set(found[["arm", "end", "column"]].itertuples(index=False, name=None))
     assert rows == {("fft", "first", 0), ("fft", "chosen", 4), ("additive", "first", 0), ("additive", "chosen", 0)}
     assert moments_of(found) == {"first": "first snapshot (update 0)", "chosen": "chosen epoch (update 0 or 4)"}
-    many = pd.concat([found, *(found.assign(moment="chosen", column=step) for step in range(4))])
+    assert set(found["moment"]) == {*moments_of(found).values()}
+    many = pd.concat([found, *(found.assign(end="chosen", column=step) for step in range(4))])
     assert moments_of(many)["chosen"] == "chosen epoch"
 
 

@@ -18,7 +18,6 @@ from isoscope.platform.figures.style import (
     HATCH,
     INK,
     legend_below,
-    named,
     shade,
     style,
     to_png,
@@ -97,17 +96,6 @@ def test_png_is_print_quality_and_carries_what_it_was_made_from() -> None:
     assert png == to_png(drawn(), metadata={"Source": "digest 8406d364"})
 
 
-def test_a_long_name_is_cut_and_its_facts_are_not() -> None:
-    assert named("fft", "n = 3 seeds", 3.0) == "fft, n = 3 seeds"
-    first, second, facts = named("a name " * 30, "n = 3 seeds", 2.0).split("\n")
-    assert facts == "n = 3 seeds"
-    assert "…" in first + second
-    name, *rest = named("fft", "n = 3 seeds, after update 948: 2, after update 1264: 1", 2.0).split("\n")
-    assert (name, " ".join(rest)) == ("fft", "n = 3 seeds, after update 948: 2, after update 1264: 1")
-    assert len(rest) > 1
-    assert wrapped("", 1.0) == ""
-
-
 def test_what_is_too_long_loses_its_middle_and_keeps_both_ends() -> None:
     for lines in (1, 2, 3):
         one, other = (wrapped(f"runs/{'a-long-name/' * 20}epoch-{k}", 2.0, lines=lines) for k in (1, 2))
@@ -116,7 +104,7 @@ def test_what_is_too_long_loses_its_middle_and_keeps_both_ends() -> None:
         assert one.endswith("epoch-1")
         assert "…" in one
         assert one.count("\n") < lines
-    assert wrapped("short", 2.0) == "short"
+    assert (wrapped("short", 2.0), wrapped("", 1.0)) == ("short", "")
 
 
 @pytest.mark.parametrize("letter", ["i", "a", "W", "—"])

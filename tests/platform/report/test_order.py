@@ -1,7 +1,7 @@
 """Studies that only serve others stand under the study that asks the question."""
 
 from isoscope.platform.outputs import Trained
-from isoscope.platform.report.order import in_order, serving
+from isoscope.platform.report.page import in_order, serving
 from isoscope.platform.results.study_tables import Tables
 
 

@@ -13,7 +13,7 @@ import pytest
 from isoscope.base.errors import InputError
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.mirror.browsing import VIEW_TAG
-from isoscope.platform.report.page import task
+from isoscope.platform.report.task_section import task
 from isoscope.platform.stages.report import heading
 from report_material import COMMIT, Material, make, make_manifest
 

@@ -11,16 +11,13 @@ from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.report.sentences import MOST, confirmed, sentence
 from isoscope.platform.statistics.findings import Difference, Untested
 from isoscope.platform.statistics.paired import Interval, Verdict
-from isoscope.studies.dynamics.allocation_bars import BARS
-from isoscope.studies.dynamics.summaries import LEARNED
+from isoscope.studies.dynamics.allocation_views import BARS, LEARNED
 from isoscope.studies.fusion.probing_scores import PROBING
 from isoscope.studies.fusion.spectra import SPECTRUM
 from isoscope.studies.hybrids.views import VIEWS as HYBRIDS
-from isoscope.studies.isotropy.courses import TRADE
+from isoscope.studies.isotropy.views import VIEWS as ISOTROPY
 from isoscope.studies.spaces.models_against_seeds import couples, told_apart
-from isoscope.studies.spaces.similarity_maps import LAST
-from isoscope.studies.spaces.similarity_maps import VIEWS as MAPS
-from isoscope.studies.spaces.verdicts import VIEWS as APART
+from isoscope.studies.spaces.similarity_views import LAST, SIMILARITY, TOLD_APART
 
 
 def said(views: Any, **tables: pd.DataFrame) -> list[dict[str, str]]:
@@ -92,11 +89,11 @@ def test_models_less_alike_than_seeds_and_more_alike(between: float, way: str) -
             without = value + 0.001 * draw.standard_normal(20)
             rows.append(about | {"value": value, "adjusted": value, "without": without})
     table = told_apart(pd.DataFrame(rows), seeds, confidence=0.95, power=0.8, margin=0.01)
-    (found,) = said(APART, told_apart=table)
+    (found,) = said([TOLD_APART], told_apart=table)
     assert found["word"] == "holds"
     assert found["text"].startswith(f"CKA at layer 1 as (value − null)/(1 − null), mlm and mt ({between:.1f}")
     assert f") against two seeds of one model (0.70): {way}, {'+' if way == 'higher' else '−'}0." in found["text"]
-    assert not said(APART, told_apart=table.assign(of="words without their form's mean"))
+    assert not said([TOLD_APART], told_apart=table.assign(of="words without their form's mean"))
 
 
 @pytest.mark.parametrize("high", [0.2, 0.7])
@@ -108,7 +105,7 @@ def test_similarity_of_the_last_layers(high: float) -> None:
         for twin, top in ((False, high), (True, 0.5))
         for layer, other, value in ((0, 0, 0.1), (0, 2, 0.3), (1, 1, 0.3), (1, 2, top))
     ]
-    (found,) = said(MAPS, similarity=pd.DataFrame(rows))
+    (found,) = said([SIMILARITY], similarity=pd.DataFrame(rows))
     text = f"{LAST}: mlm × mt {high:.3f}, random weights 0.500 (1 seed; not tested)."
     assert (found["word"], found["text"]) == ("", text)
 
@@ -176,7 +173,8 @@ def test_anisotropy_and_its_cost(low: float) -> None:
         for arm, value in arms.items()
         for seed in (0, 1)
     ]
-    found = said([TRADE], averages=pd.DataFrame(rows), doses=pd.DataFrame({"arm": ["none", "all"]}))
+    doses = pd.DataFrame({"arm": ["none", "all"], "group": "", "fraction": 1.0})
+    found = said(ISOTROPY, averages=pd.DataFrame(rows), doses=doses)
     assert [one["text"] for one in found] == [
         "Share of the first direction (a₁), validation, at the end of training: none 0.600 ± 0.014, "
         f"all {low:.3f} ± 0.014 (2 seeds; not tested).",

@@ -10,7 +10,7 @@ import pytest
 from finished_runs import write_run
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.outputs import table_of_metrics
-from isoscope.platform.report.drawing import inline
+from isoscope.platform.report.inline_svg import inline
 from isoscope.studies.arms.views import TRAINING
 from isoscope.studies.curves import bands, curves, seeds
 

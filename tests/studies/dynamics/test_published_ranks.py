@@ -3,18 +3,18 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from allocation_material import ARM, allocation, group, run
+from allocation_material import ARM, planted
 from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
 from isoscope.platform.outputs import table_of_metrics
 from isoscope.platform.results.published import Reproduced, reproduced_by
 from isoscope.platform.results.study_tables import Tables, write_tables
-from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
-from isoscope.studies.dynamics.published_ranks import with_verdicts
+from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts, with_verdicts
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = {"emb": 0, "W1": 0, "W2": 0, "out": 1, "value": 2, "key": 3, "query": 4}
@@ -24,22 +24,9 @@ CASES = 20
 
 def ranks(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> pd.DataFrame:
     """Return the comparison of runs whose components hurt in as many updates as `counts` says."""
-    minibatch = pd.DataFrame(
-        [
-            {"update": update, "stack": "enc", "layer": 0, "component": name, "value": 1.0 if update <= n else -1.0}
-            for name, n in counts.items()
-            for update in range(1, CASES + 1)
-        ]
-    )
-    table = allocation([(group("W1"), [-1.0])], [CASES])
-    runs = [run(table, seed=seed, minibatch=minibatch) for seed in range(seeds)]
+    runs = [planted(counts, CASES, seed=seed) for seed in range(seeds)]
     found = with_verdicts(compared(hurting_counts(runs), runs, {ARM: word}), 0.95)
     return found[found["counted"] == "updates"]
-
-
-def verdict(counts: dict[str, int], *, seeds: int = 3, word: str = "trained") -> str:
-    (row,) = ranks(counts, seeds=seeds, word=word).to_dict("records")
-    return f"{row['verdict']}: {row['reason']}"
 
 
 def test_p_is_corrected_over_the_arms_of_a_counting() -> None:
@@ -50,21 +37,31 @@ def test_p_is_corrected_over_the_arms_of_a_counting() -> None:
     assert found["p_holm"].tolist() == pytest.approx([0.06, 0.04, 0.06, float("nan"), 0.5], nan_ok=True)
 
 
-def test_verdicts() -> None:
-    assert verdict(PUBLISHED) == "pass: the ranks agree (τ > 0, p ≤ 0.05)"
-    assert verdict(REVERSED).startswith("fail: ")
-    mixed = PUBLISHED | {"emb": 4, "query": 2}
-    assert verdict(mixed) == "under-powered: no clear order: p > 0.05"
-    against = REVERSED | {"emb": 0, "query": 2}
-    (row,) = ranks(against).to_dict("records")
-    assert row["tau"] < 0 < 0.05 < row["p"]
-    assert verdict(against) == "under-powered: no clear order: p > 0.05"
-    assert verdict(PUBLISHED, seeds=2) == "under-powered: 2 seeds: no verdict below 3"
-    assert verdict(REVERSED, seeds=1) == "under-powered: 1 seed: no verdict below 3"
-    assert verdict(dict.fromkeys(PUBLISHED, 1)) == "under-powered: all components hurt equally often"
-    few = {name: PUBLISHED[name] for name in ("out", "value", "key")}
-    assert verdict(few) == "under-powered: no order of 3 components with these ties has p ≤ 0.05"
-    assert verdict(PUBLISHED, word="not trained") == "no verdict: not trained"
+AGAINST = REVERSED | {"emb": 0, "query": 2}
+
+
+@pytest.mark.parametrize(
+    "counts, options, said",
+    [
+        (PUBLISHED, {}, "pass: the ranks agree (τ > 0, p ≤ 0.05)"),
+        (REVERSED, {}, "fail: the ranks are rather reversed (τ < 0, p ≤ 0.05)"),
+        (PUBLISHED | {"emb": 4, "query": 2}, {}, "under-powered: no clear order: p > 0.05"),
+        (AGAINST, {}, "under-powered: no clear order: p > 0.05"),
+        (PUBLISHED, {"seeds": 2}, "under-powered: 2 seeds: no verdict below 3"),
+        (REVERSED, {"seeds": 1}, "under-powered: 1 seed: no verdict below 3"),
+        (dict.fromkeys(PUBLISHED, 1), {}, "under-powered: all components hurt equally often"),
+        (
+            {name: PUBLISHED[name] for name in ("out", "value", "key")},
+            {},
+            "under-powered: no order of 3 components with these ties has p ≤ 0.05",
+        ),
+        (PUBLISHED, {"word": "not trained"}, "no verdict: not trained"),
+    ],
+)
+def test_verdicts(counts: dict[str, int], options: dict[str, Any], said: str) -> None:
+    (row,) = ranks(counts, **options).to_dict("records")
+    assert f"{row['verdict']}: {row['reason']}" == said
+    assert counts != AGAINST or row["tau"] < 0 < 0.05 < row["p"]
 
 
 def written(folder: Path, **tables: pd.DataFrame) -> Path:

@@ -1,7 +1,7 @@
 """Profiles of runs: parts by hand."""
 
 from allocation_material import ARM, allocation, group, run
-from isoscope.studies.dynamics.run_profiles import halved, objective, profiles
+from isoscope.studies.dynamics.sums import halved, objective, profiles
 
 
 def test_one_stack_of_four_and_two_stacks_of_two_have_the_same_halves() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from isoscope.base.parquet import write_parquet
 from isoscope.data.token_classes import CONTEXTS, FREQUENCIES
-from isoscope.studies.dynamics.slice_curves import BANDS, CALLED
+from isoscope.studies.dynamics.course_views import BANDS, CALLED
 from isoscope.studies.dynamics.sliced import sliced
-from isoscope.studies.dynamics.totals import EVERY
+from isoscope.studies.dynamics.sums import EVERY
 
 ENDS = [1, 2, 8]
 PLANTED = {("frequent", "unigram"): (0.75, {"emb": [-3.0, -0.5, -0.5], "out": [0.0, 0.0, 0.0]}),

@@ -9,16 +9,13 @@ import pandas as pd
 import pytest
 
 from isoscope.base.view import View
-from isoscope.studies.fusion.by_layer import profile
-from isoscope.studies.fusion.decision_rank import RANKS
-from isoscope.studies.fusion.embedding_space import MAP, PCA, dimensions, evidence
-from isoscope.studies.fusion.feature_dynamics import DYNAMICS, clouds
+from isoscope.studies.fusion.embedding_block import MAP, PCA, dimensions, evidence
+from isoscope.studies.fusion.embedding_block import pairs as cosines
 from isoscope.studies.fusion.heads import BETWEEN, CONTROLS, HEADS, SUMMARIES, agreements, over_heads
-from isoscope.studies.fusion.layers import LAYERS, SHARED, UNDEFINED
-from isoscope.studies.fusion.persistence_diagrams import LONGEST, barcode
+from isoscope.studies.fusion.layers import LAYERS, SHARED, UNDEFINED, profile
+from isoscope.studies.fusion.point_clouds import DYNAMICS, LONGEST, barcode, clouds
 from isoscope.studies.fusion.probing_scores import EQUAL, HOLLOW, PROFILE
-from isoscope.studies.fusion.spectra import GRADIENTS, THEORY, response, spectra
-from isoscope.studies.fusion.token_cosines import pairs as cosines
+from isoscope.studies.fusion.spectra import GRADIENTS, RANKS, THEORY, response, spectra
 
 STEPS = (0, 1, 10, 100)
 
@@ -72,7 +69,8 @@ def test_principal_components_are_never_drawn_from_tsne_coordinates() -> None:
     points = crossed(arm=("additive", "fft"), seed=range(9)).assign(y=2.0, pc1=3.0, pc2=4.0)
     points = points.assign(x=points["value"])
     for view, columns in ((MAP, ["x", "y"]), (PCA, ["pc1", "pc2"])):
-        np.testing.assert_array_equal(drawn(view, points)[["x", "y"]], points[columns])
+        form: Any = view.form
+        np.testing.assert_array_equal(drawn(view, points)[[form.x, form.y]], points[columns])
 
 
 def test_a_frame_of_shared_vectors_is_a_gap_and_axes_that_snapshots_share_are_no_components() -> None:

@@ -32,30 +32,29 @@ def cells(values: list[float], known: Known | str) -> list[Any]:
     return [*table(values, known).itertuples()]
 
 
-def verdict(values: list[float], known: Known | str = HALF) -> str:
+@pytest.mark.parametrize(
+    "values, known, expected",
+    [
+        ([0.51, 0.515, 0.52], HALF, PASS),
+        ([0.60, 0.61, 0.62], HALF, FAIL),
+        ([0.46, 0.50, 0.54], HALF, UNDERPOWERED),  # the mean agrees, but the interval is wide
+        ([0.53, 0.54, 0.55], HALF, UNDERPOWERED),  # the mean is within the tolerance, not all of the interval
+        ([0.484, 0.50, 0.516], HALF, UNDERPOWERED),  # with the error of a mean of five runs it may be outside
+        ([0.51, 0.52], HALF, UNDERPOWERED),  # two seeds have no interval
+        ([0.51, 0.52, 0.53], "another backbone", ALONE),
+        # Arms that were published too near each other show nothing. .017 and .017 are one figure, and so may .017 and
+        # .018 be; .485 and .541 are two unless runs differ as much.
+        ([0.017, 0.0171, 0.0169], Known(0.017, 0.0, 0.0), INDISTINCT),
+        ([0.5, 0.6], Known(0.017, 0.0005, 0.001), INDISTINCT),  # nor can ours that is far off
+        ([0.485, 0.486, 0.487], Known(0.485, 0.028, 0.056), PASS),
+        ([0.45, 0.48, 0.51], Known(0.485, 0.028, 0.056), INDISTINCT),
+    ],
+)
+def test_verdicts(values: list[float], known: Known | str, expected: str) -> None:
     (cell,) = cells(values, known)
-    assert cell.mean == pytest.approx(np.mean(values))
-    expected = np.nan if isinstance(known, str) else np.mean(values) - known.value
-    assert cell.difference == pytest.approx(expected, nan_ok=True)
-    return str(cell.verdict)
-
-
-def test_verdicts() -> None:
-    assert verdict([0.51, 0.515, 0.52]) == PASS
-    assert verdict([0.60, 0.61, 0.62]) == FAIL
-    assert verdict([0.46, 0.50, 0.54]) == UNDERPOWERED, "the mean agrees, but the interval is wide"
-    assert verdict([0.53, 0.54, 0.55]) == UNDERPOWERED, "the mean is within the tolerance, not all of the interval"
-    assert verdict([0.484, 0.50, 0.516]) == UNDERPOWERED, "with the error of a mean of five runs it may be outside"
-    assert verdict([0.51, 0.52]) == UNDERPOWERED, "two seeds have no interval"
-    assert verdict([0.51, 0.52, 0.53], "another backbone") == ALONE
-
-
-def test_arms_that_were_published_too_near_each_other_show_nothing() -> None:
-    """.017 and .017 are one figure, and so may .017 and .018 be; .485 and .541 are two unless runs differ as much."""
-    assert verdict([0.017, 0.0171, 0.0169], Known(0.017, 0.0, 0.0)) == INDISTINCT
-    assert verdict([0.5, 0.6], Known(0.017, 0.0005, 0.001)) == INDISTINCT, "nor can ours that is far off"
-    assert verdict([0.485, 0.486, 0.487], Known(0.485, 0.028, 0.056)) == PASS
-    assert verdict([0.45, 0.48, 0.51], Known(0.485, 0.028, 0.056)) == INDISTINCT
+    difference = np.nan if isinstance(known, str) else np.mean(values) - known.value
+    assert (cell.mean, cell.difference) == pytest.approx((np.mean(values), difference), nan_ok=True)
+    assert cell.verdict == expected
 
 
 def test_a_published_mean_of_five_is_compared_as_often_wrongly_as_the_level_says() -> None:

@@ -18,8 +18,7 @@ from isoscope.geometry import avg_sim
 from isoscope.platform.cli import app
 from isoscope.platform.results.published import reproduced
 from isoscope.states.given_checkpoints import find
-from isoscope.studies.spaces.checkpoint_curve import published_spaces
-from isoscope.studies.spaces.published_curve import PAIRS, PUBLISHED, SENTENCES, cells, repeated
+from isoscope.studies.spaces.published_curve import PAIRS, PUBLISHED, SENTENCES, cells, published_spaces, repeated
 from probe_material import bert, pieces, sentences
 
 TEXTS = sentences()["sentence"].to_pylist()
@@ -149,5 +148,5 @@ def test_the_command(hub: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
         app(["reproduce", "spaces", "--checkpoint", "org/small"], standalone_mode=False)
     with pytest.raises(InputError, match="options of: isoscope reproduce spaces"):
         app(["reproduce", "fusion", *text], standalone_mode=False)
-    monkeypatch.setattr("isoscope.studies.spaces.checkpoint_curve.published_spaces.__kwdefaults__", {"known": SMALL})
+    monkeypatch.setattr("isoscope.studies.spaces.published_curve.published_spaces.__kwdefaults__", {"known": SMALL})
     assert app(["reproduce", "spaces"], standalone_mode=False) == 1

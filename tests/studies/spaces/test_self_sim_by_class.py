@@ -5,9 +5,9 @@ import pytest
 
 from isoscope.base.view import Tables
 from isoscope.platform.figures.pictures import pictures
-from isoscope.studies.spaces.self_sim_by_class import VIEWS
+from isoscope.studies.spaces.contextuality_views import CLASSES_OF_FORMS
 
-FREQUENCY, PART_OF_SPEECH = VIEWS
+FREQUENCY, PART_OF_SPEECH = CLASSES_OF_FORMS
 COUNTS = {"NOUN": 12, "VERB": 10, "DET": 9, "X": 1}
 SPACES = [("A, seed 0", "A", False), ("A, seed 1", "A", False), ("B", "B", False), ("A, random weights", "A", True)]
 
@@ -56,6 +56,6 @@ def test_classes_of_frequency_have_as_many_forms_each() -> None:
 def test_without_tags_there_is_no_view_of_them() -> None:
     tables = planted()
     empty = {**tables, "tagged_words": tables["tagged_words"].iloc[:0]}
-    assert [picture.name for picture in pictures(VIEWS, empty)] == ["self_sim_by_frequency"]
+    assert [picture.name for picture in pictures(CLASSES_OF_FORMS, empty)] == ["self_sim_by_frequency"]
     del empty["tagged_words"]  # tables of an earlier version
-    assert [picture.name for picture in pictures(VIEWS, empty)] == ["self_sim_by_frequency"]
+    assert [picture.name for picture in pictures(CLASSES_OF_FORMS, empty)] == ["self_sim_by_frequency"]

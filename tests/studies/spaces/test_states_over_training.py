@@ -16,8 +16,8 @@ from isoscope.platform.figures.pictures import pictures
 from isoscope.states.choices import SPACES
 from isoscope.states.similarity_tables import compared_items, equal_layers, similarity_table
 from isoscope.states.word_space import Space, store
-from isoscope.studies.spaces.lines_over_training import VIEWS
 from isoscope.studies.spaces.states_over_training import FOLLOWED, over_training
+from isoscope.studies.spaces.views import VIEWS
 from probe_material import bert, pieces, sentences
 
 SETTINGS = SPACES._replace(permutations=20, items=20, neighbours=2, components=2)

@@ -88,7 +88,7 @@ def reproduce(
     """
     if study == "spaces":
         find = load("states.given_checkpoints").find
-        found = load("studies.spaces.checkpoint_curve").published_spaces(checkpoint, text, find=find)
+        found = load("studies.spaces.published_curve").published_spaces(checkpoint, text, find=find)
     elif checkpoint or text:
         raise InputError("--checkpoint and --text are options of: isoscope reproduce spaces")
     else:

@@ -31,7 +31,6 @@ from isoscope.platform.figures.style import (
     WIDTH,
     legend_below,
     look,
-    named,
     shade,
     style,
     wrapped,
@@ -216,9 +215,7 @@ def series_keys(form: Form, column: str, styles: Mapping[Any, dict[str, Any]], *
     """Return a legend entry per value, with the values without a look as one entry."""
     plain = [value for value, one in styles.items() if one["color"] == HATCH]
     found = [
-        Line2D(
-            [], [], gid=f"{column}:{value}", label=named(form.called(value, column), "", 3.2, size=TEXT), **one | line
-        )
+        Line2D([], [], gid=f"{column}:{value}", label=wrapped(form.called(value, column), 3.2, size=TEXT), **one | line)
         for value, one in styles.items()
         if value not in plain
     ]
@@ -226,6 +223,17 @@ def series_keys(form: Form, column: str, styles: Mapping[Any, dict[str, Any]], *
         rest = styles[plain[0]] | line | ({"marker": "."} if line.get("linestyle") == "" else {})
         found.append(Line2D([], [], label=f"the other {len(plain)}", **rest))
     return [one for one in found if one.get_label()]
+
+
+def part(rows: pd.DataFrame, column: str, value: Any) -> pd.DataFrame:
+    """Return the rows with a value in a column; without a column, all rows."""
+    return rows[rows[column] == value] if column else rows
+
+
+def in_order(table: pd.DataFrame, column: str, order: Iterable[Any]) -> pd.DataFrame:
+    """Return the rows in the order that the values of a column have in `order`."""
+    places = {value: place for place, value in enumerate(order)}
+    return table.sort_values(column, key=lambda values: values.map(places), kind="stable")
 
 
 def where(mask: pd.Series, text: str) -> pd.Series:

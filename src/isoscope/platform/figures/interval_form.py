@@ -1,6 +1,6 @@
 """A form: values with their intervals, a row per name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from isoscope.platform.figures.border import mark_below
 from isoscope.platform.figures.form import (
     Form,
     averaged,
@@ -20,10 +19,24 @@ from isoscope.platform.figures.form import (
     looks,
     noted,
     numeric,
+    part,
     seeds_text,
     series_keys,
 )
-from isoscope.platform.figures.style import INK, hatched, named
+from isoscope.platform.figures.style import INK, hatched, wrapped
+
+MARKED = "Arrow: a value beyond the axis."
+"""For captions."""
+
+
+def mark_below(axes: Axes, low: float, values: Iterable[float], at: Iterable[float], *, colour: str) -> None:
+    """Mark each of `values` below `low`, the left end of the axis, with an arrow at the border and its number."""
+    for value, place in zip(values, at, strict=True):
+        if value < low:
+            axes.plot([low], [place], marker="<", color=colour, markersize=5, clip_on=False, gid="beyond")
+            beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
+            axes.annotate(f"{value:.2f}".replace("-", "−"), (low, place), fontsize=6.5, color=colour, **beside)
+
 
 FILLS: tuple[Any, ...] = ("full", "none", "left", "top")
 """How markers are filled, from the last value of a column to its first."""
@@ -79,8 +92,7 @@ class Intervals(Form):
     ) -> None:
         step = 0.76 / len(styles)
         for (place, (series, look)), (fill, filled) in product(enumerate(styles.items()), fills.items()):
-            own = rows[rows[self.series] == series] if self.series else rows
-            own = own[own[self.fill] == fill] if self.fill else own
+            own = part(part(rows, self.series, series), self.fill, fill)
             at = [names.index(name) + (place - (len(styles) - 1) / 2) * step for name in own[self.y]]
             colour, gid = look["color"], f"{self.series}:{series}"
             width = 2.0 if "outer_low" in own else 1.1
@@ -102,7 +114,7 @@ class Intervals(Form):
         plain = numeric(rows, self.y)
         axes.set_yticks([] if plain else range(len(names)))
         if not plain:
-            axes.set_yticklabels([named(self.called(name), "", 1.9, size=7.5) for name in names], fontsize=7.5)
+            axes.set_yticklabels([wrapped(self.called(name), 1.9, size=7.5) for name in names], fontsize=7.5)
         axes.set_ylim(len(names) - 0.4, -0.6)
         if not np.isfinite(rows[self.x]).any():
             hatched(axes, "no value")

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, MaxNLocator, MultipleLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, MultipleLocator, NullFormatter
 
 from isoscope.platform.figures.form import (
     Form,
@@ -20,10 +20,10 @@ from isoscope.platform.figures.form import (
     in_words,
     looks,
     noted,
+    part,
     seeds_text,
     series_keys,
 )
-from isoscope.platform.figures.snapshots import log_steps
 from isoscope.platform.figures.style import HATCH, INK, hatched, layer_tick
 
 DASHES: tuple[Any, ...] = ("solid", (0, (1, 1.2)), (0, (4, 2)), (0, (6, 1.5, 1, 1.5)), (0, (8, 2)))
@@ -80,8 +80,7 @@ class Curves(Form):
     def _panel(self, axes: Axes, rows: pd.DataFrame, styles: Mapping[Any, Any], dashes: Mapping[Any, Any]) -> None:
         axes.grid(visible=True, axis="y")
         for (series, look), (dash, line) in product(styles.items(), dashes.items()):
-            own = rows[rows[self.series] == series]
-            own = own[own[self.dash] == dash] if self.dash else own
+            own = part(part(rows, self.series, series), self.dash, dash)
             name = f"{self.series}:{series}"
             main = own[own[self.thin].isna()] if self.thin else own
             for seed, one in own.groupby(self.thin) if self.thin else ():
@@ -194,3 +193,16 @@ def _log(axis: Any, *locator: Any) -> None:
         axis.set_major_locator(one)
     axis.set_major_formatter(lambda value, _: f"{value:g}".replace("-", "−"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def log_steps(axes: Axes, last: float) -> None:
+    """Set the x-axis to steps: logarithmic from 1, with 0 at the left end; minor ticks at multiples of powers of 10."""
+    last = max(last, 1.0)
+    powers = [10**power for power in range(int(np.log10(last)) + 1)]
+    between = [times * power for power in powers for times in range(2, 10) if times * power <= last]
+    axes.set_xscale("symlog", linthresh=1, linscale=0.5)
+    axes.xaxis.set_major_locator(FixedLocator([0, *powers]))
+    axes.xaxis.set_major_formatter(lambda step, _: f"{step:.0f}")
+    axes.xaxis.set_minor_locator(FixedLocator(between))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlim(-0.15, last * 1.25)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from isoscope.platform.figures.form import Form, averaged, by_line, first_gap, in_words, numeric
+from isoscope.platform.figures.form import Form, averaged, by_line, first_gap, in_words, numeric, part
 from isoscope.platform.figures.style import (
     DIVERGING,
     HATCH,
@@ -76,8 +76,7 @@ class Matrix(Form):
         gaps = table["gap"].dropna().unique() if "gap" in table else ()
         kinds = {kind: HATCHES[at % 3] for at, kind in enumerate(gaps)}
         for axes, title, panel in zip(grid.flat, titles, panels, strict=False):
-            own = table[table[self.columns] == panel] if self.columns else table
-            image = self._picture(axes, own, kinds, cmap=colours, vmin=low, vmax=high)
+            image = self._picture(axes, part(table, self.columns, panel), kinds, cmap=colours, vmin=low, vmax=high)
             axes.set_title(title, fontsize=8.5)
         for axes in grid[:, 0]:
             axes.set_ylabel(self.labels[1], fontsize=8)
@@ -107,7 +106,7 @@ class Matrix(Form):
         return low, high if high > low else low + 1.0
 
     def _title(self, table: pd.DataFrame, panel: Any, side: float) -> str:
-        own = table[table[self.columns] == panel] if self.columns else table
+        own = part(table, self.columns, panel)
         notes = own["note"].dropna().unique().tolist()[:1] if "note" in own else []
         return by_line("\n".join([self.called(panel, self.columns), *notes]), side - 0.35, 8.5)
 

@@ -11,7 +11,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from isoscope.platform.figures.form import Form, below, first_gap, in_words, looks, noted, series_keys
+from isoscope.platform.figures.form import Form, below, first_gap, in_words, looks, noted, part, series_keys
 from isoscope.platform.figures.style import INK, SEQUENTIAL, SHAPES, hatched, look
 
 CLASSES = 10
@@ -72,8 +72,7 @@ class Scatter(Form):
             return
         for turn in range(TURNS):
             for series, drawn in styles.items():
-                some = own[own[self.series] == series] if self.series else own
-                some = some.iloc[turn::TURNS]
+                some = part(own, self.series, series).iloc[turn::TURNS]
                 mark = {"color": drawn["color"], "marker": drawn["marker"] or ".", "s": size}
                 if len(some):
                     axes.scatter(some[self.x], some[self.y], gid=f"{self.series}:{series}", **mark, **plain)

@@ -1,10 +1,14 @@
-"""Shared parts of figures over training: arms, their legend, snapshots as columns, chosen epochs, means over seeds."""
+"""Rows of figures over training: snapshots as columns, chosen epochs, updates that all seeds have; bands."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullFormatter
+
+from isoscope.base.metric import Metric
+from isoscope.platform.config.declared import natural
 
 Floats = npt.NDArray[np.float64]
 TWIN = -1
@@ -40,21 +44,17 @@ def common(table: pd.DataFrame, along: str = "column") -> pd.DataFrame:
     return table[table.groupby(["arm", along])["seed"].transform("nunique") == seeds]
 
 
-def over_training(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a `prepared` table that lines over training show: `common` updates, without the twin."""
-    return common(table[table["column"] != TWIN])
-
-
 def trained(table: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
-    """Return what figures over training draw of a table of snapshots: see `over_training`."""
-    return over_training(prepared(table))
+    """Return what lines over training show of a table of snapshots: `common` updates, without the twin."""
+    table = prepared(table)
+    return common(table[table["column"] != TWIN])
 
 
 def seeds_of(table: pd.DataFrame) -> str:
     """Return `n = 3 seeds`; empty for checkpoints, which have no seeds."""
     if "checkpoint" in table:
         return ""
-    n = int(table["seed"].nunique())
+    n = table["seed"].nunique()
     return f"n = {n} seed{'s' * (n != 1)}"
 
 
@@ -64,47 +64,41 @@ def trained_seeds_of(table: pd.DataFrame) -> str:
     return seeds_of(table) + f", to update {last.min()}" * bool((last > last.min()).any())
 
 
-def chosen(table: pd.DataFrame) -> dict[tuple[str, int], int]:
-    """Return the chosen step of each run (arm, seed): its first snapshot marked `best`, else its last snapshot."""
-    found = {}
-    for run, rows in table[table["column"] != TWIN].groupby(["arm", "seed"], sort=False):
-        best = rows.loc[rows["best"].astype(bool), "column"] if "best" in rows else rows["column"][:0]
-        found[run] = int(best.min() if len(best) else rows["column"].max())
-    return found
+def chosen(table: pd.DataFrame) -> pd.Series:
+    """Return the chosen step of each row's run: its first snapshot marked `best`, else its last snapshot."""
+    steps, runs = table["column"].where(table["column"] != TWIN), [table["arm"], table["seed"]]
+    last = steps.groupby(runs).transform("max")
+    if "best" not in table:
+        return last
+    return steps.where(table["best"].astype("boolean").fillna(False)).groupby(runs).transform("min").fillna(last)
 
 
 def at_chosen(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of each run's chosen snapshot."""
-    steps = chosen(table)
-    runs = zip(table["arm"], table["seed"], table["column"], strict=True)
-    return table[[steps.get((arm, seed)) == column for arm, seed, column in runs]]
-
-
-def ends(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of each run's first and chosen snapshot, with a column `moment`: `first` or `chosen`.
-
-    If the first snapshot is also the chosen snapshot, its rows appear twice. For a checkpoint, `first` is its random
-    twin.
-    """
-    if "checkpoint" in table:
-        return table.assign(moment=np.where(table["column"] == TWIN, "first", "chosen"))
-    trained = table[table["column"] != TWIN]
-    start = trained.groupby(["arm", "seed"])["column"].transform("min")
-    first = trained[trained["column"] == start]
-    return pd.concat([first.assign(moment="first"), at_chosen(table).assign(moment="chosen")], ignore_index=True)
+    return table[table["column"] == chosen(table)]
 
 
 def at_ends(table: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
-    """Return the first and the chosen snapshot of each run: `end`, and `moment` as people read it."""
-    found = ends(prepared(table))
-    return found.assign(end=found["moment"], moment=found["moment"].map(moments_of(found)))
+    """Return the rows of each run's first and chosen snapshot: `end`, and `moment` as people read it.
+
+    If the first snapshot is also the chosen snapshot, its rows appear twice. For a checkpoint, the first is its random
+    twin.
+    """
+    table = prepared(table)
+    if "checkpoint" in table:
+        found = table.assign(end=np.where(table["column"] == TWIN, "first", "chosen"))
+    else:
+        trained = table[table["column"] != TWIN]
+        first = trained[trained["column"] == trained.groupby(["arm", "seed"])["column"].transform("min")]
+        found = pd.concat([first.assign(end="first"), at_chosen(table).assign(end="chosen")], ignore_index=True)
+    return found.assign(moment=found["end"].map(moments_of(found)))
 
 
 def moments_of(table: pd.DataFrame) -> dict[str, str]:
-    """Return names for the moments of `ends(table)`, with their steps if there are fewer than four."""
+    """Return names for the ends of runs in `table`, with their steps if there are fewer than four."""
     if "checkpoint" in table:
         return {"first": "its twin with random weights", "chosen": "the checkpoint"}
-    steps = {moment: sorted(table.loc[table["moment"] == moment, "column"].unique()) for moment in MOMENTS}
+    steps = {end: sorted(table.loc[table["end"] == end, "column"].unique()) for end in MOMENTS}
     return {
         moment: f"{name} (update {' or '.join(map(str, found))})" if len(found := steps[moment]) < 4 else name
         for moment, name in MOMENTS.items()
@@ -122,20 +116,14 @@ def band(mean: npt.ArrayLike, sd: npt.ArrayLike, within: Range = (None, None)) -
     return np.minimum(low, centre), np.maximum(high, centre)
 
 
+def with_range(table: pd.DataFrame, metric: str, declared: Mapping[str, Metric] = MappingProxyType({})) -> pd.DataFrame:
+    """Return the rows with the ends of what their metric can be, as least and most; `metric`: column of its name."""
+    ends = {name: natural(name, declared) for name in table[metric].unique()}
+    least, most = (pd.to_numeric(table[metric].map({name: of[at] for name, of in ends.items()})) for at in (0, 1))
+    return table.assign(least=least, most=most)
+
+
 def line_and_band(table: pd.DataFrame) -> str:
     """Return what a line and its band are, for a caption: an arm with a single seed has no band."""
     several = table.groupby("arm")["seed"].nunique().max() > 1
     return "Line: mean over seeds; band: ± 1 sd" if several else "Line: the only seed of an arm"
-
-
-def log_steps(axes: Axes, last: float) -> None:
-    """Set the x-axis to steps: logarithmic from 1, with 0 at the left end; minor ticks at multiples of powers of 10."""
-    last = max(last, 1.0)
-    powers = [10**power for power in range(int(np.log10(last)) + 1)]
-    between = [times * power for power in powers for times in range(2, 10) if times * power <= last]
-    axes.set_xscale("symlog", linthresh=1, linscale=0.5)
-    axes.xaxis.set_major_locator(FixedLocator([0, *powers]))
-    axes.xaxis.set_major_formatter(lambda step, _: f"{step:.0f}")
-    axes.xaxis.set_minor_locator(FixedLocator(between))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlim(-0.15, last * 1.25)

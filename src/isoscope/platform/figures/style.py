@@ -137,19 +137,6 @@ def _advance(letter: str) -> float:
     return float(font.load_char(ord(letter), flags=LoadFlags.NO_HINTING).linearHoriAdvance) / 65536 / 100
 
 
-def named(arm: str, facts: str, inches: float, *, size: float = 9.0) -> str:
-    """Return `arm, facts` on a line, or `facts` below the name if they do not fit on a line.
-
-    A long name is cut; long facts are wrapped, never cut. Without facts, return the name.
-    """
-    name = wrapped(arm, inches, size=size)
-    if not facts:
-        return name
-    whole = f"{arm}, {facts}"
-    fits = wrapped(whole, inches, size=size, lines=1) == whole
-    return whole if fits else f"{name}\n{wrapped(facts, inches, size=size, lines=9)}"
-
-
 def legend_below(figure: Figure, handles: Sequence[Artist], *, columns: int, size: float = 7.5, **more: Any) -> Legend:
     """Add a legend below the panels, with as many columns as fit into the figure's width, at most `columns`.
 

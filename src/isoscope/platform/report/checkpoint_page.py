@@ -18,7 +18,7 @@ from isoscope.base.view import Tables
 from isoscope.platform.figures.pictures import Picture, pictures
 from isoscope.platform.figures.style import to_png, to_svg
 from isoscope.platform.report.drawing import Drawing, by_question, drawing
-from isoscope.platform.report.page import environment
+from isoscope.platform.report.sections import environment
 from isoscope.platform.report.sentences import of_figures
 from isoscope.platform.results.checkpoint_text import CheckpointText
 

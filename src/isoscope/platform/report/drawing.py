@@ -1,114 +1,35 @@
-"""Prepare figures for the page: small SVG with unique ids, captions, descriptions."""
+"""Figures and tables of views, with what stands below them on the page."""
 
 import gzip
 import re
 from base64 import b64encode
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from hashlib import sha256
-from itertools import groupby, product
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from isoscope.base.errors import InputError
+from isoscope.base.errors import InputError, first_line, plugin_line
 from isoscope.base.paths import LARGE_TABLES
 from isoscope.base.view import Tables
 from isoscope.platform.figures.csv_text import csv_text
 from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.figures.style import WIDTH
 from isoscope.platform.figures.text_form import Lines
-from isoscope.platform.report.compact import REFERENCE, SVG, compact
+from isoscope.platform.report.inline_svg import inline
 from isoscope.platform.statistics.findings import Finding
 
 MOST = 24_000
 """Bytes of a packed table that the page still holds."""
 SENTENCE = re.compile(r"(?<=[.?])(?<!et al\.)\s+")
 """Where a sentence ends; the point of `et al.` ends none."""
-DESCRIPTION = "{http://purl.org/dc/elements/1.1/}description"
-HASHED = re.compile(r"[A-Za-z]*[0-9a-f_]{8,}")
-"""Ids that matplotlib makes of a part's content."""
-
-
-def inline(
-    svg: str,
-    *,
-    key: str,
-    title: str,
-    description: str = "",
-    parts: Mapping[str, str] = MappingProxyType({}),
-    stops: Collection[str] = (),
-) -> Markup:
-    """Return `svg`, as `figures.style.to_svg` writes it, for a page that holds several figures.
-
-    - It is made small (`compact`), and its ids are unique on the page.
-    - The page sets the size.
-    - A screen reader reads `title` and `description` (default: the figure's own, which has its values in words).
-    - `parts`: name (`gid`) of a part → what it is, for the pointer; the keyboard and screen readers find the `stops`.
-
-    Raises `ValueError` if the text is no SVG.
-    """
-    ElementTree.register_namespace("", SVG)
-    try:
-        root = ElementTree.fromstring(svg)
-    except ElementTree.ParseError as error:
-        raise ValueError(f"not an SVG: {error}") from None
-    description = description or root.findtext(f".//{DESCRIPTION}") or title
-    for parent, kind in product(list(root.iter()), ("metadata", "style")):
-        for child in parent.findall(f"{{{SVG}}}{kind}"):
-            parent.remove(child)  # the page has its own style; the SVG's `*` rule would apply to all of it
-    compact(root)
-    for element in [one for one in root.iter() if one.get("id") in parts]:
-        element.set("class", "told")
-        if element.get("id") in stops:
-            element.attrib.update({"tabindex": "0", "role": "img"})
-        _insert(element, "title", parts[element.attrib["id"]])
-    _own_ids(root, key)
-    for name in ("width", "height"):
-        root.attrib.pop(name, None)
-    held = root.findall(".//*[@tabindex]")
-    about = {"id": f"{key}-svg", "role": "group" if held else "img"}
-    root.attrib.update(about | {"aria-labelledby": f"{key}-title {key}-description"})
-    _insert(root, "desc", description, {"id": f"{key}-description"})
-    _insert(root, "title", title, {"id": f"{key}-title"})
-    return Markup(ElementTree.tostring(root, encoding="unicode"))  # serialised XML: escaped by ElementTree
-
-
-def _insert(element: ElementTree.Element, tag: str, text: str, about: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Insert a first child that is read out."""
-    spoken = ElementTree.Element(f"{{{SVG}}}{tag}", dict(about))
-    spoken.text = text
-    element.insert(0, spoken)
-
-
-def _own_ids(root: ElementTree.Element, key: str) -> None:
-    """Give each id a name of its own on the page: hashed ids a short name, others the prefix `key`.
-
-    Ids that the figure repeats are numbered: they name parts of a kind, and nothing refers to them.
-    """
-    short = sha256(key.encode()).hexdigest()[:6]
-    times: Counter[str] = Counter()
-    for element in root.iter():
-        for name, value in element.attrib.items():
-            if name == "href" and value.startswith("#"):
-                element.set(name, f"#{_called(value[1:], key, short)}")
-            elif "url(#" in value:
-                element.set(name, REFERENCE.sub(lambda found: f"url(#{_called(found[1], key, short)})", value))
-        if (own := element.get("id")) is not None:
-            times[own] += 1
-            element.set("id", _called(own, key, short) + (f"~{times[own]}" if times[own] > 1 else ""))
-
-
-def _called(own: str, key: str, short: str) -> str:
-    return f"i{short}{own}" if HASHED.fullmatch(own) else f"{key}-{own}"
 
 
 class Drawing(NamedTuple):
@@ -219,15 +140,17 @@ def by_question(drawings: Iterable[Drawing]) -> list[tuple[str, list[Drawing]]]:
 
 
 @contextmanager
-def reading(folder: Path, left_by: str) -> Iterator[None]:
-    """Raise errors in reading the files of `isoscope <left_by>` as a one-line `InputError`."""
+def reading(place: Path, left_by: str, cure: str = "run: isoscope repro") -> Iterator[None]:
+    """Raise errors in reading the files of `isoscope <left_by>` as a one-line `InputError`; those of plugins stay."""
     try:
         yield
-    except (ValueError, KeyError, OSError, pa.ArrowException) as error:
-        raise InputError(f"{folder}: not what isoscope {left_by} wrote ({error}); run: isoscope repro") from None
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, pa.ArrowException) as error:
+        if plugin_line(error):
+            raise
+        raise InputError(f"{place}: not what isoscope {left_by} wrote ({first_line(error)}); {cure}") from None
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Read the rows of a parquet table, with None for NaN: templates test for None."""
-    rows = pq.read_table(path).to_pylist()
+    rows = pq.ParquetFile(path).read().to_pylist()
     return [{name: None if value != value else value for name, value in row.items()} for row in rows]

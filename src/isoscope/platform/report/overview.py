@@ -6,7 +6,7 @@ from typing import Any
 from isoscope.base.metric import Metric
 from isoscope.platform.config.declared import title
 from isoscope.platform.figures import numbers
-from isoscope.platform.report.sentences import sentence
+from isoscope.platform.report.sentences import sentence, way
 from isoscope.platform.results.paired_comparison import ArmRow, in_units
 from isoscope.platform.results.study_tables import Tables
 from isoscope.platform.statistics.findings import Difference
@@ -56,7 +56,8 @@ def few(row: ArmRow) -> bool:
 def finding(row: ArmRow, tables: Tables) -> dict[str, str]:
     """Return the verdict's word and a sentence on the difference of an arm from the reference arm."""
     assert row.verdict is not None
-    reference = next((one.arm for one in reversed(_before(row, tables)) if one.kind == "reference"), "the reference")
+    same = [one for one in tables.comparison if one.metric == row.metric]
+    *_, reference = "the reference", *(one.arm for one in same[: same.index(row)] if one.kind == "reference")
     interval = row.two_way or (row.paired and row.paired.interval)  # that of the verdict
     about = (row.verdict, row.difference, interval, len(row.paired_seeds), row.detectable)
     said = sentence(Difference(title(row.metric, tables.metrics), row.arm, reference, *about))
@@ -73,12 +74,6 @@ def _apart(row: ArmRow) -> str:
         f" Seed {row.paired_seeds[found.apart]} lies apart from the others ({numbers.signed(found.farthest)}), so the "
         f"interval may miss the mean. Median: {numbers.signed(found.median)}, {inside}."
     )
-
-
-def _before(row: ArmRow, tables: Tables) -> list[ArmRow]:
-    """Return the rows of the row's metric up to it: the last reference among them is the row's own."""
-    same = [one for one in tables.comparison if one.metric == row.metric]
-    return same[: same.index(row) + 1]
 
 
 def _question(arms: list[ArmRow]) -> str:
@@ -101,16 +96,11 @@ def _answer(judged: list[ArmRow], arms: list[ArmRow], metrics: Mapping[str, Metr
     if len(references) != 1 or not judged or all(map(few, judged)):
         return ""
     up, down = WAYS[judged[0].better]
-    said: dict[str, list[str]] = {way: [] for way in (*sorted((up, down)), "no difference", "not decided", NO_VERDICT)}
+    said: dict[str, list[str]] = {one: [] for one in (*sorted((up, down)), "no difference", "not decided", NO_VERDICT)}
     for row in judged:
         assert row.verdict is not None
-        way = {
-            "holds": up if (row.difference or 0.0) > 0 else down,
-            "does not": "no difference",
-            NO_VERDICT: NO_VERDICT,
-        }
-        said[way.get(row.verdict.word, "not decided")].append(row.arm)
-    found = ". ".join(f"{way.capitalize()}: {', '.join(named)}" for way, named in said.items() if named)
+        said[way(row.verdict.word, row.difference, up, down)].append(row.arm)
+    found = ". ".join(f"{one.capitalize()}: {', '.join(named)}" for one, named in said.items() if named)
     return f"{title(judged[0].metric, metrics)}, compared with {references[0]}. {found}."
 
 

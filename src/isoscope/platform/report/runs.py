@@ -1,11 +1,14 @@
-"""Rows of the report's table of runs: identity from the tables, circumstances from the records, a search in MLflow."""
+"""The runs of a report: rows of its table, their settings, and what is missing or older than params.yaml."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from isoscope.platform.config.project import Study
+from isoscope.platform.config.tree import differing
+from isoscope.platform.figures.numbers import count
 from isoscope.platform.mirror.browsing import runs_page
 from isoscope.platform.mirror.fields import DIGEST
 from isoscope.platform.outputs import Trained
@@ -123,3 +126,83 @@ def plugins(rows: Sequence[RunRow]) -> Mapping[tuple[str, str], list[RunRow]]:
         for item in sorted(row["run"].plugins.items()):
             found.setdefault(item, []).append(row)
     return found
+
+
+MAIN = {
+    "model.encoder.checkpoint": "checkpoint",
+    "model.encoder.family": "family",
+    "model.encoder.layers": "layers",
+    "model.encoder.hidden_size": "width",
+    "model.encoder.heads": "heads",
+    "training.epochs": "epochs",
+    "training.batch_size": "examples per update",
+    "training.learning_rate": "learning rate",
+}
+"""Settings that the heading names → what it calls them."""
+
+
+def settings(runs: Sequence[Trained], records: Mapping[str, RunRecord]) -> dict[str, Any] | None:
+    """Return the settings of a study's runs that have a record; None if none has.
+
+    - `main`: the settings `MAIN` as text, where all runs share them.
+    - `shared`: name → value, as text.
+    - `arms`, `differ`: the arms, and name → a value per arm (a dash: the arm has no such setting).
+    """
+    known = {run.arm: record.run.params for run in runs if (record := records.get(run.digest)) and record.run}
+    if not known:
+        return None
+    names = list(dict.fromkeys(name for params in known.values() for name in params))
+    values = {name: [_text(params[name]) if name in params else "–" for params in known.values()] for name in names}
+    shared = {name: texts[0] for name, texts in values.items() if len(set(texts)) == 1}
+    main = [f"{called} {shared[name]}" for name, called in MAIN.items() if name in shared]
+    differ = {name: texts for name, texts in values.items() if name not in shared}
+    return {"main": ", ".join(main), "shared": shared, "arms": [*known], "differ": differ}
+
+
+def _text(value: Any) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+Cell = tuple[str, int]
+"""Arm and seed."""
+NAMED = 3
+
+
+def lacking(
+    tables: Tables,
+    study: Study,
+    arms: Mapping[str, Mapping[str, Any]],
+    records: Mapping[str, RunRecord],
+) -> list[str]:
+    """Return what a study's part of the report lacks, a sentence each; empty if it is complete.
+
+    `arms`: arm → its parameters in params.yaml, by dotted name.
+    """
+    there = {(run.arm, run.seed): run.digest for run in tables.runs}
+    asked = {(arm, seed) for arm in arms for seed in study.seeds}
+    found = [
+        *_listed("is missing", "are missing", asked - there.keys()),
+        *_listed("is not in params.yaml", "are not in params.yaml", there.keys() - asked),
+    ]
+    changed = {
+        cell: names
+        for cell in sorted(asked & there.keys())
+        if (names := _changed(records.get(there[cell]), arms[cell[0]]))
+    }
+    if changed:
+        every = ", ".join(sorted({name for names in changed.values() for name in names})[:NAMED])
+        found += [f"{one} ({every})" for one in _listed("has other parameters", "have other parameters", changed)]
+    return found
+
+
+def _listed(one: str, several: str, cells: Collection[Cell]) -> Iterator[str]:
+    """Yield a sentence that names the first of some cells; nothing without cells."""
+    if cells:
+        names = ", ".join(f"{arm} seed {seed}" for arm, seed in sorted(cells)[:NAMED])
+        more = f" and {len(cells) - NAMED} more" * (len(cells) > NAMED)
+        yield f"{count(len(cells), 'run')} {one if len(cells) == 1 else several}: {names}{more}"
+
+
+def _changed(record: RunRecord | None, now: Mapping[str, Any]) -> list[str]:
+    """Return the parameters of a run that params.yaml has with another value; none without a record."""
+    return [*differing(record.run.params, now)] if record is not None and record.run is not None else []

@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 
 from isoscope.base.atomic_files import altered, unsealed
-from isoscope.base.errors import InputError, first_line
 from isoscope.base.paths import CONFIRMED, LARGE_TABLES
 from isoscope.platform.config.declared import title as title_of
 from isoscope.platform.config.tree import as_text
 from isoscope.platform.figures.numbers import count
-from isoscope.platform.report.drawing import Drawing, inline, numbered, packed, read_rows
+from isoscope.platform.report.drawing import Drawing, numbered, packed, read_rows, reading
+from isoscope.platform.report.inline_svg import inline
 from isoscope.platform.report.runs import SHORT, link, pasted
 from isoscope.platform.report.sentences import confirmed
 
@@ -83,7 +82,7 @@ def read_search(
     """
     if not (folder / STUDY).is_file():
         return None
-    try:
+    with reading(folder, "search"):
         study = json.loads((folder / STUDY).read_text("utf-8"))
         counts = study["counts"]
         states = [f"{number:,} {STATES.get(state, state)}" for state, number in counts.items() if number]
@@ -101,50 +100,41 @@ def read_search(
             name: packed(pd.read_parquet(folder / f"{name}.parquet").drop(columns=STORED, errors="ignore"))
             for name in ("trials", *dict.fromkeys(SHOWN.values()))
         }
+
+        def address(run: str) -> str | None:
+            return link(run, tracking_uri, experiments.get(studies.get(run, study["experiment"])))
+
+        drawings = [
+            _drawing(path, tables, parts, stops, [*study["objectives"]]) for path in sorted(figures, key=_place)
+        ]
         return {
-            **{name: study[name] for name in ("name", "digest")},
+            **{name: study[name] for name in ("name", "digest", "saved")},
             "objectives": {title_of(name): direction for name, direction in study["objectives"].items()},
             "short": study["digest"][:SHORT],
             "data": study["identity"]["inputs"],
             "counts": f"{count(sum(counts.values()), 'trial')}: {', '.join(states)}",
             "broken": sum(row["state"] == "COMPLETE" and not row["feasible"] for row in rows),
-            "saved": {name: study["saved"][name] for name in ("run", "full", "share", "pruned")},
             "constraints": {title_of(name): _text(value) for name, value in study["constraints"].items()},
             "word": "best" if one else "suggested",
             "chosen": study["best"] if one else study["knee"],
             "best_params": {name: _text(value) for name, value in (study["best_params"] or {}).items()},
             "overlay": (folder / BEST).read_text("utf-8") if (folder / BEST).is_file() else None,
-            "trials": _trials(
-                rows,
-                study,
-                lambda run: link(run, tracking_uri, experiments.get(studies.get(run, study["experiment"]))),
-            ),
+            "trials": _trials(rows, study, address),
             "confirmed": _confirmed(folder.parent / CONFIRMED.name, study["name"]),
             "importances": [row | {"objective": title_of(row["objective"])} for row in read_rows(folder / IMPORTANCES)],
-            "drawings": numbered(
-                [_drawing(path, tables, parts, stops, [*study["objectives"]]) for path in sorted(figures, key=_place)],
-                chapter,
-            ),
+            "drawings": numbered(drawings, chapter),
         }
-    except (KeyError, TypeError, AttributeError, ValueError, OSError, pa.ArrowException) as error:
-        wrong = first_line(error)
-        raise InputError(f"{folder}: not what isoscope search wrote ({wrong}); run: isoscope repro") from None
 
 
 def _confirmed(file: Path, search: str) -> dict[str, Any] | None:
     """Return what `isoscope search confirm` found last: trial, seeds, sentences; None if it was of another search."""
     if not file.exists():
         return None
-    try:
+    with reading(file, "search confirm", "run it again, or delete the file"):
         known = unsealed(file.read_text("utf-8"))
-        if known["search"] != search:
-            return None
         said = [confirmed(row, known["believed"]) for row in known["rows"]]
-        return {"trial": known["trial"], "seeds": ", ".join(map(str, known["seeds"])), "findings": said}
-    except (KeyError, TypeError, AttributeError, ValueError, OSError) as error:
-        raise InputError(
-            f"{file}: not what isoscope search confirm wrote ({first_line(error)}); run it again, or delete the file"
-        ) from None
+        found = {"trial": known["trial"], "seeds": ", ".join(map(str, known["seeds"])), "findings": said}
+        return found if known["search"] == search else None
 
 
 def _trials(

@@ -21,8 +21,7 @@ def sentence(found: Finding) -> dict[str, str]:
     if isinstance(found, Untested):
         row = {"what": found.what, "value": _values(found), "n": numbers.count(found.n, found.of), "word": ""}
         return row | {"why": "not tested", "text": f"{row['what']}: {row['value']} ({row['n']}; not tested)."}
-    way = "higher" if (found.difference or 0.0) > 0 else "lower"
-    said = {"holds": way, "does not": "no difference", NO_VERDICT: NO_VERDICT}.get(found.verdict.word, "not decided")
+    said = way(found.verdict.word, found.difference)
     number = "no common seed" if found.difference is None else numbers.signed(found.difference)
     bounds = f" {numbers.interval(found.interval)}" if found.interval else ""
     row = {"what": f"{found.what}, {found.one} against {found.other}", "value": f"{number}{bounds}"}
@@ -30,6 +29,12 @@ def sentence(found: Finding) -> dict[str, str]:
     known = found.detectable is not None and found.verdict.word not in DECIDED
     effect = f"; detectable {numbers.score(found.detectable)}" * known
     return row | {"text": f"{row['what']}: {said}, {row['value']} ({row['n']}{effect}); {row['why']}."}
+
+
+def way(word: str, difference: float | None, up: str = "higher", down: str = "lower") -> str:
+    """Return what a verdict's word says of an arm: `up` or `down` where the difference holds."""
+    named = {"holds": up if (difference or 0.0) > 0 else down, "does not": "no difference", NO_VERDICT: NO_VERDICT}
+    return named.get(word, "not decided")
 
 
 def confirmed(row: Mapping[str, Any], believed: Mapping[str, float]) -> dict[str, str]:

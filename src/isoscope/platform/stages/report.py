@@ -15,7 +15,7 @@ from isoscope.platform.config.project import Report, Study
 from isoscope.platform.config.tree import flatten
 from isoscope.platform.mirror.fields import known_experiments
 from isoscope.platform.report import build, read_records, summary
-from isoscope.platform.report.completeness import lacking
+from isoscope.platform.report.runs import lacking
 from isoscope.platform.results.study_tables import read_tables
 from isoscope.platform.runs.folder_lock import writing
 from isoscope.platform.runs.prepared import read_manifest

@@ -3,10 +3,11 @@
 import pandas as pd
 
 from isoscope.base.view import View
-from isoscope.platform.config.declared import natural, title
+from isoscope.platform.config.declared import title
+from isoscope.platform.figures.form import in_order
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.matrix_form import Matrix
-from isoscope.platform.figures.snapshots import band, seeds_of
+from isoscope.platform.figures.snapshots import band, seeds_of, with_range
 from isoscope.platform.outputs import metrics_in
 from isoscope.studies.curves import drawn
 
@@ -27,20 +28,15 @@ def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame, metrics: pd.DataFr
     shown, own = drawn(bands["metric"]), metrics_in(metrics)
     split, quantity = (bands["metric"].str.split("/", n=1).str[part] for part in (0, -1))
     bands = bands.assign(split=split, quantity=quantity, value=bands["mean"])
-    bands = bands[bands["split"].isin(SPLITS) & bands["quantity"].isin(shown)].reset_index(drop=True)
-    limits = {one: band(of["mean"], of["sd"], natural(one, own)) for one, of in bands.groupby("quantity", sort=False)}
-    ends = [pd.Series(0.0, bands.index) for _ in range(2)]
-    for one, of in bands.groupby("quantity", sort=False):
-        for end, values in zip(ends, limits[one], strict=True):
-            end.loc[of.index] = values
-    bands = bands.assign(low=ends[0], high=ends[1], seeds=bands["n"])
+    bands = with_range(bands[bands["split"].isin(SPLITS) & bands["quantity"].isin(shown)], "quantity", own)
+    low, high = band(bands["mean"], bands["sd"], (bands["least"], bands["most"]))
+    bands = bands.assign(low=low, high=high, seeds=bands["n"])
     several = seeds.groupby("arm")["seed"].transform("nunique") > 1
     fine = seeds.assign(split="validation")[several]
     fine = fine.assign(quantity=fine["metric"].str.removeprefix("validation/"))
     found = pd.concat([bands.assign(seed=float("nan")), fine], ignore_index=True)
     names = {one: title(one, own) for one in shown}
-    order = found["quantity"].map({one: place for place, one in enumerate(shown)})
-    return found.assign(quantity=found["quantity"].map(names), order=order).sort_values("order", kind="stable")
+    return in_order(found, "quantity", shown).replace({"quantity": names})
 
 
 def fewer(bands: pd.DataFrame) -> str:
@@ -76,9 +72,8 @@ def shares(confusion: pd.DataFrame) -> pd.DataFrame:
     whole = counts.groupby(["arm", "actual"])["count"].transform("sum")
     share = (counts["count"] / whole.where(whole > 0)).fillna(0.0)
     texts = [f"{one:.2f}\n{count}" for one, count in zip(share, counts["count"], strict=True)]
-    place = counts["actual"].map(classes.index), counts["predicted"].map(classes.index)
-    found = counts.assign(share=share, text=texts, note=counts["arm"].map(notes), up=place[0], across=place[1])
-    return found.sort_values(["up", "across"], kind="stable")
+    found = counts.assign(share=share, text=texts, note=counts["arm"].map(notes))
+    return in_order(in_order(found, "predicted", classes), "actual", classes)
 
 
 def most_confused(confusion: pd.DataFrame, most: int) -> list[str]:

@@ -1,18 +1,15 @@
 """Read the loss change allocation of a study's runs, and sum it by groups."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from isoscope.base.errors import InputError
 from isoscope.platform.outputs import Output
 from isoscope.platform.results.paired_comparison import Arms
-from isoscope.platform.statistics.paired import Paired, paired_t
 
 ALLOCATION, CLOSURE, MINIBATCH = ALLOCATED = ("allocation.parquet", "closure.parquet", "minibatch.parquet")
 """What `training.allocation` writes into a run's output (`isoscope.training.allocation_tables` has the columns)."""
@@ -41,6 +38,16 @@ class AllocatedRun(NamedTuple):
     def updates(self) -> int:
         """The last allocated update."""
         return int(self.allocation["update"].max())
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The rows of the set that figures show."""
+        return self.allocation[self.allocation["set"] == SHOWN]
+
+    @property
+    def starts(self) -> pd.Series:
+        """The start of each interval of this set, by its end."""
+        return self.shown.drop_duplicates("update").set_index("update")["start"].sort_index()
 
 
 def allocated_runs(arms: Arms) -> list[AllocatedRun]:
@@ -90,34 +97,7 @@ def fold_names(allocation: pd.DataFrame) -> list[str]:
     return [name for name in allocation if name.startswith("fold_")]
 
 
-def change(run: AllocatedRun, name: str) -> float:
-    """Return the change of a set's loss over all intervals, in nats."""
-    return float(_total(run, name)["change"])
-
-
-def _total(run: AllocatedRun, name: str) -> Any:
-    closure = run.closure
-    return closure[closure["total"] & (closure["set"] == name)].iloc[0]
-
-
 def matrix(table: pd.DataFrame, along: Sequence[str], value: str = "value") -> pd.DataFrame:
     """Return sums of `value`: a row per update, a column per group of the columns `along`."""
     sums = table.groupby(["update", *along], sort=False)[value].sum().reset_index()
     return sums.pivot_table(index="update", columns=list(along), values=value, sort=False, fill_value=0.0).sort_index()
-
-
-def mean_over_seeds(values: Iterable[float], confidence: float) -> dict[str, Any]:
-    """Return n, mean, low and high: the t interval, None below three seeds (SCIENCE: no interval from one or two)."""
-    found: Paired = paired_t(list(values), confidence=confidence)
-    low, high = found.interval or (None, None)
-    return {"n": found.n, "mean": found.mean, "low": low, "high": high}
-
-
-def floats(column: pd.Series) -> NDArray[np.float64]:
-    """Return a column as numbers; None, which stands for NaN in JSON, is NaN."""
-    return pd.to_numeric(column).to_numpy(dtype=float)
-
-
-def ordered(names: Iterable[str], order: Sequence[str]) -> list[str]:
-    """Return distinct names in a given order, unknown names last."""
-    return sorted(set(names), key=lambda name: (order.index(name) if name in order else len(order), name))

@@ -1,27 +1,106 @@
-"""Which part of a model learns which tokens, and when: the allocation by slice, as tables."""
+"""The allocation over training, by component, stack and slice of tokens; do layers learn at the same times?"""
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from isoscope.platform.results.paired_comparison import Arms
-from isoscope.studies.dynamics.allocated_runs import SHOWN, mean_over_seeds, read_table
-from isoscope.studies.dynamics.totals import EVERY
+from isoscope.platform.statistics.synchrony import synchrony
+from isoscope.studies.curves import mean_over_seeds
+from isoscope.studies.dynamics.allocated_runs import (
+    OUTSIDE,
+    SHOWN,
+    AllocatedRun,
+    matrix,
+    read_table,
+)
+from isoscope.studies.dynamics.sums import EVERY
+
+GROUPINGS = ("component", "stack")
+BINS = 60
+"""Points of a curve of the minibatch estimator, over log-spaced spans of updates."""
+
+
+def course(runs: Sequence[AllocatedRun]) -> pd.DataFrame:
+    """Return the validation set's allocation over time: a row per arm, grouping, group and interval.
+
+    A stack is the sum over its layers, without its embeddings. Columns start, update (the interval's ends), rate (nats
+    per update), cumulative (nats since the start), and n, the seeds that have the interval; both are means over these
+    seeds, with `sd_rate` and `sd_cumulative`.
+    """
+    parts = []
+    for run in runs:
+        for grouping in GROUPINGS:
+            own = run.shown if grouping == "component" else run.shown[run.shown["layer"] != OUTSIDE]
+            sums = matrix(own, [grouping]).rename_axis(columns="group")
+            rates = sums.div(run.starts.index - run.starts, axis=0)
+            long = pd.concat({"cumulative": sums.cumsum().unstack(), "rate": rates.unstack()}, axis=1).reset_index()
+            about = {"arm": run.arm, "seed": run.seed, "grouping": grouping}
+            parts.append(long.assign(start=long["update"].map(run.starts), **about))
+    keys = ["arm", "grouping", "group", "start", "update"]
+    grouped = pd.concat(parts, ignore_index=True).groupby(keys, sort=False)
+    return grouped.agg(
+        rate=("rate", "mean"),
+        cumulative=("cumulative", "mean"),
+        n=("seed", "size"),
+        sd_rate=("rate", "std"),
+        sd_cumulative=("cumulative", "std"),
+    ).reset_index()
+
+
+def rates(run: AllocatedRun, along: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield estimator and nats per update, a row per interval or update: of the shown set, then of the minibatch's."""
+    lengths = run.starts.index - run.starts
+    yield str(run.shown["estimator"].iloc[0]), matrix(run.shown, along).div(lengths, axis=0)
+    if len(run.minibatch):
+        yield "minibatch", matrix(run.minibatch, along)
+
+
+def synchronies(runs: Sequence[AllocatedRun], words: dict[str, str]) -> pd.DataFrame:
+    """Return whether a run's layers learn at the same times, per arm, seed and estimator.
+
+    A series is the allocation to a layer of a stack, per update: over the intervals of the validation set, and over
+    all updates of the minibatch estimator if there are any. Columns layers, points, peaks (mean per layer), observed
+    (share of common peaks), by_chance (see `statistics.synchrony`), word (of `learned`). Runs with a single layer have
+    no row.
+    """
+    rows = []
+    for run in runs:
+        for estimator, values in rates(run, ["stack", "layer"]):
+            series = values.loc[:, values.columns.get_level_values("layer") != OUTSIDE].to_numpy().T
+            if (found := synchrony(series, seed=run.seed)) is not None:
+                row = {"arm": run.arm, "seed": run.seed, "estimator": estimator}
+                row |= {"layers": len(series), "points": series.shape[1]}
+                rows.append(row | found._asdict() | {"word": words[run.arm]})
+    return pd.DataFrame(rows)
+
+
+def positive(runs: Sequence[AllocatedRun]) -> pd.DataFrame:
+    """Return the largest positive allocation to each component, over spans of updates: arm, estimator, component.
+
+    Columns update (the span's end) and value: the largest over the seeds and the updates of the span, 0 where no update
+    hurts. `estimator` is minibatch if a run has it, at every update; else the validation set's, in nats per update. An
+    update's allocation to a component is the sum over layers and stacks.
+    """
+    parts = []
+    for run in runs:
+        *_, (estimator, values) = rates(run, ["component"])
+        updates = values.index.to_numpy()
+        ends = np.unique(np.rint(np.geomspace(1, updates.max(), BINS)).astype(int))
+        at = ends[np.searchsorted(ends, updates)]
+        largest = values.clip(lower=0.0).groupby(at).max().rename_axis(index="update", columns="component")
+        parts.append(largest.stack().rename("value").reset_index().assign(arm=run.arm, estimator=estimator))
+    keys = ["arm", "estimator", "component", "update"]
+    return pd.concat(parts, ignore_index=True).groupby(keys, sort=False)["value"].max().reset_index()
+
 
 SLICED = ("slices.parquet", "slices_closure.parquet")
 """What `training.slices` writes into a run's output (`isoscope.training.observers.slices` has the columns)."""
 SLICE = ["frequency", "context"]
 LEAST = 0.05
 """Nats per token: a slice whose loss changes less has no shares."""
-
-
-class _Slice(NamedTuple):
-    """A slice of a run's validation set: facts, and shares of the change of its loss, an update per row."""
-
-    facts: dict[str, Any]
-    shares: pd.DataFrame
-    """A column per component, cumulative; `EVERY`: the change of the loss so far."""
 
 
 def sliced(arms: Arms, confidence: float) -> dict[str, pd.DataFrame]:
@@ -40,15 +119,17 @@ def sliced(arms: Arms, confidence: float) -> dict[str, pd.DataFrame]:
     found = [one for arm, runs in arms.items() for seed in runs for one in _slices(arms, arm, seed)]
     if not found:
         return {}
-    facts = pd.DataFrame([one.facts for one in found])
-    long = pd.concat([_long(one) for one in found], ignore_index=True)
+    facts, long = pd.DataFrame([one for one, _ in found]), pd.concat([shares for _, shares in found], ignore_index=True)
     keys = ["arm", *SLICE, "component", "update"]
     means = long.groupby(keys, sort=False)["share"].agg(lambda shares: shares.mean(skipna=False))
-    course = means.dropna().reset_index()
-    return {"slices": _totals(facts, long, confidence), "slices_course": course}
+    return {"slices": _totals(facts, long, confidence), "slices_course": means.dropna().reset_index()}
 
 
-def _slices(arms: Arms, arm: str, seed: int) -> Iterator[_Slice]:
+def _slices(arms: Arms, arm: str, seed: int) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield the slices of a run's validation set: facts, and shares of the change of its loss by component and update.
+
+    Shares are cumulative; the component `EVERY` is the change of the loss so far.
+    """
     folder = arms[arm][seed].output.folder
     if not all((folder / name).is_file() for name in SLICED):
         return
@@ -61,15 +142,12 @@ def _slices(arms: Arms, arm: str, seed: int) -> Iterator[_Slice]:
         sums = by_slice[key].groupby(["update", "component"])["value"].sum().unstack("component").cumsum()
         shares = sums.assign(**{EVERY: own["after"] - before}) / change
         reached = shares.index[shares[EVERY] >= 0.5]
-        facts: dict[str, Any] = {"arm": arm, "seed": seed} | dict(zip(SLICE, key, strict=True))
-        facts |= {"tokens": tokens, "before": before / tokens, "after": after / tokens}
+        about: dict[str, Any] = {"arm": arm, "seed": seed} | dict(zip(SLICE, key, strict=True))
+        facts = {"tokens": tokens, "before": before / tokens, "after": after / tokens}
         facts |= {"half": float(reached[0]) if len(reached) else float("nan")}
-        yield _Slice(facts | {"intervals": len(own), "open": int((~own["closed"]).sum())}, shares)
-
-
-def _long(one: _Slice) -> pd.DataFrame:
-    about = {name: one.facts[name] for name in ("arm", "seed", *SLICE)}
-    return one.shares.reset_index().melt("update", var_name="component", value_name="share").assign(**about)
+        facts |= {"intervals": len(own), "open": int((~own["closed"]).sum())}
+        long = shares.reset_index().melt("update", var_name="component", value_name="share")
+        yield about | facts, long.assign(**about)
 
 
 def _totals(facts: pd.DataFrame, long: pd.DataFrame, confidence: float) -> pd.DataFrame:
@@ -82,6 +160,6 @@ def _totals(facts: pd.DataFrame, long: pd.DataFrame, confidence: float) -> pd.Da
         of_slice = last[(last[keys] == list(key)).all(axis=1)]
         for component, shares in of_slice.groupby("component", sort=False)["share"]:
             found = mean_over_seeds(shares, confidence)
-            share = {"share": found["mean"], "low": found["low"], "high": found["high"]}
+            share = {"share": found.pop("mean")} | found
             rows.append(dict(zip(keys, key, strict=True)) | {"component": component, "n": len(own)} | means | share)
     return pd.DataFrame(rows)

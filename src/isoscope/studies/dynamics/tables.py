@@ -7,14 +7,10 @@ import pandas as pd
 
 from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.studies.dynamics.allocated_runs import ALLOCATED, allocated_runs
-from isoscope.studies.dynamics.head_shares import head_shares
-from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts
+from isoscope.studies.dynamics.hurting_counts import compared, hurting_counts, with_verdicts
 from isoscope.studies.dynamics.learning import learned, words
-from isoscope.studies.dynamics.over_time import course, positive, synchronies
-from isoscope.studies.dynamics.published_ranks import with_verdicts
-from isoscope.studies.dynamics.run_profiles import profiles
-from isoscope.studies.dynamics.sliced import SLICED, sliced
-from isoscope.studies.dynamics.totals import allocated, closed
+from isoscope.studies.dynamics.sliced import SLICED, course, positive, sliced, synchronies
+from isoscope.studies.dynamics.sums import allocated, closed, head_shares, profiles
 
 FILES = (*ALLOCATED, *SLICED)
 """Files of a run that the tables read where they exist."""
@@ -24,10 +20,10 @@ def tables(studies: Mapping[str, StudyRuns], *, confidence: float, **_: Any) -> 
     """Return the tables of the runs that have an allocation or slices, by name; none if no run has either.
 
     - `learned` (`learning.learned`): did each arm learn?
-    - `allocated`, `closed` (`totals`): sums over training; closure.
-    - `course`, `synchrony`, `positive` (`over_time`): the allocation over time.
-    - `heads` (`head_shares`): attention heads.
-    - `profiles` (`run_profiles.profiles`): each run's profile, to compare runs of several studies.
+    - `allocated`, `closed` (`sums`): sums over training; closure.
+    - `course`, `synchrony`, `positive` (`sliced`): the allocation over time.
+    - `heads` (`sums`): attention heads.
+    - `profiles` (`sums`): each run's profile, to compare runs of several studies.
     - `hurting`, `hurting_published` (`hurting_counts`): how often parts hurt, and agreement with the published table.
     - `slices`, `slices_course` (`sliced`): which part learns which tokens, and when.
 

@@ -35,14 +35,14 @@ def over_heads(attention: pd.DataFrame) -> pd.DataFrame:
     return long.assign(least=0.0, most=most)
 
 
-def ranked(attention: pd.DataFrame, summary: str = "entropy") -> pd.DataFrame:
-    """Return each run's heads at the chosen epoch, sorted by value within a layer, largest first.
+def ranked(attention: pd.DataFrame) -> pd.DataFrame:
+    """Return each run's heads at the chosen epoch, sorted by entropy within a layer, largest first.
 
     Heads of two seeds do not correspond, so ranks are averaged over seeds, not heads.
     """
     table = prepared(attention)
     notes = {arm: seeds_of(own) for arm, own in table.groupby("arm", sort=False)}
-    found = at_chosen(table.assign(value=table[summary].astype(float)))
+    found = at_chosen(table.assign(value=table["entropy"].astype(float)))
     rank = found.groupby(["arm", "seed", "layer"])["value"].rank(method="first", ascending=False, na_option="bottom")
     return found.assign(rank=rank.astype(int), note=found["arm"].map(notes))
 

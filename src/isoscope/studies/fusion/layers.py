@@ -1,12 +1,15 @@
-"""Views of the geometry table: a map of layers by snapshots per arm, and lines over training per layer."""
+"""Views of the geometry table: by layer and snapshot, over training, and by layer beside random weights."""
+
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from isoscope.base.view import Table, View
-from isoscope.platform.config.declared import natural, title
-from isoscope.platform.figures.form import where
-from isoscope.platform.figures.line_form import Curves
+from isoscope.platform.config.declared import title
+from isoscope.platform.figures.form import in_order, where
+from isoscope.platform.figures.line_form import Curves, Profile
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.snapshots import (
     EVERY,
@@ -17,6 +20,7 @@ from isoscope.platform.figures.snapshots import (
     prepared,
     trained,
     trained_seeds_of,
+    with_range,
 )
 from isoscope.states.shown_metrics import MAPS, OVER_TRAINING, added
 
@@ -32,31 +36,21 @@ CALLED = {"first": "[CLS]", "last": "the last token", "mean": "the mean over tok
 
 def with_gaps(geometry: pd.DataFrame) -> pd.DataFrame:
     """Mark degenerate cells as gaps, and give each metric its range and its title."""
-    ends = {figure: natural(figure) for figure in geometry["figure"].unique()}
-    least, most = (pd.to_numeric(geometry["figure"].map({one: end[at] for one, end in ends.items()})) for at in (0, 1))
-    geometry = geometry.drop(columns=["low", "high", "note"], errors="ignore")  # of single runs
-    return geometry.assign(
-        gap=where(geometry["degenerate"], SHARED), least=least, most=most, figure=geometry["figure"].map(title)
-    )
+    geometry = with_range(geometry.drop(columns=["low", "high", "note"], errors="ignore"), "figure")  # of single runs
+    return geometry.assign(gap=where(geometry["degenerate"], SHARED), figure=geometry["figure"].map(title))
 
 
 def cells(geometry: pd.DataFrame) -> pd.DataFrame:
     """Return the cells of maps: layer by update, `random` for the random-weights control; the chosen epoch as note."""
     table = prepared(geometry)
-    best, runs = chosen(table), table.groupby("arm", sort=False)
-    notes = {
-        arm: f"{trained_seeds_of(own)}\nchosen: {_span({step for (of, _), step in best.items() if of == arm})}"
-        for arm, own in runs
-    }
+    steps = chosen(table).fillna(0).astype(int).groupby(table["arm"], sort=False).agg(["min", "max"])
+    spans = [f"update {low}" if low == high else f"updates {low} to {high}" for low, high in steps.to_numpy()]
+    seeds = [trained_seeds_of(own) for _, own in table.groupby("arm", sort=False)]
+    notes = {arm: f"{n}\nchosen: {span}" for arm, n, span in zip(steps.index, seeds, spans, strict=True)}
     shared = common(with_gaps(table)).sort_values("column", kind="stable")
     empty = shared["gap"].isna() & shared["value"].isna()
     update = shared["column"].astype(str).where(shared["column"] != TWIN, "random")
     return shared.assign(gap=shared["gap"].mask(empty, UNDEFINED), update=update, note=shared["arm"].map(notes))
-
-
-def _span(steps: set[int]) -> str:
-    low, high = min(steps, default=0), max(steps, default=0)
-    return f"update {low}" if low == high else f"updates {low} to {high}"
 
 
 def _limits(table: pd.DataFrame) -> tuple[float | None, float | None]:
@@ -140,4 +134,65 @@ CURVES = View(
         beside={"baseline": NOISE},
     ),
     caption=_curves_caption,
+)
+
+
+W = -0.25
+"""Place of the word table alone on an axis of relative depth."""
+TRAINED, RANDOM = "checkpoint", "random twin"
+
+
+def by_depth(geometry: pd.DataFrame, *_: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Return these metrics by layer, as far as they were measured; of checkpoints of different depth, by depth.
+
+    Without `metrics`, all metrics of the table, by their titles. Depth: layer / number of layers. Layer −1 is the word
+    table alone.
+    """
+    table = geometry.drop(columns="note", errors="ignore")
+    if metrics:
+        table = in_order(table[table["figure"].isin(metrics)], "figure", metrics)
+    else:
+        table = table.assign(figure=table["figure"].map(title))
+    depth = table.groupby("checkpoint")["layer"].transform("max")
+    relative = depth.nunique() > 1
+    at = (table["layer"] / depth).where(table["layer"] >= 0, W) if relative else table["layer"]
+    twin = np.where(table["step"].isna(), RANDOM, TRAINED)
+    bounds = {end: pd.to_numeric(table[end]).where(twin == TRAINED) for end in ("low", "high")}
+    return table.assign(at=at, weights=twin, gap=where(table["degenerate"], SHARED), **bounds)
+
+
+def profile(metrics: Sequence[str], titles: dict[str, str] | None = None, beside: str = NOISE) -> Profile:
+    """Return the form of a panel per metric; dotted: the random twin; dashed: `baseline`, named by `beside`."""
+    return Profile(
+        points=partial(by_depth, metrics=metrics),
+        x="at",
+        series="checkpoint",
+        dash="weights",
+        columns="figure",
+        names={TRAINED: TRAINED, RANDOM: RANDOM} | (titles or {name: title(name) for name in metrics}),
+        beside={"baseline": beside, "chance": "chance: the largest class"},
+    )
+
+
+def _of_plugins(geometry: pd.DataFrame) -> Table:
+    """Return the rows of plugins' measures, with the figure's name: measure and kind of representation."""
+    own = geometry[added(geometry)]
+    return (own.assign(own=own["measure"] + "-" + own["vectors"]),)
+
+
+def _own_caption(geometry: pd.DataFrame) -> str:
+    measure, vectors = (geometry[name].iloc[0] for name in ("measure", "vectors"))
+    return (
+        f"The measure {measure} of {CALLED[vectors]} over training. {line_and_band(geometry)}; dashed: noise at the "
+        f"same n and d. {EVERY}{why_hatched(geometry)}"
+    )
+
+
+OWN = View(
+    name="own",
+    needs=("geometry",),
+    rows=_of_plugins,
+    by="own",
+    form=CURVES.form,
+    caption=_own_caption,
 )

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from isoscope.base.view import Table, View
-from isoscope.platform.config.declared import natural, title
+from isoscope.platform.config.declared import title
 from isoscope.platform.figures.form import averaged, where
 from isoscope.platform.figures.line_form import Curves, Profile
-from isoscope.platform.figures.snapshots import TWIN, at_chosen, chosen, prepared
+from isoscope.platform.figures.snapshots import TWIN, at_chosen, chosen, prepared, with_range
 from isoscope.platform.statistics.findings import Untested, by_arm
 
 BETWEEN = 3
@@ -42,7 +42,7 @@ def scores(probing: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
     flat, few = found["degenerate"].astype(bool), found["distinct"] * FEW < found["n"]
     found = found.assign(gap=where(flat, EQUAL), mark=where(few & ~flat, HOLLOW), kind="probe")
     found = averaged(found, ("arm", "seed", "line", "layer"), "score").drop(columns=["low", "high"])
-    found = found.assign(least=found["metric"].map(lambda one: natural(one)[0]).astype(float), most=1.0)
+    found = with_range(found, "metric")
     floors = baselines[(baselines["task"] == probing["task"].iloc[0]) & baselines["score"].notna()]
     ends = pd.DataFrame({"layer": [found["layer"].min(), found["layer"].max()]})
     floors = floors.rename(columns={"baseline": "line"}).drop(columns=["seed", "n", "layer"], errors="ignore")
@@ -55,7 +55,7 @@ def phases(table: pd.DataFrame) -> pd.DataFrame:
         rows = table[table["phase"].notna()].sort_values("column", kind="stable")
         parts = [rows.assign(line=rows["phase"])]
     else:
-        last = min(chosen(table).values(), default=0)
+        last = chosen(table).min()
         runs = table[table["column"] < last].groupby(["arm", "seed"])["column"].unique()
         shared = sorted(set.intersection(*map(set, runs)) - {TWIN}) if len(runs) else []
         steps = [shared[int(at)] for at in np.unique(np.linspace(0, len(shared) - 1, BETWEEN + 1).round()) if shared]
@@ -143,3 +143,4 @@ LEARNING = View(
     caption="How many sentences does the label probe need? Held-out accuracy at the last layer of the chosen epoch, by "
     "number of training sentences. Mean over seeds ± 1 sd; dashed: chance.",
 )
+VIEWS = (LEARNING, PHASES, PROBING)

@@ -19,6 +19,11 @@ CALLED = {"first": FACTORS[0], "second": FACTORS[1], "interaction": "interaction
 ORDER: tuple[Levels, ...] = ((False, False), (True, False), (False, True), (True, True))
 
 
+EFFECT = [
+    *("metric", "effect", "n", "mean", "sd", "low", "high", "two_way_low", "two_way_high"),
+    *("p", "p_holm", "tests", "detectable", "verdict", "reason"),
+]
+NONE = (None, None)
 YES, PARTLY, NO = "yes", "partly", "no"
 
 
@@ -126,43 +131,35 @@ def remedies(arms: Arms, *, confidence: float, power: float, margin: float, **_:
     means, found = [], []
     for metric in metrics_of(arms):
         cells = {at: [[arms[arm][seed] for seed in seeds] for arm in of[at]] for at in ORDER}
-        scores = {at: np.mean([[one.scores[metric] for one in row] for row in cells[at]], axis=0) for at in ORDER}
-        shares = None
-        if all(metric in one.shares for rows in cells.values() for row in rows for one in row):
-            shares = {at: np.mean([[one.shares[metric] for one in row] for row in cells[at]], axis=0) for at in ORDER}
+        runs = {at: [one for row in rows for one in row] for at, rows in cells.items()}
+
+        def over_arms(values: str, metric: str = metric, cells: Any = cells) -> dict[Levels, Any]:
+            by_run = {at: [[getattr(one, values)[metric] for one in row] for row in rows] for at, rows in cells.items()}
+            return {at: np.mean(numbers, axis=0) for at, numbers in by_run.items()}
+
+        scores = over_arms("scores")
+        shares = over_arms("shares") if all(metric in one.shares for every in runs.values() for one in every) else None
         for at in ORDER:
             sd = float(scores[at].std(ddof=1)) if len(seeds) > 1 else None
             about = {"metric": metric, "kept": at[0], "readable": at[1], "arms": ", ".join(of[at])}
             means.append({**about, "n": len(seeds), "mean": float(scores[at].mean()), "sd": sd})
-        over = {at: above_constant(metric, [one for row in cells[at] for one in row]) for at in ORDER}
-        above = {at: one[0] for at, one in over.items() if one}
+        above = {at: known[0] for at, every in runs.items() if (known := above_constant(metric, every))}
         options: dict[str, Any] = {"confidence": confidence, "power": power, "margin": margin}
         tested = effects(scores, shares, **options, above=above or None)
         tests = sum(one.p_holm is not None for one in tested)
-        found += [
-            {
-                "metric": metric,
-                "effect": CALLED[one.name],
-                "n": one.paired.n,
-                "mean": one.paired.mean,
-                "sd": one.paired.sd,
-                **dict(zip(("low", "high"), one.paired.interval or (None, None), strict=True)),
-                **dict(zip(("two_way_low", "two_way_high"), one.two_way or (None, None), strict=True)),
-                "p": one.paired.p,
-                "p_holm": one.p_holm,
-                "tests": tests,
-                "detectable": one.detectable,
-                "verdict": one.verdict.word,
-                "reason": one.verdict.reason,
-            }
-            for one in tested
-        ]
-    return {"remedies": pd.DataFrame(means), "remedy_effects": pd.DataFrame(found)}
+        for one in tested:
+            (low, high), (two_way_low, two_way_high) = one.paired.interval or NONE, one.two_way or NONE
+            row: dict[str, Any] = {"metric": metric, "effect": CALLED[one.name]} | one.paired._asdict()
+            row |= {"low": low, "high": high, "two_way_low": two_way_low, "two_way_high": two_way_high}
+            row |= {"p_holm": one.p_holm, "tests": tests, "detectable": one.detectable}
+            found.append(row | {"verdict": one.verdict.word, "reason": one.verdict.reason})
+    return {"remedies": pd.DataFrame(means), "remedy_effects": pd.DataFrame(found, columns=EFFECT)}
 
 
 def means_table(means: pd.DataFrame) -> pd.DataFrame:
     """Return the four means, with what stands in their cells."""
-    spread = [f"{row['mean']:.3f}" + ("" if pd.isna(row["sd"]) else f" ± {row['sd']:.3f}") for row in _records(means)]
+    rows = means.to_dict("records")
+    spread = [f"{row['mean']:.3f}" + ("" if pd.isna(row["sd"]) else f" ± {row['sd']:.3f}") for row in rows]
     words = {name: means[name].map({False: "no", True: "yes"}) for name in ("kept", "readable")}
     texts = [f"{text}\nn = {n}" for text, n in zip(spread, means["n"], strict=True)]
     return means.assign(**words, text=texts, panel=f"Test {means['metric'].iloc[0]}")
@@ -173,10 +170,6 @@ def effects_table(tested: pd.DataFrame) -> pd.DataFrame:
     names = tested["effect"] + ": " + tested["verdict"]
     outer = {"outer_low": tested["two_way_low"], "outer_high": tested["two_way_high"]}
     return tested.assign(name=names, zero=0.0, **outer)
-
-
-def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
-    return table.to_dict("records")
 
 
 MEANS = View(

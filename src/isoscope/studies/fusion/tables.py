@@ -1,6 +1,6 @@
 """Tables of a study of fusions: what the hidden states of its runs hold, side by side, and the phases of training."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from isoscope.platform.statistics.differences import differences
 from isoscope.states.attention_tables import arm_heads
 from isoscope.states.phases import NEEDED, named
 from isoscope.states.phases import phases as phases_of
+from isoscope.states.shown_metrics import COMPARED, added
 from isoscope.states.side_by_side import (
     Key,
     arm_distances,
@@ -27,9 +28,46 @@ from isoscope.states.side_by_side import (
     shown_planes,
 )
 from isoscope.states.trajectory import Trajectory
-from isoscope.studies.compared_metrics import chosen_figures
-from isoscope.studies.fusion.feature_dynamics import AXES
+from isoscope.studies.fusion.point_clouds import AXES
 from isoscope.studies.fusion.remedies import remedies
+
+
+def _measured(geometry: pd.DataFrame) -> pd.DataFrame:
+    """Return [CLS] rows of the compared metrics, and of a plugin's measure every kind of representation."""
+    own, first = added(geometry), geometry["vectors"] == "first"
+    of = (" of " + geometry["vectors"]).where(own & ~first, "")
+    return geometry.assign(figure=geometry["figure"] + of)[own | (geometry["figure"].isin(COMPARED) & first)]
+
+
+def _leaving(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["part"] == "normed"]
+
+
+CHOSEN: dict[str, tuple[str, str, str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
+    "geometry": ("", "figure", "value", _measured),
+    "probing": ("probe: ", "task", "score", lambda rows: rows[rows["vectors"] != "mean"]),
+    "cosines": ("tokens' cosine: ", "pairs", "cosine", _leaving),
+    "neighbours": ("tokens' neighbours: ", "neighbours", "rate", _leaving),
+    "decoding": ("read back: ", "read", "rate", _leaving),
+}
+"""Table → prefix of its metrics' names, columns of name and value, and the rows that are compared."""
+
+
+def chosen_figures(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the metrics that arms are compared by, at each run's chosen epoch: arm, seed, figure, value.
+
+    At the last layer: geometry of [CLS], probe scores, and the measures of plugins. For the embedding block's tokens:
+    mean cosine, neighbours and decodability.
+    """
+    parts = []
+    for name, (called, figure, value, chosen) in CHOSEN.items():
+        if name in tables and len(table := tables[name]):
+            rows = chosen(table)
+            rows = rows[rows["best"]]
+            rows = rows[rows["layer"] == rows["layer"].max()] if "layer" in rows else rows
+            parts.append(rows[["arm", "seed"]].assign(figure=called + rows[figure], value=rows[value]))
+    return pd.concat(parts, ignore_index=True)
+
 
 Labels = npt.NDArray[np.int64]
 FILES = (METRICS,)

@@ -1,40 +1,28 @@
 """Views of a study of fusions: hidden states, embeddings, attention, probes, remedies; in the report's order."""
 
 from isoscope.base.view import under
-from isoscope.studies.fusion import (
-    decision_rank,
-    embedding_space,
-    feature_dynamics,
-    heads,
-    layers,
-    own_measures,
-    persistence_diagrams,
-    probing_scores,
-    remedies,
-    spectra,
-    token_cosines,
-)
+from isoscope.studies.fusion import embedding_block, heads, layers, point_clouds, probing_scores, remedies, spectra
 
 VIEWS = (
     *remedies.VIEWS,
     *under(
         "How do the sentences' vectors change during training?",
-        feature_dynamics.DYNAMICS,
+        point_clouds.DYNAMICS,
         layers.CURVES,
-        own_measures.OWN,
+        layers.OWN,
         layers.LAYERS,
-        decision_rank.SINGULAR_VALUES,
-        decision_rank.RANKS,
+        spectra.SINGULAR_VALUES,
+        spectra.RANKS,
     ),
     *under(
         "What do vectors after the embedding block hold?",
-        embedding_space.MAP,
-        embedding_space.PCA,
-        embedding_space.EVIDENCE,
-        embedding_space.READ_BACK,
-        token_cosines.COSINE_MAPS,
-        token_cosines.COSINES,
-        embedding_space.DIMENSIONS,
+        embedding_block.MAP,
+        embedding_block.PCA,
+        embedding_block.EVIDENCE,
+        embedding_block.READ_BACK,
+        embedding_block.COSINE_MAPS,
+        embedding_block.COSINES,
+        embedding_block.DIMENSIONS,
     ),
     *under("Where does attention go?", heads.CURVES, heads.AGREEMENT, heads.HEADS),
     *under(
@@ -45,13 +33,8 @@ VIEWS = (
         spectra.GRADIENTS,
         spectra.KERNEL,
     ),
-    *under("Which shapes persist?", persistence_diagrams.DIAGRAMS, persistence_diagrams.BARCODES),
-    *under(
-        "What can be read from the vectors?",
-        probing_scores.LEARNING,
-        probing_scores.PHASES,
-        probing_scores.PROBING,
-    ),
+    *under("Which shapes persist?", point_clouds.DIAGRAMS, point_clouds.BARCODES),
+    *under("What can be read from the vectors?", *probing_scores.VIEWS),
 )
 TESTED = {
     "differences": (

@@ -14,15 +14,12 @@ import pandas as pd
 
 from isoscope.base.view import Table, View
 from isoscope.states.shown_metrics import added
-from isoscope.studies.fusion.by_layer import profile
-from isoscope.studies.fusion.decision_rank import SPECTRA
-from isoscope.studies.fusion.embedding_space import DIMENSIONS, EVIDENCE
-from isoscope.studies.fusion.feature_dynamics import CORNERS, PLANE, placed
+from isoscope.studies.fusion.embedding_block import COSINES, DIMENSIONS, EVIDENCE, PAIRED, with_means
 from isoscope.studies.fusion.heads import LABELS, RANKED
-from isoscope.studies.fusion.persistence_diagrams import BARCODE, DIAGRAM, UNIT
+from isoscope.studies.fusion.layers import profile
+from isoscope.studies.fusion.point_clouds import BARCODE, CORNERS, DIAGRAM, PLANE, UNIT, placed
 from isoscope.studies.fusion.probing_scores import SENTENCES
-from isoscope.studies.fusion.spectra import MAGNITUDES
-from isoscope.studies.fusion.token_cosines import COSINES, PAIRED, with_means
+from isoscope.studies.fusion.spectra import MAGNITUDES, SPECTRA
 
 LAST_LAYER = ("a_1", "effective_rank", "avg_sim", "linear_separability")
 """Metrics of the last layer that are shown first; they use all points, so that a row has a single n."""

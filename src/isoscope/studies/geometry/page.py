@@ -9,8 +9,7 @@ from isoscope.base.view import Tables
 from isoscope.platform.config.declared import title
 from isoscope.platform.results.checkpoint_text import CheckpointText, number
 from isoscope.studies.geometry.checkpoint_views import KINDS, LAST_LAYER, sizes
-from isoscope.studies.geometry.last_layer import beside_twin, last_layer
-from isoscope.studies.geometry.views import TITLES
+from isoscope.studies.geometry.views import TITLES, beside_twin, last_layer
 
 LEADS = {
     "probing": "Compare a probe with the same probe of the random twin, with chance and with a control task. The "

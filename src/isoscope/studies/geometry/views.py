@@ -1,9 +1,16 @@
-"""Views of `isoscope geometry`, in the order of the page: measures by kind of vectors, then the other analyses."""
+"""Views of `isoscope geometry`, in the order of the page: measures by kind of vectors, other analyses, and tables."""
 
 from dataclasses import replace
 
-from isoscope.base.view import View, under
+import numpy as np
+import pandas as pd
+
+from isoscope.base.view import Table, View, under
+from isoscope.platform.config.declared import title
+from isoscope.platform.figures.numbers import NOTHING, score
+from isoscope.platform.figures.text_form import Texts
 from isoscope.states.shown_metrics import PROFILES
+from isoscope.studies.fusion.embedding_block import PARTS
 from isoscope.studies.geometry.checkpoint_views import (
     ATTENTION,
     BLOCK,
@@ -12,13 +19,138 @@ from isoscope.studies.geometry.checkpoint_views import (
     PLANES,
     PROBING,
     SPECTRUM,
+    TASKS,
     TOPOLOGY,
+    as_measured,
     group,
     heads,
 )
-from isoscope.studies.geometry.last_layer import BASELINES, DISTANCES, FLATNESS, MEASURED, OUTLIERS, PAIRS, PROBED
-from isoscope.studies.spaces import maps_between, similarity_maps
-from isoscope.studies.spaces.contexts_by_layer import COUNTS
+from isoscope.studies.spaces.contextuality_views import COUNTS
+from isoscope.studies.spaces.similarity_views import MAPS_BETWEEN, SIMILARITY
+
+FARTHEST = 8
+"""How many outlying dimensions of a checkpoint are named."""
+SIZE = {"n": "n", "d": "d"}
+
+
+def last_layer(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of each checkpoint's last layer."""
+    return table[table["layer"] == table.groupby("checkpoint")["layer"].transform("max")]
+
+
+def beside_twin(table: pd.DataFrame, *keys: str, value: str = "value") -> pd.DataFrame:
+    """Return the checkpoints' rows, with the random twin's `value` in a column `twin`."""
+    keys = ("checkpoint", *keys)
+    random = table[table["step"].isna()].rename(columns={value: "twin"})
+    return table[table["step"].notna()].merge(random[[*keys, "twin"]], on=keys, how="left")
+
+
+def _measured(geometry: pd.DataFrame) -> Table:
+    found = beside_twin(last_layer(geometry), "vectors", "figure")
+    bounds = [
+        f"[{score(low)}, {score(high)}]" if pd.notna(low) else NOTHING
+        for low, high in zip(found["low"], found["high"], strict=True)
+    ]
+    found = found.assign(title=found["figure"].map(title), bounds=bounds)
+    return (found.sort_values(["vectors", "figure"], key=lambda names: pd.factorize(names)[0]),)
+
+
+def _probed(probing: pd.DataFrame) -> Table:
+    return (beside_twin(last_layer(as_measured(probing)), "vectors", "figure").replace({"figure": TASKS}),)
+
+
+def _outliers(dimensions: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for (checkpoint, snapshot), own in dimensions.groupby(["checkpoint", "snapshot"], sort=False):
+        far = own[own["outlier"].astype(bool)]
+        far = far.assign(far=(far["mean"] - own["mean"].median()).abs()).nlargest(FARTHEST, "far")
+        named = [f"{int(one)} ({score(mean)})" for one, mean in zip(far["dimension"], far["mean"], strict=True)]
+        who = checkpoint if own["step"].notna().all() else f"{checkpoint}, {snapshot}"
+        counts = int(own["outlier"].sum()), ", ".join(named) or "none"
+        rows.append((who, *counts, float(own["kurtosis"].median()), int(own["n"].iloc[0]), len(own)))
+    return pd.DataFrame(rows, columns=["who", "count", "farthest", "kurtosis", "n", "d"])
+
+
+PROBED = View(
+    name="probed",
+    needs=("probing",),
+    rows=_probed,
+    form=Texts(
+        heads={"figure": "Task", "vectors": "Vectors", "checkpoint": "Checkpoint", "value": "Accuracy"}
+        | {"twin": "Random twin", "chance": "Chance", "baseline": "Control", "selectivity": "Selectivity"}
+        | {"compression": "Code", **SIZE}
+    ),
+    caption="What does a linear probe read at the last layer? Compare accuracy with the random twin and with chance.",
+)
+BASELINES = View(
+    name="baselines",
+    needs=("baselines",),
+    form=Texts(
+        points=lambda table: table.replace({"task": TASKS}),
+        heads={"baseline": "Baseline", "task": "Task", "checkpoint": "Checkpoint", "score": "Accuracy"}
+        | {"chance": "Chance", **SIZE},
+    ),
+    caption="Baselines on the same folds, without an encoder. TF-IDF counts only in these sentences: there is no "
+    "training split.",
+)
+PAIRS = View(
+    name="pairs",
+    needs=("cosines",),
+    form=Texts(
+        points=lambda table: beside_twin(table, "part", "pairs", value="cosine").replace({"part": PARTS}),
+        heads={"checkpoint": "Checkpoint", "part": "Part", "pairs": "Pairs", "cosine": "Mean cosine"}
+        | {"twin": "Random twin", "n": "n (pairs)"},
+    ),
+    caption="How similar are tokens of different sentences? Mean cosine by kind of pair; compare with the random twin.",
+)
+OUTLIERS = View(
+    name="outliers",
+    needs=("dimensions",),
+    form=Texts(
+        points=_outliers,
+        heads={"who": "Checkpoint", "count": "Outliers", "farthest": "Farthest (mean)", "kurtosis": "Median kurtosis"}
+        | SIZE,
+    ),
+    caption="Which hidden dimensions are outliers? Their mean or sd is more than 6 median absolute deviations (scaled "
+    "to an sd) from the median.",
+)
+FLATNESS = View(
+    name="flatness",
+    needs=("spectrum",),
+    form=Texts(
+        points=lambda table: table.assign(
+            who=table["checkpoint"] + np.where(table["best"].astype(bool), "", ", random"),
+            part=table["part"].map(PARTS),
+        ),
+        heads={"who": "Checkpoint", "part": "Part", "flatness": "Flatness", "flatness_permuted": "permuted"}
+        | {"dead": "Near-dead", "dead_permuted": "permuted", **SIZE},
+    ),
+    caption="Spectral flatness and share of near-dead frequencies. Compare each with its value after the hidden axes "
+    "are permuted.",
+)
+DISTANCES = View(
+    name="distances",
+    needs=("distances",),
+    rows=lambda table: (table[table["moment"] == "random"],),
+    form=Texts(
+        points=lambda table: table.assign(degree="H" + table["degree"].astype(str)),
+        heads={"checkpoint": "Checkpoint", "vectors": "Vectors", "degree": "Degree", "bottleneck": "Bottleneck"}
+        | {"wasserstein": "1-Wasserstein", "n": "n"},
+    ),
+    caption="How far is a checkpoint's persistence diagram from its random twin's?",
+)
+MEASURED = View(
+    name="measured",
+    needs=("geometry",),
+    rows=_measured,
+    form=Texts(
+        heads={"title": "Metric", "vectors": "Vectors", "checkpoint": "Checkpoint", "value": "Value"}
+        | {"bounds": "Interval", "twin": "Random twin", "baseline": "Noise", **SIZE}
+    ),
+    caption="All metrics at the last layer. Compare a value with those of the random twin and of noise. Values at all "
+    "layers: geometry.csv, geometry.parquet.",
+)
+
 
 GROUPS = PROFILES | {"Measures of plugins": ()}
 SECTIONS: dict[str, tuple[View, ...]] = {
@@ -28,7 +160,7 @@ SECTIONS: dict[str, tuple[View, ...]] = {
     "embedding": (*BLOCK, PAIRS, OUTLIERS),
     "spectrum": (*SPECTRUM, FLATNESS),
     "topology": (*TOPOLOGY, DISTANCES),
-    "spaces": (*(replace(view, name="spaces") for view in (*similarity_maps.VIEWS, *maps_between.VIEWS)), COUNTS),
+    "spaces": (*(replace(view, name="spaces") for view in (SIMILARITY, MAPS_BETWEEN)), COUNTS),
     "measured": (MEASURED,),
 }
 TITLES = {

@@ -8,10 +8,11 @@ import pandas as pd
 
 from isoscope.base.errors import InputError
 from isoscope.platform.config.declared import title
-from isoscope.platform.results.paired_comparison import Arms, Result, StudyRuns
+from isoscope.platform.results.paired_comparison import Arms, StudyRuns
 from isoscope.platform.runs.restored import read_metrics
-from isoscope.platform.statistics.paired import holm, paired_t
+from isoscope.platform.statistics.paired import holm
 from isoscope.platform.statistics.rank_agreement import rank_correlation
+from isoscope.studies.curves import mean_over_seeds
 
 FILES = ("alignment.json",)
 _NEAR = ("r2", "retrieval_forward", "retrieval_back", "cka", "procrustes", "pwcca", "rsa", "neighbours")
@@ -45,9 +46,10 @@ def tables(
         row = translated[twice].iloc[0]
         raise InputError(f"study {tuned!r}: several arms have the start {row['start']!r} {row['training']}; keep one")
     nearness = pd.DataFrame(_nearness(studies[aligned].arms))
+    keys = ["start", "training", "score"]
     scores = [
-        {**dict(zip(("start", "training", "score"), key, strict=True)), **_mean(rows["value"], confidence)}
-        for key, rows in translated.groupby(["start", "training", "score"], sort=False)
+        {**dict(zip(keys, key, strict=True)), **mean_over_seeds(rows["value"], confidence), "n": len(rows)}
+        for key, rows in translated.groupby(keys, sort=False)
     ]
     return {
         "nearness": nearness,
@@ -76,22 +78,14 @@ def _translated(arms: Arms, aligned: Arms, study: str) -> Iterator[dict[str, Any
             if before.output.run.digest not in run.output.run.inputs.values():
                 own = run.output.run
                 raise InputError(f"{run.output.folder}: starts from an earlier run; run: isoscope train {own.study}")
-            key = {"start": called(start["arm"]), "training": TUNED if _updates(run) else NOT_TUNED, "seed": seed}
+            updates = max(int(point["step"]) for point in read_metrics(run.output.folder))
+            key = {"start": called(start["arm"]), "training": TUNED if updates else NOT_TUNED, "seed": seed}
             yield from ({**key, "score": score, "value": run.scores[score]} for score in SCORES)
 
 
 def called(arm: str) -> str:
     """Return the name of a start: its arm without the objective, which all starts have."""
     return arm.removeprefix("alignment-")
-
-
-def _updates(run: Result) -> int:
-    return max(int(point["step"]) for point in read_metrics(run.output.folder))
-
-
-def _mean(values: pd.Series, confidence: float) -> dict[str, Any]:
-    low, high = paired_t([*values], confidence=confidence).interval or (None, None)
-    return {"mean": float(values.mean()), "low": low, "high": high, "n": len(values)}
 
 
 def predictors(nearness: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pandas as pd
 
 from isoscope.base.view import View
-from isoscope.platform.figures.border import MARKED
-from isoscope.platform.figures.interval_form import Intervals
+from isoscope.platform.figures.form import in_order
+from isoscope.platform.figures.interval_form import MARKED, Intervals
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.statistics.findings import Untested
 from isoscope.studies.hybrids.tables import NEARNESS, NOT_TUNED, SCORES, TUNED
@@ -36,9 +36,8 @@ def predictors(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame
         f"{NEARNESS[one]}\n" + f"{CALLED[when]}: " * several + f"ρ {rho.get((one, when), float('nan')):+.2f}"
         for one, when in places
     ]
-    order = found["measure"].map([*NEARNESS].index)
-    found = found.assign(title=[text.replace("ρ +nan", "").replace("-", "−") for text in titles], order=order)
-    return found.sort_values("order", kind="stable")
+    found = found.assign(title=[text.replace("ρ +nan", "").replace("-", "−") for text in titles])
+    return in_order(found, "measure", NEARNESS)
 
 
 def _scores_caption(table: pd.DataFrame, translated: pd.DataFrame) -> str:

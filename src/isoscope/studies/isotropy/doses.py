@@ -116,10 +116,7 @@ def at_equal(
         found.append(pd.concat(tables, ignore_index=True))
         families = [one.family for one in doses.values() if one.fraction == share]
         against |= dict.fromkeys(families, families[0])
-    table = pd.concat(found, ignore_index=True)
-    if table["value"].isna().all():
-        return pd.DataFrame()
-    return differences(table, against=against, confidence=confidence, power=power)
+    return differences(pd.concat(found, ignore_index=True), against=against, confidence=confidence, power=power)
 
 
 def _paths(

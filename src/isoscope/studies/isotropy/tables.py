@@ -11,9 +11,9 @@ from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.outputs import CONFIG
 from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.studies.curves import averages, compared, curves, thinned
-from isoscope.studies.isotropy.courses import COMPARED, FORCE, TASK_METRICS, TRADED
 from isoscope.studies.isotropy.doses import Dose, at_equal, dose, references
 from isoscope.studies.isotropy.reproduction import Known, known_values, reproduction
+from isoscope.studies.isotropy.views import COMPARED, FORCE, TASK_METRICS, TRADED
 
 Source = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 
@@ -28,7 +28,7 @@ def tables(
     source: Source,
     **_: Any,
 ) -> dict[str, pd.DataFrame]:
-    """Return averages, courses, doses and published numbers; with several arms differences, also at matched effect.
+    """Return averages, courses, doses, published numbers, and differences between arms, also at matched effect.
 
     - `last`: share of the last updates and evaluations in the averages.
     - `tolerance`: as for `known_values`.
@@ -51,11 +51,9 @@ def tables(
         "doses": pd.DataFrame([(arm, *one) for arm, one in doses.items()], columns=["arm", *Dose._fields]),
         "published": reproduction(means, known, **options),
     }
-    if len(folders) > 1 and len(means):
-        found["differences"] = compared(means, COMPARED, against=against, **options)
-        traded: dict[str, Any] = {"anisotropy": list(TRADED), "force": FORCE, "metrics": list(TASK_METRICS)}
-        equal = at_equal(means, doses, **traded, **options)
-        found |= {"equal": equal} if len(equal) else {}
+    traded: dict[str, Any] = {"anisotropy": list(TRADED), "force": FORCE, "metrics": list(TASK_METRICS)}
+    found["differences"] = compared(means, COMPARED, against=against, **options)
+    found["equal"] = at_equal(means, doses, **traded, **options)
     return found
 
 

@@ -1,11 +1,205 @@
-"""Views of a study of penalties on anisotropy, in the report's order."""
+"""Views of a study of penalties: curves over training, and the trade-off between a task's metric and anisotropy."""
 
-from isoscope.base.view import under
-from isoscope.studies.isotropy import courses
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import pandas as pd
+
+from isoscope.base.view import Table, View, under
+from isoscope.platform.config.declared import metrics_of, title
+from isoscope.platform.figures.form import in_order
+from isoscope.platform.figures.line_form import Curves
+from isoscope.platform.figures.scatter_form import Scatter
+from isoscope.platform.figures.snapshots import EVERY, common, line_and_band, with_range
+from isoscope.platform.statistics.findings import Untested
+
+ACCURACY = "validation/accuracy"
+CLASSES = 8
+"""Up to this number of classes, each has its panels; of more, those with most bars kept have."""
+
+
+def titled(*metrics: str) -> dict[str, str]:
+    """Return metric → title."""
+    own = metrics_of("classification")
+    return {metric: title(metric, own) for metric in metrics}
+
+
+TASK_METRICS = titled(*(f"validation/{name}" for name in metrics_of("classification") if name != "loss"))
+ANISOTROPY_METRICS = titled(
+    "step/a_1", "step/a_2", "step/a_3", "step/a_1_centred", "step/a_2_centred", "step/a_3_centred"
+)
+TRADED = titled("validation/a_1", "validation/a_1_centred")
+EXPLAINED_METRICS = titled(
+    "validation/a_1_centred",
+    "validation/a_1_within",
+    "validation/a_1_clustered",
+    "validation/a_1_clustered_null",
+    "validation/between_share",
+    "validation/normal_cosine",
+    "validation/normal_cosine_shuffled",
+)
+BARS_METRICS = titled("validation/bar_mean", "validation/bar_longest", "validation/bar_evenness", "validation/radius")
+PENALTY_METRICS = titled("step/penalty", "step/penalty_gradient_norm", "step/loss")
+POSTHOC = [
+    f"posthoc/{laid}/{figure}"
+    for laid in ("untouched", "all_but_the_top", "whitened")
+    for figure in ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")
+]
+UP = next(iter(TASK_METRICS))
+"""The task's metric that anisotropy is traded against."""
+FORCE = "step/penalty_gradient_norm"
+PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, class {}", "kept": "Kept bars, class {}"}
+
+
+def course(curves: pd.DataFrame, metrics: Callable[[pd.DataFrame], Mapping[str, str]]) -> pd.DataFrame:
+    """Return the rows of these metrics at updates that every seed of their arm has, with the metric's range.
+
+    Every arm has a row, so that it has the same colour in all figures.
+    """
+    shown = metrics(curves)
+    own = curves[curves["metric"].isin(shown)]
+    every = curves.drop_duplicates("arm").assign(metric=own["metric"].iloc[0], value=float("nan"), seed=float("nan"))
+    table = pd.concat([every, *(common(rows, "step") for _, rows in own.groupby("metric", sort=False))])
+    return in_order(with_range(table.assign(title=table["metric"].map(shown)), "metric"), "metric", shown)
+
+
+def _form(metrics: Callable[[pd.DataFrame], Mapping[str, str]], across: str = "Update") -> Curves:
+    return Curves(
+        points=partial(course, metrics=metrics),
+        x="step",
+        y="value",
+        columns="title",
+        labels=(across, ""),
+        scales=("linear", "linear"),
+    )
+
+
+def _with_classes(courses: pd.DataFrame) -> Mapping[str, str]:
+    """Return the penalty's metrics and those of its classes, the `CLASSES` with most kept bars."""
+    kept = courses[courses["metric"].str.startswith("step/kept/class_")]
+    largest = set(kept.groupby("metric")["value"].mean().nlargest(CLASSES).index)
+    numbers = [metric.rpartition("_")[2] for metric in kept["metric"].drop_duplicates() if metric in largest]
+    per_class = {f"step/{name}/class_{k}": label.format(k) for k in numbers for name, label in PER_CLASS.items()}
+    return PENALTY_METRICS | per_class
+
+
+def _of_courses(name: str, names: Callable[[pd.DataFrame], Mapping[str, str]], caption: str) -> View:
+    """Return the view of metrics; with any of them it has the whole table, so every arm keeps its colour."""
+    return View(
+        name=name,
+        needs=("courses",),
+        rows=lambda courses: (courses if courses["metric"].isin(names(courses)).any() else courses[:0],),
+        form=_form(names),
+        caption=lambda courses: caption.format(line_and_band(courses)),
+    )
+
+
+def _traded(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
+    there = [across for across in TRADED if across in set(averages["figure"])]
+    parts = [averages.assign(across=across.rpartition("/")[2]) for across in there]
+    return pd.concat([averages[:0].assign(across=""), *parts]), doses
+
+
+def trade(averages: pd.DataFrame, doses: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per run: its accuracy and its anisotropy, with its family and weight."""
+    across = f"validation/{averages['across'].iloc[0]}"
+    wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
+    if missing := [figure for figure in (across, ACCURACY) if figure not in wide]:
+        raise ValueError(f"none of these was measured: {', '.join(missing)}")
+    runs = wide[[across, ACCURACY]].dropna().reset_index().merge(doses[["arm", "family", "weight"]], on="arm")
+    runs = runs.rename(columns={across: "across", ACCURACY: "accuracy"})
+    runs = runs.assign(text=runs["weight"].map("{:g}".format), panel=TRADED[across])
+    return in_order(runs.sort_values("weight", kind="stable"), "family", runs["family"].unique())
+
+
+def _traded_values(averages: pd.DataFrame, doses: pd.DataFrame) -> Iterator[Untested]:
+    """Yield the anisotropy that the figure shows and, beside a₁, the task's metric, by arm."""
+    across = f"validation/{averages['across'].iloc[0]}"
+    for figure in (across, *[UP] * (across == next(iter(TRADED)))):
+        rows = averages[averages["figure"] == figure]
+        if len(rows):
+            yield Untested.of_seeds(f"{title(figure)}, at the end of training", rows)
+
+
+def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
+    """Return the averages by share of the train split; no rows if all arms have the same share."""
+    of = doses.set_index("arm").loc[averages["arm"]]
+    step = (100 * of["fraction"]).round().astype(int)
+    shares = averages.assign(arm=[*of["group"]], step=[*step], metric=averages["figure"])
+    return (shares if doses["fraction"].nunique() > 1 else shares[:0],)
+
+
+COMPARED = (*TASK_METRICS, *ANISOTROPY_METRICS, *EXPLAINED_METRICS, *BARS_METRICS, *PENALTY_METRICS, *POSTHOC)
+"""Metrics in which arms are compared at the end of training."""
+
 
 VIEWS = (
-    *under("Does anisotropy grow, and why?", courses.ANISOTROPY, courses.EXPLAINED, courses.BARS),
-    *under("What does the penalty cost?", courses.TASK, courses.PENALTY, courses.TRADE, courses.FRACTIONS),
+    *under(
+        "Does anisotropy grow, and why?",
+        _of_courses(
+            "anisotropy",
+            lambda _: ANISOTROPY_METRICS,
+            "Does anisotropy grow during training? Shares of the largest directions of each batch's [CLS] vectors. {}. "
+            + EVERY,
+        ),
+        _of_courses(
+            "explained",
+            lambda _: EXPLAINED_METRICS,
+            "Do classes or clusters explain the share of the first direction? Measured on a fixed validation sample; "
+            "compare each metric with its null (Gaussian noise, shuffled labels). " + EVERY,
+        ),
+        _of_courses(
+            "bars",
+            lambda _: BARS_METRICS,
+            "H0 bars within classes over training, on the same validation sample. {}. " + EVERY,
+        ),
+    ),
+    *under(
+        "What does the penalty cost?",
+        _of_courses(
+            "task",
+            lambda _: TASK_METRICS,
+            "Task metrics on the whole validation split over training. {}. " + EVERY,
+        ),
+        _of_courses(
+            "penalty",
+            _with_classes,
+            "The penalty over training: its value, the norm of its gradient with respect to the points, the task loss, "
+            "and for each class the selected bars. {}. " + EVERY,
+        ),
+        View(
+            name="trade",
+            needs=("averages", "doses"),
+            rows=_traded,
+            by="across",
+            form=Scatter(
+                points=trade,
+                x="across",
+                y="accuracy",
+                series="family",
+                means="arm",
+                beside="text",
+                columns="panel",
+                labels=("Validation anisotropy", "Validation accuracy"),
+            ),
+            findings=_traded_values,
+            caption="{}",
+            called={
+                "a_1": "Does a lower share of the first direction (a₁) cost accuracy? Validation accuracy against a₁. "
+                "Small marks: runs; large marks: mean of an arm ± 1 sd, labelled with its weight where weights vary.",
+                "a_1_centred": "Does a lower a₁, mean removed, cost accuracy? As in the plot above, with the mean "
+                "removed.",
+            },
+        ),
+        View(
+            name="fractions",
+            needs=("averages", "doses"),
+            rows=_by_fraction,
+            form=_form(lambda _: TASK_METRICS | TRADED, "Share of the train split (%)"),
+            caption="How much training data does each arm need? Metrics at the end of training by share of the train "
+            "split. Line: mean over seeds; band: ± 1 sd.",
+        ),
+    ),
 )
 TESTED = {
     "differences": (

@@ -93,12 +93,11 @@ def _judged(
         above = float(between.mean()), float(within.mean())  # of similarities over their null
         options: dict[str, Any] = {"confidence": confidence, "margin": margin, "above": above}
         verdict = judge(test, both, p_holm=p, detectable=detectable, **options)
-        low, high = test.interval or (None, None)
-        two_way_low, two_way_high = both or (None, None)
+        (low, high), (two_way_low, two_way_high) = test.interval or (None, None), both or (None, None)
         row = {"layer": layer, "between": between.mean(), "within": within.mean(), "n": len(between)}
         row |= {"difference": test.mean, "low": low, "high": high, "tests": len(cells)}
         row |= {"two_way_low": two_way_low, "two_way_high": two_way_high, "p_holm": p, "detectable": detectable}
-        yield row | {"word": verdict.word, "reason": verdict.reason}
+        yield row | verdict._asdict()
 
 
 def _cells(
@@ -106,27 +105,25 @@ def _cells(
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Yield per layer: its number, and the pseudo-values `[seeds, groups]` between models and within them."""
     for layer, cell in family.groupby("layer"):
-        between, within = [], []
+        known = {
+            ((row["model"], row["seed"]), (row["other_model"], row["other_seed"])): _pseudo(row)
+            for row in cell.to_dict("records")
+        }
+        sides = []
         for seed, after in zip(seeds, _following(seeds), strict=True):
-            apart = _mean(_pseudo(cell, (one, seed), (other, after)), _pseudo(cell, (one, after), (other, seed)))
-            own = _mean(*(_pseudo(cell, (name, seed), (name, after)) for name in (one, other)))
-            if apart is not None and own is not None:
-                between.append(apart)
-                within.append(own)
-        if between:
-            yield int(str(layer)), np.stack(between), np.stack(within)
+            apart = ((one, seed), (other, after)), ((one, after), (other, seed))
+            own = [((name, seed), (name, after)) for name in (one, other)]
+            values = [found for pair in (*apart, *own) if (found := known.get(pair)) is not None]
+            if len(values) == 4:
+                sides.append(((values[0] + values[1]) / 2, (values[2] + values[3]) / 2))
+        if sides:
+            between, within = map(np.stack, zip(*sides, strict=True))
+            yield int(str(layer)), between, within
 
 
-def _mean(one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
-    return None if one is None or other is None else (one + other) / 2
-
-
-def _pseudo(cell: pd.DataFrame, one: tuple[str, int], other: tuple[str, int]) -> np.ndarray | None:
+def _pseudo(row: Mapping[str, Any]) -> np.ndarray | None:
     """Return the jackknife's pseudo-values of a similarity over its null, by group of sentences; None without."""
-    columns = ["model", "seed", "other_model", "other_seed"]
-    rows = cell[(cell[columns] == [*one, *other]).all(axis=1)]
-    if rows.empty or rows["without"].iloc[0] is None or not np.isfinite(rows["adjusted"].iloc[0]):
+    if row["without"] is None or not np.isfinite(row["adjusted"]):
         return None
-    null = float(rows["null"].iloc[0])
-    without = (np.asarray(rows["without"].iloc[0], dtype=float) - null) / (1 - null)
-    return len(without) * float(rows["adjusted"].iloc[0]) - (len(without) - 1) * without
+    without = (np.asarray(row["without"], dtype=float) - row["null"]) / (1 - row["null"])
+    return len(without) * row["adjusted"] - (len(without) - 1) * without

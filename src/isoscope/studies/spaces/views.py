@@ -1,24 +1,65 @@
-"""Views of compared spaces, in the report's order."""
+"""Views of compared spaces, in the report's order; how similar models are over training."""
 
-from isoscope.base.view import View, under
-from isoscope.studies.spaces import (
-    contexts_by_layer,
-    distributions,
-    lines_over_training,
-    maps_between,
-    self_sim_by_class,
-    similarity_maps,
-    verdicts,
+import pandas as pd
+
+from isoscope.base.view import Table, View, under
+from isoscope.platform.figures.line_form import Curves
+from isoscope.platform.figures.numbers import count
+from isoscope.studies.spaces.contextuality_views import CLASSES_OF_FORMS, CONTEXTS, COUNTS, DISTRIBUTIONS, over_seeds
+from isoscope.studies.spaces.similarity_views import CALLED, MAPS_BETWEEN, SIMILARITY, TOLD_APART
+
+LINE = ["model", "with", "of", "measure", "layer"]
+"""Columns that name a line."""
+
+
+def _lines(table: pd.DataFrame) -> Table:
+    """Return mean and interval over seeds by line and update; without updates that some seeds did not keep."""
+    one_seed = table.groupby("model")["seed"].nunique().max() == 1
+    itself = (table["model"] == table["other_model"]) & (table["seed"] == table["other_seed"])
+    name = table["other_model"] + ("" if one_seed else ", next seed")
+    own, null = (table[column] for column in ("adjusted", "null"))
+    shown = table.assign(**{"with": name.mask(itself, "its own chosen checkpoint")}, value=own)
+    shown = shown.assign(**{bound: (table[bound] - null) / (1 - null) for bound in ("low", "high")})
+    # The chosen checkpoints of seeds may be of different updates, but they are one point of a line.
+    end = table[table["chosen"]].groupby("model")["update"].mean()
+    shown["column"] = shown["update"].where(~shown["chosen"], shown["model"].map(end))
+    keys = [*LINE, "column", "chosen"]
+    shown["seeds"] = shown.groupby(LINE)["seed"].transform("nunique")
+    kept = shown[shown.groupby(keys)["seed"].transform("nunique") == shown["seeds"]]
+    return (over_seeds(kept, [*keys, "seeds"]),)
+
+
+def _caption(table: pd.DataFrame) -> str:
+    n, items, model = int(table["seeds"].max()), int(table["n"].max()), table["model"].iloc[0]
+    bands = "jackknife over sentences" if n == 1 else "intervals over seeds, by jackknife (none for two)"
+    return (
+        f"{model} at each kept update, compared with chosen checkpoints, its own too: similarity of layers of equal "
+        f"number, as (value − null)/(1 − null). The last point is its chosen checkpoint. Bands: {bands}. "
+        f"n = {count(n, 'seed')}, {items:,} {table['of'].iloc[0]}. w: the word table alone."
+    )
+
+
+OVER_TRAINING = View(
+    name="over_training",
+    needs=("over_training",),
+    rows=_lines,
+    by="model",
+    form=Curves(
+        points=lambda table: table.drop(columns="seeds"),
+        x="column",
+        y="value",
+        series="with",
+        rows="measure",
+        columns="layer",
+        labels=("Update", ""),
+        names=CALLED | {-1: "layer w"},
+    ),
+    caption=_caption,
 )
 
+
 VIEWS: tuple[View, ...] = (
-    *under(
-        "How contextual is each space?",
-        *contexts_by_layer.VIEWS,
-        *self_sim_by_class.VIEWS,
-        *distributions.VIEWS,
-        contexts_by_layer.COUNTS,
-    ),
-    *under("How alike are two spaces?", *similarity_maps.VIEWS, *maps_between.VIEWS, *verdicts.VIEWS),
-    *under("How alike are they over training?", *lines_over_training.VIEWS),
+    *under("How contextual is each space?", *CONTEXTS, *CLASSES_OF_FORMS, DISTRIBUTIONS, COUNTS),
+    *under("How alike are two spaces?", SIMILARITY, MAPS_BETWEEN, TOLD_APART),
+    *under("How alike are they over training?", OVER_TRAINING),
 )

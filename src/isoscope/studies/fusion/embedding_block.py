@@ -1,16 +1,85 @@
-"""Views of tokens after the embedding block: their map, the evidence behind it, and outlying hidden dimensions."""
+"""Views of tokens after the embedding block: their map, the evidence behind it, cosines, outlying dimensions."""
 
 from functools import partial
-from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from isoscope.base.view import Table, View
 from isoscope.platform.figures.form import where
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.line_form import Curves, Profile
+from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.snapshots import MOMENTS, at_chosen, at_ends, prepared
+
+PARTS = {
+    "word": "Word embedding",
+    "position": "Position embedding",
+    "fused": "Fused",
+    "normed": "Fused, normalised",
+}
+PAIRS = {
+    "all": "all pairs",
+    "same position": "same position,\nother word",
+    "same word": "same word,\nother position",
+    "neither": "neither, not\nneighbours",
+}
+
+
+def pairs(maps: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per arm and pair of tokens."""
+    found = []
+    for arm, rows in maps.groupby("arm", sort=False)["cosines"]:
+        matrix = np.stack(list(rows)).astype(float)
+        one, other = np.indices(matrix.shape)
+        found.append(pd.DataFrame({"one": one.ravel(), "other": other.ravel(), "cosine": matrix.ravel(), "arm": arm}))
+    return with_means(pd.concat(found, ignore_index=True), "arm")
+
+
+def with_means(table: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Note the mean cosine off the diagonal."""
+    means = table[table["one"] != table["other"]].groupby(by)["cosine"].mean()
+    texts = {name: f"mean {mean + 0.0:.2f}".replace("-", "−") for name, mean in means.dropna().items()}
+    return table.assign(note=[texts.get(name, "no number") for name in table[by]])
+
+
+PAIRED = Matrix(
+    points=pairs,
+    x="one",
+    y="other",
+    columns="arm",
+    value="cosine",
+    labels=("Token", "Token"),
+    limits=(-1.0, 1.0),
+    bar="Cosine of two tokens (mean: off the diagonal)",
+)
+COSINE_MAPS = View(
+    name="cosines",
+    needs=("cosine_maps",),
+    by="moment",
+    form=PAIRED,
+    caption="Cosines between the same tokens in each arm after the embedding block ({}), colours from −1 to 1.",
+    called=MOMENTS,
+    remakes="Li 2025 (fusion), Figure 7",
+)
+COSINES = View(
+    name="cosines",
+    needs=("cosines",),
+    form=Intervals(
+        points=at_ends,
+        x="cosine",
+        y="pairs",
+        columns="part",
+        series="arm",
+        fill="moment",
+        labels=("Mean cosine", ""),
+        names=PARTS | PAIRS,
+    ),
+    caption="Mean cosine by kind of pair, in each part of the embedding block. Hollow: first snapshot; filled: chosen "
+    "epoch.",
+)
+
 
 PANELS = {
     "same word": "Neighbours:\nthe same word",
@@ -21,11 +90,6 @@ PANELS = {
 TOKEN_TABLES = {"word": "Word", "position": "Position"}
 NAMED = 6
 """How many outlying dimensions of a panel are named, farthest first; the rest are counted."""
-
-
-def plane(points: pd.DataFrame, *, method: Literal["t-SNE", "PCA"]) -> pd.DataFrame:
-    """Return the tokens with their place in the plane of a method."""
-    return points.assign(x=points["pc1"], y=points["pc2"]) if method == "PCA" and "pc1" in points else points
 
 
 def evidence(neighbours: pd.DataFrame, decoding: pd.DataFrame) -> pd.DataFrame:
@@ -67,12 +131,12 @@ def read_back(decoding: pd.DataFrame) -> pd.DataFrame:
     return at_chosen(prepared(decoding)).assign(least=0.0, most=1.0)
 
 
-_plane = partial(Scatter, x="x", y="y", columns="arm", shade="position", square="equal", names={"position": "Position"})
+_plane = partial(Scatter, columns="arm", shade="position", square="equal", names={"position": "Position"})
 MAP = View(
     name="map",
     needs=("map",),
     by="moment",
-    form=_plane(points=partial(plane, method="t-SNE"), labels=("t-SNE", "t-SNE")),
+    form=_plane(x="x", y="y", labels=("t-SNE", "t-SNE")),
     caption=(
         "Tokens of all arms after the embedding block, in a t-SNE map ({}). Only an illustration: distances between "
         "groups mean nothing; the next figures are evidence."
@@ -84,7 +148,7 @@ PCA = View(
     name="pca",
     needs=("map",),
     by="moment",
-    form=_plane(points=partial(plane, method="PCA"), labels=("First component", "Second component")),
+    form=_plane(x="pc1", y="pc2", labels=("First component", "Second component")),
     caption="The same tokens in their first two principal components ({}). Distances are meaningful here.",
     called=MOMENTS,
 )
