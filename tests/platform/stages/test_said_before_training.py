@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -64,11 +65,8 @@ def test_a_setting_larger_than_the_run_is_named_with_the_numbers(
 ) -> None:
     settings = dict(one.split("=") for one in (*LONGER, *(f"training.{one}" for one in given)))
     assert re.search(line, said(made, capsys, *(f"{name}={value}" for name, value in settings.items())))
-
-
-def test_settings_that_fit_are_not_named(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = said(made, capsys, *LONGER).splitlines()
-    assert not [line for line in lines if "training." in line and "not a continuation" not in line]
+    fitting = said(made, capsys, *LONGER).splitlines()
+    assert not [one for one in fitting if "training." in one and "not a continuation" not in one]
 
 
 def test_an_absent_device_is_refused_also_if_nothing_is_left_to_do(
@@ -78,17 +76,16 @@ def test_an_absent_device_is_refused_also_if_nothing_is_left_to_do(
     asked = setup(made, "training.device=cuda", "extraction.device=cuda")
     work = training_job(asked, *CELL)
     assert work.run.finished
-    refused = pytest.raises(
-        InputError, match=r"^training.device: 'cuda' is not available .* use -S training.device=cpu$"
-    )
-    with refused:
-        train(work, output=None)
-    with refused:
-        rehearse(work.job, 1)
     cells, (threads, device) = training_cells(asked, [CELL], None)
     shared = {"title": "x", "project": asked.project, "threads": threads, "workers": 1, "cluster": None}
-    with refused:
-        carry_out_all(cells, device=device, **shared)  # type: ignore[arg-type]
+    line = r"^training.device: 'cuda' is not available .* use -S training.device=cpu$"
+    for do in (
+        partial(train, work, output=None),
+        partial(rehearse, work.job, 1),
+        partial(carry_out_all, cells, device=device, **shared),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InputError, match=line):
+            do()
     with pytest.raises(InputError, match=r"^extraction.device: 'cuda' is not available"):
         carry_out_all(states_cells(setup(made, stage="states"), []), device="cuda", key="extraction.device", **shared)  # type: ignore[arg-type]
     text = tmp_path / "text.csv"

@@ -10,10 +10,10 @@ import typer
 
 from isoscope.base import paths, processes
 from isoscope.base.errors import InputError
-from isoscope.platform.cli.once import RUN
 from isoscope.platform.cli.options import (
     CHANGES,
     CLUSTER,
+    RUN,
     Arm,
     Cpus,
     Gpus,

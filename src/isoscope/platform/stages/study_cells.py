@@ -23,7 +23,7 @@ from isoscope.platform.runs.lease import HeldError, Lease
 from isoscope.platform.runs.run import Run
 from isoscope.platform.runs.stored import output_fault
 from isoscope.platform.stages.mirror import following
-from isoscope.platform.stages.training_job import CellJob, carry, job
+from isoscope.platform.stages.train import CellJob, carry, job, train
 
 _WAIT, _PATIENCE = 1.0, 180.0  # seconds between polls, and until waiting for a lost machine's lease or file ends
 
@@ -196,8 +196,6 @@ def training_cells(
 
 
 def _train(setup: Setup, which: tuple[str, str, int], output: Path | None, shown: Progress) -> str:
-    from isoscope.platform.stages.train import train  # imports libraries
-
     return str(train(training_job(setup, *which), output=output, display=shown))
 
 
@@ -211,24 +209,16 @@ def states_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[Ce
     ]
 
 
-def states(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
-    """Carry out a cell of `states`, with `options` of the stage; return the folder of its tables."""
+def states(setup: Setup, cell: tuple[str, str, int], *, processes: int | None = None, **options: Any) -> Path | None:
+    """Carry out a cell of `states`, with `options` of its `Cell`; return the folder of its tables."""
     # By name: it is no part of a search, which imports this module.
-    (study, arm, seed), configuration = cell, setup.configuration
-    done: Path | None = import_module("isoscope.platform.stages.states").states(
-        configuration.root.extraction,
-        configuration.root.measures,
-        configuration.study(study),
-        name=study,
-        arm=arm,
-        seed=seed,
-        project=setup.project,
-        publish=place(setup, paths.measured, *cell) is not None,
-        **options,
-    )
+    stage, root = import_module("isoscope.platform.stages.states"), setup.configuration.root
+    task, publish = root.studies[cell[0]].task, place(setup, paths.measured, *cell) is not None
+    one = stage.Cell(*cell, task, setup.project, publish, **options)
+    done: Path | None = stage.states(root.extraction, root.measures, one, processes=processes)
     return done
 
 
 def _states(setup: Setup, cell: tuple[str, str, int], shown: Progress) -> str:
     with StopSignal() as stop:
-        return str(states(setup, cell, stop=stop, processes=1))
+        return str(states(setup, cell, processes=1, stop=stop))
