@@ -123,10 +123,12 @@ def test_measuring_in_several_processes_ends_at_once(project: Project, number: s
     settings = ("-S", "measures.names=[slow]", "-S", "measures.processes=2", "--plugin", "plugins/slow.py")
     process = project.start("states", "fusion", "additive", *settings)
     wait_for(lambda: len(list(project.folder.glob("slow-*"))) == 2)
-    at_work = {int(path.name.removeprefix("slow-")) for path in project.folder.glob("slow-*")}
-    assert at_work < {one.pid for one in family(process)}
+    notes = [*project.folder.glob("slow-*")]
+    assert {int(path.name.removeprefix("slow-")) for path in notes} < {one.pid for one in family(process)}
     code, said = strike(process, number)
     assert code == (-9 if number == signal.SIGKILL else 128 + number)
+    for path in notes:
+        path.unlink()
     assert "Traceback" not in said
 
 

@@ -174,14 +174,13 @@ def train_starts(setup: Setup, cells: Iterable[tuple[str, str, int]], **options:
     if wanted:
         plain = Setup(setup.configuration.without_overrides(), setup.project, "train")
         train_starts(plain, wanted, **options)
-        found, (threads, device) = training_cells(plain, wanted, None, publish=False)
-        carry_out_all(found, project=setup.project, threads=threads, device=device, **options)
+        train_cells(plain, wanted, None, publish=False, **options)
 
 
-def training_cells(
-    setup: Setup, cells: Iterable[tuple[str, str, int]], output: Path | None, *, publish: bool = True
-) -> tuple[list[CellWork], tuple[int | None, str]]:
-    """Return the cells to train, and threads and device of the most demanding run.
+def train_cells(
+    setup: Setup, cells: Iterable[tuple[str, str, int]], output: Path | None, *, publish: bool = True, **options: Any
+) -> list[Path]:
+    """Train cells as `carry_out_all` does, with threads and device of the most demanding run; return their folders.
 
     `output`: where to publish the result of a single cell. `publish` False: results stay in the store of runs.
     """
@@ -192,21 +191,35 @@ def training_cells(
         target = output or (place(setup, paths.trained, *cell) if publish else None)
         do = partial(_train, setup, cell, target)
         found.append(CellWork(work.run.identity.title, partial(carry, work, None, output=target), do))
-    return found, min(needs, key=lambda one: room(one[0], device=one[1]), default=(None, "cpu"))
+    threads, device = min(needs, key=lambda one: room(one[0], device=one[1]), default=(None, "cpu"))
+    return carry_out_all(found, project=setup.project, threads=threads, device=device, **options)
 
 
 def _train(setup: Setup, which: tuple[str, str, int], output: Path | None, shown: Progress) -> str:
     return str(train(training_job(setup, *which), output=output, display=shown))
 
 
-def states_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
-    """Return the cells of `states`."""
-    return [
-        CellWork(
-            f"{cell[1]} seed {cell[2]}", find=partial(states, setup, cell, find=True), do=partial(_states, setup, cell)
-        )
+def states_cells(
+    setup: Setup, cells: Iterable[tuple[str, str, int]], *, title: str, workers: int | None, cluster: Cluster | None
+) -> list[Path]:
+    """Carry out cells of `states` as `carry_out_all` does; return the folders of their tables."""
+    root = setup.configuration.root
+    on_cores = cluster is None and root.extraction.device == "cpu"
+    found = [
+        CellWork(f"{cell[1]} seed {cell[2]}", partial(states, setup, cell, find=True), partial(_states, setup, cell))
         for cell in cells
     ]
+    return carry_out_all(
+        found,
+        title=title,
+        project=setup.project,
+        threads=max(filter(None, (root.extraction.threads, root.measures.threads)), default=None),
+        device=root.extraction.device,
+        workers=workers or (root.measures.processes if on_cores else None),
+        cluster=cluster,
+        science=("extract", "measure"),
+        key="extraction.device",
+    )
 
 
 def states(setup: Setup, cell: tuple[str, str, int], *, processes: int | None = None, **options: Any) -> Path | None:

@@ -169,11 +169,3 @@ def study_run(
     with StopSignal() as stop, tracked(run, stop):
         run.begin(device="cpu", threads=1, precision="fp64")
         yield run, stop
-
-
-def finish(run: Run, target: Path, shown: Iterable[Path]) -> Path:
-    """Record the files to show beside the run, and its output `target`, which is returned."""
-    for path in shown:
-        run.record.artifact(path)
-    run.finished_as(target, dvc_md5(target))
-    return target
