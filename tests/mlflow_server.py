@@ -5,12 +5,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from pipeline_project import wait_for
 
 
 @pytest.fixture(scope="session")
@@ -23,14 +24,19 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "mlflow.db"
 
 
+def free_port() -> int:
+    """Return a port of this machine that nobody uses."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 class MlflowServer:
     """`mlflow server` in its own process group; it can be stopped and restarted on the same port."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -44,15 +50,16 @@ class MlflowServer:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + 600
-        while time.monotonic() < deadline:
-            try:
-                with urllib.request.urlopen(f"{self.uri}/health", timeout=1):
-                    return
-            except OSError:
-                assert self.process.poll() is None, (self.folder / "log").read_text()
-                time.sleep(0.1)
-        raise AssertionError(f"no MLflow server within ten minutes:\n{(self.folder / 'log').read_text()}")
+        wait_for(self._answers)
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, (self.folder / "log").read_text()
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=1):
+                return True
+        except OSError:
+            return False
 
     def stop(self) -> None:
         """Kill it with all its processes."""

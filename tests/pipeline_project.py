@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import psutil
 
 import warm
-from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.config.profiles import laid_over
+from isoscope.platform.config.tree import parse_yaml, read_yaml
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.runs.lines import RunRecord
 from isoscope.platform.runs.record import read
@@ -88,7 +89,12 @@ measures:
   names: [anisotropy, isoscore, similarity, classes]
   subsample: 16
   draws: 3
+  probes:
+    folds: 2
   perplexity: 5
+  diagram: 30
+  map: 30
+  square: 20
   processes: 1
 report:
   title: Order of two words
@@ -204,16 +210,25 @@ class Project:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", message)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start `isoscope …`; its output goes to pipes."""
+    def refused(self, *words: str, **environment: str) -> str:
+        """Return the only line with which `isoscope …` refuses its input."""
+        done = self.isoscope(*words, code=2, **environment)
+        (line,) = [one for one in done.err.splitlines() if not one.startswith("warning: ")]
+        assert line.startswith("isoscope: ")
+        assert done.out == ""
+        return line
+
+    def start(self, *words: str, program: str = "isoscope", **environment: str) -> subprocess.Popen[str]:
+        """Start a program in a session of its own; its output goes to pipes."""
         return subprocess.Popen(
-            [str(BINARIES / "isoscope"), *words],
+            [str(BINARIES / program), *words],
             cwd=self.folder,
-            env=self.environment(),
+            env=self.environment(**environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
 
     def text(self, file: str) -> str:
@@ -224,6 +239,11 @@ class Project:
         text = self.text(file)
         assert text.count(old) == 1, f"{file}: {old!r} stands in {text.count(old)} places"
         (self.folder / file).write_text(text.replace(old, new), "utf-8")
+
+    def lay(self, settings: str) -> None:
+        """Lay settings over params.yaml, as a profile does."""
+        text = laid_over(self.text("params.yaml"), parse_yaml(settings, "settings"))
+        (self.folder / "params.yaml").write_text(text, "utf-8")
 
     def lock(self) -> dict[str, dict[str, Any]]:
         """Every stage's entry of dvc.lock."""
@@ -237,12 +257,23 @@ class Project:
         return str(read_yaml(self.output(arm), Path("config.yaml"))["digest"])
 
     def records(self) -> dict[str, RunRecord]:
-        """Every record by its digest."""
-        return {path.stem: read(path) for path in sorted((self.folder / ".isoscope" / "records").glob("*.jsonl"))}
+        """Every record by its digest; no record has a point twice."""
+        found = {path.stem: read(path) for path in sorted((self.folder / ".isoscope" / "records").glob("*.jsonl"))}
+        for record in found.values():
+            pairs = [(point.name, point.step) for point in record.metrics]
+            assert len(pairs) == len(set(pairs))
+        return found
 
-    def tracked(self) -> dict[str, Tracked]:
-        """Every run in the project's MLflow database, by its digest."""
+    def points(self) -> int:
+        """How many points all records have."""
+        return sum(len(record.metrics) for record in self.records().values())
+
+    def tracked(self, *, mirrored: bool = True) -> dict[str, Tracked]:
+        """Every run in the project's MLflow database, by its digest; first `mirrored`: what a loaded machine left."""
         from isoscope.platform.mirror.mlflow import connect
+
+        if mirrored:
+            self.isoscope("mirror")
 
         client = connect(None, self.folder).client
         found = {}
@@ -356,6 +387,15 @@ def wait_for(what: Callable[[], object], seconds: float = 600.0) -> None:
 def family(process: subprocess.Popen[Any]) -> list[psutil.Process]:
     """A process and all below it, as they are now."""
     return [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+
+
+def strike(process: subprocess.Popen[str], number: int) -> tuple[int, str]:
+    """Send a signal; nothing of the process may run on. Return its exit code and what it said on stderr."""
+    everyone = family(process)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=600)
+    assert left(everyone) == []
+    return process.returncode, said
 
 
 def left(processes: Iterable[psutil.Process], seconds: float = 600.0) -> list[list[str]]:

@@ -2,12 +2,13 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
+
+from mlflow_server import free_port
 
 
 class PostgreSQL:
@@ -23,9 +24,7 @@ class PostgreSQL:
         self.folder = Path(tempfile.mkdtemp(prefix="isoscope-postgresql-"))
         if self._user is not None:
             shutil.chown(self.folder, self._user)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self._call("initdb", "-A", "trust", "-U", "tests", "--no-sync")
 
     @property

@@ -49,6 +49,14 @@ def gpt2(seed: int = 0) -> GPT2Model:
     return GPT2Model(GPT2Config(vocab_size=200, n_positions=40, n_embd=16, n_layer=2, n_head=2)).eval()
 
 
+def save(folder: Path, **models: Any) -> Path:
+    """Write a checkpoint with a tokenizer into `folder` for each model, by name; return the folder."""
+    for name, model in models.items():
+        model.save_pretrained(folder / name)
+        pieces(folder / name)
+    return folder
+
+
 def write_run(folder: Path, *, models: list[Any] | None = None) -> Trajectory:
     """A trajectory of as many models as snapshots, and a twin."""
     tokenizer = pieces(folder / "tokenizer")

@@ -5,22 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from isoscope.base import paths
-from isoscope.base.paths import Project
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.runs.follower import FOLLOWED
-from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.study_cells import Setup, train_starts, training_job
-from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import CellJob
+from isoscope.platform.stages.train import CellJob, train
+from trained_projects import DATA, SMALL, prepared
 
 ROOT = Path(__file__).parents[1]
-OVERLAY = "variants/task/reordered.yaml:data"
-DATA = (f"{OVERLAY}.source.size=300", f"{OVERLAY}.tokenizer.vocab_size=200")
-SMALL = {"hidden_size": 16, "heads": 2, "intermediate_size": 32}
 FEW = {"epochs": 1, "budget": {"kind": "updates", "number": 4}, "select": "loss", "learning_rate": 3e-3}
 STUDY = {"task": "reordered", "settings": [], "seeds": [0, 1], "kind": "arms"}
 MAPS = ["identity", "procrustes", "ridge", "trained", "random", "itself", "other_seed"]
@@ -58,9 +50,6 @@ class Made(NamedTuple):
 @contextmanager
 def made_in(folder: Path) -> Iterator[Made]:
     """A project in `folder` with the task prepared."""
-    project = Project(folder, folder)
     (folder / paths.PARAMS).write_text("# read by no test\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLLOWED, "1")  # no process that sends the records to MLflow
-        prepare(Configuration(ROOT, DATA).data("reordered"), task="reordered", project=project)
+    with prepared(folder, Configuration(ROOT, DATA)) as project:
         yield Made(Setup(Configuration(ROOT, raw=tree()), project, "train"))

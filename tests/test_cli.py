@@ -16,18 +16,20 @@ from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.base.registry import Registry
 from isoscope.platform.cli import app, options
-from isoscope.platform.cli.declared_options import declared
-from isoscope.platform.cli.once import HEADINGS, Commands
-from isoscope.platform.cli.options import PLUGIN_HELP
+from isoscope.platform.cli.look import declared
+from isoscope.platform.cli.options import HEADINGS, PLUGIN_HELP, Commands
 from isoscope.platform.cli.out_folders import check_free
 
 ROOT = Path(__file__).parents[1]
 
 
-def isoscope(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "isoscope", *words], cwd=cwd, capture_output=True, text=True, check=False
-    )
+def isoscope(*words: str, cwd: Path = ROOT, code: int = 0) -> str:
+    """Return what a command says: on stdout, or the one line of an error on stderr."""
+    command = [sys.executable, "-m", "isoscope", *words]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert not code or (done.stdout == "" and done.stderr.count("\n") == 1 and done.stderr.startswith("isoscope: "))
+    return done.stderr if code else done.stdout
 
 
 def test_every_command_explains_itself_with_an_example() -> None:
@@ -38,19 +40,15 @@ def test_every_command_explains_itself_with_an_example() -> None:
         assert "Example: isoscope" in (command.callback.__doc__ or ""), command.callback.__name__
 
 
-def test_help_and_version() -> None:
-    assert "isoscope repro" in isoscope("--help").stdout
-    assert isoscope("--version").stdout.count(".") == 2
-
-
 def test_commands_are_grouped_by_what_they_are_for() -> None:
     """Every command has a heading; headings stand in their order, and the commands of the search below its own."""
-    shown = isoscope("--help").stdout
+    shown = isoscope("--help")
+    assert "isoscope repro" in shown
     places = [shown.index(f"\n{heading}:\n") for heading in HEADINGS]
     assert places == sorted(places)
     assert "\nCommands:" not in shown
     assert shown.count("\n  train ") == shown.count("\n  search ") == 1
-    search = isoscope("search", "--help").stdout
+    search = isoscope("search", "--help")
     assert "\nCommands:\n  run " in search
     assert not re.search(r"^  (chart|explore|worker) ", shown + search, flags=re.M), "hidden"
 
@@ -160,10 +158,8 @@ def test_both_commands_that_write_where_they_are_told_look_first(project: Path) 
         ("train", "fusion", "additive", "--seed", "0", "--out", "texts/out"),
         ("geometry", ".", "--text", "texts/t.txt", "--out", "texts/out"),
     ):
-        done = isoscope(*words, cwd=project)
-        assert done.returncode == 2
-        assert "--out texts/out: is in texts, among the project's sources" in done.stderr, done.stderr
-        assert done.stderr.count("\n") == 1
+        said = isoscope(*words, cwd=project, code=2)
+        assert "--out texts/out: is in texts, among the project's sources" in said
 
 
 def test_no_file_of_the_working_folder_passes_for_a_library(tmp_path: Path) -> None:
@@ -172,7 +168,7 @@ def test_no_file_of_the_working_folder_passes_for_a_library(tmp_path: Path) -> N
         (tmp_path / f"{name}.py").write_text("raise SystemExit('shadowed')\n")
     control = subprocess.run([sys.executable, "-c", "import random"], cwd=tmp_path, capture_output=True, check=False)
     assert b"shadowed" in control.stderr
-    assert "isoscope parameters" in isoscope("schema", cwd=tmp_path).stdout
+    assert "isoscope parameters" in isoscope("schema", cwd=tmp_path)
     for path in (ROOT / "src").rglob("*.py"):
         assert 'sys.executable, "-m"' not in path.read_text("utf-8"), path
 
@@ -212,46 +208,46 @@ def test_no_file_of_the_working_folder_passes_for_a_library(tmp_path: Path) -> N
         (["trian"], "No such command 'trian'."),
         (["ui", "-S", "training.epochs=2"], "-S"),
         (["check", "--plugin", "nowhere.py"], "no such file"),
+        (["new", "x", "--from", "a.csv", "--column", "premise", "--column", "hypothesis"], "--column: given 2 times"),
+        (["new", "x", "--from", "a.csv", "--label", "a", "--labels", "b"], "--label/--labels: given 2 times"),
+        (["train", "fusion", "additive", "--seed", "0", "--seed=1"], "--seed: given 2 times"),
+        (["search", "run", "--workers", "1", "--workers", "2", "--workers", "3"], "--workers: given 3 times"),
+        (["check", "-S", "training.epochs=2", "-S", "training.epochs=3"], "-S training.epochs: given 2 times"),
+        (
+            ["check", "-S", "training.epochs=2 training.batch_size=8 training.epochs=3"],
+            "-S training.epochs: given 2 times",
+        ),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(words: list[str], expected: str) -> None:
-    done = isoscope(*words)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("isoscope: ")
-    assert expected in done.stderr
+    assert expected in isoscope(*words, code=2)
 
 
 def test_outside_a_project_it_says_where_to_go(tmp_path: Path) -> None:
-    done = isoscope("check", cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "change to an isoscope project" in done.stderr
+    assert "change to an isoscope project" in isoscope("check", cwd=tmp_path, code=2)
 
 
 def test_check_speaks_to_people_and_machines() -> None:
-    assert "dvc.yaml and MLproject agree" in isoscope("check").stdout
-    found = json.loads(isoscope("check", "--json").stdout)
+    """From a folder below the project, too; different settings may be given."""
+    given = ("check", "-S", "training.epochs=2", "-S", "training.batch_size=8")
+    assert "dvc.yaml and MLproject agree" in isoscope(*given, cwd=ROOT / "docs")
+    found = json.loads(isoscope("check", "--json"))
     assert found["profiles"] == len(list((ROOT / "profiles").rglob("*.yaml")))
 
 
-def test_check_prints_twenty_faults_and_how_many_more() -> None:
+def test_check_prints_twenty_faults_and_how_many_more(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = [word for number in range(30) for word in ("-S", f"section_{number}.name=1")]
-    done = isoscope("check", *wrong)
-    assert done.returncode == 2
-    lines = done.stderr.splitlines()
+    assert app(["check", *wrong, "--json"], standalone_mode=False) == 2
+    said = capsys.readouterr()
+    lines = said.err.splitlines()
     assert len(lines) == 21
     assert lines[-1] == "isoscope: and 10 more faults; --json prints all"
-    assert len(json.loads(isoscope("check", "--json", *wrong).stdout)["faults"]) == 30
+    assert len(json.loads(said.out)["faults"]) == 30
 
 
 @pytest.mark.parametrize("words", [["--help"], ["gc", "--help"], ["search", "status", "--help"]])
 def test_help_names_the_command_however_it_was_started(words: list[str]) -> None:
-    assert isoscope(*words).stdout.strip().startswith(" ".join(["Usage: isoscope", *words[:-1]]))
-
-
-def test_it_works_from_a_folder_below_the_project() -> None:
-    assert isoscope("check", cwd=ROOT / "docs").returncode == 0
+    assert isoscope(*words).strip().startswith(" ".join(["Usage: isoscope", *words[:-1]]))
 
 
 @pytest.mark.parametrize("kind", ["fusions", "objectives", "penalties", "observers", "data sets", "measures", "views"])
@@ -286,31 +282,6 @@ def test_no_option_of_one_value_keeps_the_last_of_two_in_silence() -> None:
         words = [first, second] if flag else [first, "1", f"{second}=2" if second.startswith("--") else f"{second}2"]
         with pytest.raises(InputError, match=f"^{first}.*: given 2 times; give it once"):
             command.make_context(f"isoscope {path}", words)
-
-
-@pytest.mark.parametrize(
-    "words, expected",
-    [
-        (["new", "x", "--from", "a.csv", "--column", "premise", "--column", "hypothesis"], "--column: given 2 times"),
-        (["new", "x", "--from", "a.csv", "--label", "a", "--labels", "b"], "--label/--labels: given 2 times"),
-        (["train", "fusion", "additive", "--seed", "0", "--seed=1"], "--seed: given 2 times"),
-        (["search", "run", "--workers", "1", "--workers", "2", "--workers", "3"], "--workers: given 3 times"),
-        (["check", "-S", "training.epochs=2", "-S", "training.epochs=3"], "-S training.epochs: given 2 times"),
-        (
-            ["check", "-S", "training.epochs=2 training.batch_size=8 training.epochs=3"],
-            "-S training.epochs: given 2 times",
-        ),
-    ],
-)
-def test_a_repeated_option_is_one_line(words: list[str], expected: str) -> None:
-    done = isoscope(*words)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert expected in done.stderr
-
-
-def test_an_option_for_several_values_may_repeat() -> None:
-    done = isoscope("check", "-S", "training.epochs=2", "-S", "training.batch_size=8")
-    assert done.returncode == 0, done.stderr
 
 
 class Options(NamedTuple):

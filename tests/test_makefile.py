@@ -50,18 +50,15 @@ def test_a_second_call_installs_nothing(project: Path, goal: str, job: str) -> N
     assert make(project, "-n", goal).stdout.strip() == job
 
 
-def test_a_changed_lock_is_installed(project: Path) -> None:
+@pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml"])
+def test_a_changed_lock_is_installed_and_a_changed_pyproject_reinstalls_the_project_only(
+    project: Path, changed: str
+) -> None:
     stamp(project, ".locked", ".project")
-    os.utime(project / "requirements.lock", (200, 200))
-    assert "--requirement requirements.lock" in make(project, "-n", "run").stdout
-
-
-def test_a_changed_pyproject_reinstalls_the_project_only(project: Path) -> None:
-    stamp(project, ".locked", ".project")
-    os.utime(project / "pyproject.toml", (200, 200))
+    os.utime(project / changed, (200, 200))
     plan = make(project, "-n", "run").stdout
     assert "--editable ." in plan
-    assert "requirements.lock" not in plan
+    assert ("--requirement requirements.lock" in plan) == (changed == "requirements.lock")
 
 
 def test_a_wheel_needs_no_environment_of_the_project(project: Path) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,18 @@ RUN: dict[str, Any] = {
 }
 
 
-def start(root: Path, *, digest: str = DIGEST, git: Git | None = None, **fields: Any) -> Record:
+def start(
+    root: Path,
+    *,
+    digest: str = DIGEST,
+    git: Git | None = None,
+    environment: dict[str, Any] = ENVIRONMENT,
+    **fields: Any,
+) -> Record:
     """A record opened, with its run and an attempt."""
     record = Record(root / ".isoscope" / "records" / f"{digest}.jsonl")
     record.run(digest=digest, **{**RUN, **fields})
-    record.attempt(git=git or Git("1" * 40), environment=ENVIRONMENT, parent_run=None)
+    record.attempt(git=git or Git("1" * 40), environment=environment, parent_run=None)
     return record
 
 
@@ -176,10 +183,3 @@ def together(code: str, *words: Sequence[object]) -> list[str]:
     said = [child.communicate(timeout=600) for child in children]
     assert [child.returncode for child in children] == [0] * len(children), said
     return [out for out, _ in said]
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 600) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)

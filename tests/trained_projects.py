@@ -14,8 +14,13 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.stages.analyse import analyse
 from isoscope.platform.stages.prepare import prepare
-from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import job
+from isoscope.platform.stages.train import job, train
+
+OVERLAY = "variants/task/reordered.yaml:data"
+DATA = (f"{OVERLAY}.source.size=300", f"{OVERLAY}.tokenizer.vocab_size=200")
+SMALL = {"hidden_size": 16, "heads": 2, "intermediate_size": 32}
+TINY = (*DATA, *(f"model.encoder.{name}={size}" for name, size in SMALL.items()))
+"""Overrides for little data and small models."""
 
 
 class Trained(NamedTuple):
@@ -33,12 +38,19 @@ class Trained(NamedTuple):
 
 
 @contextmanager
-def trained(folder: Path, configuration: Configuration, studies: Iterable[str]) -> Iterator[Trained]:
-    """Prepare the task `reordered` in `folder` and train every cell of these studies."""
+def prepared(folder: Path, configuration: Configuration) -> Iterator[Project]:
+    """A project in `folder` with the task `reordered`, whose records no process sends to MLflow."""
     project = Project(folder, folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLLOWED, "1")  # no process that sends the records to MLflow
+        patch.setenv(FOLLOWED, "1")
         prepare(configuration.data("reordered"), task="reordered", project=project)
+        yield project
+
+
+@contextmanager
+def trained(folder: Path, configuration: Configuration, studies: Iterable[str]) -> Iterator[Trained]:
+    """Prepare the task in `folder` and train every cell of these studies."""
+    with prepared(folder, configuration) as project:
         for study in studies:
             seeds = configuration.root.studies[study].seeds
             for (arm, cell), seed in product(configuration.cells(study).items(), seeds):

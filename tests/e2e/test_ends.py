@@ -3,13 +3,10 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from isoscope.platform.runs.lines import RunRecord
-from pipeline_project import Finished, Project, wait_for
+from pipeline_project import Project, wait_for
 
 SAID = "marked as KILLED"
 PLUGIN = """
@@ -55,13 +52,6 @@ ENDS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    project = finished.project.copy(tmp_path_factory.mktemp("ends") / "project")
-    (project.folder / "plugins" / "ending.py").write_text(PLUGIN, "utf-8")
-    return project
-
-
 def newest(project: Project, way: str) -> RunRecord:
     return next(
         record
@@ -72,6 +62,7 @@ def newest(project: Project, way: str) -> RunRecord:
 
 def test_every_end_has_its_status(project: Project) -> None:
     """The run is trained directly, so that only the run itself determines its end and its record."""
+    (project.folder / "plugins" / "ending.py").write_text(PLUGIN, "utf-8")
     variants = project.folder / "variants" / "fusion"
     runs = {}
     for way, _, _ in ENDS:
@@ -79,11 +70,10 @@ def test_every_end_has_its_status(project: Project) -> None:
         (variants / f"{name}.yaml").write_text(f"model: {{fusion: {{kind: ending, way: {way!r}}}}}\n", "utf-8")
         axes = f"studies.fusion.axes.fusion=[additive, {name}]"
         command = ("train", "fusion", name, "--seed", "0", "--plugin", "plugins/ending.py", "-S", axes)
-        environment = project.environment(ISOSCOPE_FOLLOWED="1")
         runs[way] = subprocess.Popen(
             [project.binaries / "isoscope", *command],
             cwd=project.folder,
-            env=environment,
+            env=project.environment(ISOSCOPE_FOLLOWED="1"),
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -98,7 +88,7 @@ def test_every_end_has_its_status(project: Project) -> None:
     project.isoscope("reconcile")
     assert {way: newest(project, way).status for way, _, _ in ENDS} == {way: true for way, _, true in ENDS}
     assert before == {way: written for way, written, _ in ENDS}
-    shown = project.tracked()
+    shown = project.tracked(mirrored=False)
     assert {run.status for run in shown.values()} <= {"FINISHED", "FAILED", "KILLED"}
     for way, _, true in ENDS:
         run = newest(project, way).run
@@ -113,29 +103,31 @@ def _own(record: RunRecord, error: str) -> str:
     )
 
 
+def fifth(project: Project) -> list[RunRecord]:
+    """The record of seed 5, once it has metrics."""
+    return [record for record in project.records().values() if record.run and record.run.seed == 5 and record.metrics]
+
+
 def test_a_live_run_is_never_touched(project: Project) -> None:
     command = ("train", "fusion", "additive", "--seed", "5", "-S", "training.epochs=2000")
     process = project.start(*command)
     try:
-        found: Callable[[], list[RunRecord]] = lambda: [  # noqa: E731
-            record for record in project.records().values() if record.run and record.run.seed == 5 and record.metrics
-        ]
-        wait_for(lambda: found())
+        wait_for(lambda: fifth(project))
         process.send_signal(signal.SIGSTOP)
-        refused = project.isoscope(*command, code=2).err
+        refused = project.refused(*command)
         assert "already in progress" in refused
         assert f"process {process.pid} " in refused
         assert SAID not in project.isoscope("reconcile").err
-        assert found()[0].status == "RUNNING"
-        assert found()[0].end is None
+        assert fifth(project)[0].status == "RUNNING"
+        assert fifth(project)[0].end is None
         process.send_signal(signal.SIGCONT)
     finally:
         process.kill()
         process.communicate()
-    assert found()[0].status == "RUNNING"
+    assert fifth(project)[0].status == "RUNNING"
     healed = project.isoscope("mirror").err
     assert healed.count(SAID) == 1
-    assert found()[0].status == "KILLED"
+    assert fifth(project)[0].status == "KILLED"
 
 
 def test_where_nothing_died_mlflow_is_not_imported(project: Project, tmp_path: Path) -> None:

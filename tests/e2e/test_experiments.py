@@ -11,25 +11,24 @@ import pytest
 
 from isoscope.platform.config.tree import dump_yaml, parse_yaml, read_yaml
 from isoscope.platform.runs.stored import locked_runs
-from pipeline_project import Finished, Project
+from pipeline_project import ARMS, Finished, Project
 
 TRAIN, ANALYSE = "train@fusion", "analyse@fusion"
 
 
 def code_versions(project: Project) -> dict[str, str]:
     """Return the code version of each arm: a run's code has its fusion alone."""
-    code = """
+    training = parse_yaml(project.text("params.yaml"), "params.yaml")["training"]
+    observers = [name for name in ("watch", "allocation") if training[name] is not None]
+    code = f"""
 from isoscope.base import code_closure, built_in
-for fusion in ("additive", "conv2d"):
+for fusion in {ARMS}:
     modules = built_in.modules(
-        fusion=fusion, objective="classification", penalty="none", observers=OBSERVERS, encoder="scratch"
+        fusion=fusion, objective="classification", penalty="none", observers={observers}, encoder="scratch"
     )
     print(code_closure.code_version("train", modules))
 """
-    training = parse_yaml(project.text("params.yaml"), "params.yaml")["training"]
-    observers = [name for name in ("watch", "allocation") if training[name] is not None]
-    found = project.run(sys.executable, "-c", code.replace("OBSERVERS", str(observers))).out.split()
-    return dict(zip(("additive", "conv2d"), found, strict=True))
+    return dict(zip(ARMS, project.run(sys.executable, "-c", code).out.split(), strict=True))
 
 
 def stored(project: Project, name: str) -> str:
@@ -42,9 +41,8 @@ def stored(project: Project, name: str) -> str:
 def test_an_experiment_trains_with_its_number_and_metrics_diff_shows_what_it_did(project: Project) -> None:
     done = project.dvc("exp", "run", "-S", "training.epochs=1", "--name", "short", ANALYSE)
     assert done.ran == [TRAIN, ANALYSE]
-    project.isoscope("mirror")  # what a loaded machine may have left
     runs = project.tracked()
-    for arm in ("additive", "conv2d"):
+    for arm in ARMS:
         run = runs[project.digest(arm)]
         assert (run.status, run.params["training.epochs"]) == ("FINISHED", "1")
     before, after = (
@@ -62,24 +60,27 @@ def test_an_experiment_trains_with_its_number_and_metrics_diff_shows_what_it_did
     assert found["diff"] < 0, "one epoch is too few"
 
 
-def test_a_bare_name_goes_to_the_overlay_in_use_that_has_it(project: Project) -> None:
-    """`-S model.fusion.kernel_size=…` changes conv2d.yaml; conv2d_unit.yaml has the key too, but no arm uses it."""
+def clean(project: Project) -> None:
+    """The workspace as it was committed."""
     project.git("checkout", "--", ".")
     project.dvc("checkout")
+
+
+def test_a_bare_name_goes_to_the_overlay_in_use_that_has_it(project: Project) -> None:
+    """`-S model.fusion.kernel_size=…` changes conv2d.yaml; conv2d_unit.yaml has the key too, but no arm uses it."""
+    clean(project)
     done = project.isoscope("repro", "-S", "model.fusion.kernel_size=[1,3]", "--name", "flat", TRAIN)
     assert "Reproducing experiment 'flat'" in done.out
     assert done.ran == [TRAIN]
     assert read_yaml(project.folder, Path("variants/fusion/conv2d.yaml"))["model"]["fusion"]["kernel_size"] == [1, 3]
     assert project.git("diff", "--name-only", "HEAD").split() == ["dvc.lock", "variants/fusion/conv2d.yaml"]
-    project.isoscope("mirror")  # what a loaded machine may have left
     run = project.tracked()[project.digest("conv2d")]
     assert (run.status, run.params["model.fusion.kernel_size"]) == ("FINISHED", "[1, 3]")
 
 
 def test_a_bare_name_of_several_overlays_must_say_which(project: Project) -> None:
     axes = "studies.fusion.axes.fusion=[additive, conv2d, conv2d_identity]"
-    refused = project.isoscope("repro", "-S", axes, "-S", "model.fusion.kernel_size=[5,5]", code=2)
-    (line,) = refused.err.splitlines()
+    line = project.refused("repro", "-S", axes, "-S", "model.fusion.kernel_size=[5,5]")
     assert line.startswith("isoscope: -S model.fusion.kernel_size: set in several ")
     for name in ("conv2d", "conv2d_identity"):
         assert f"-S variants/fusion/{name}.yaml:model.fusion.kernel_size=" in line
@@ -87,8 +88,7 @@ def test_a_bare_name_of_several_overlays_must_say_which(project: Project) -> Non
 
 def test_a_copy_of_the_tree_runs_its_own_sources_and_records_at_home(project: Project, finished: Finished) -> None:
     """DVC copies the tree with its changes; the installed sources are another tree's."""
-    project.git("checkout", "--", ".")
-    project.dvc("checkout")
+    clean(project)
     path = project.folder / "src/isoscope/training/optim.py"
     path.write_text(path.read_text("utf-8") + "\nREMARK = 1\n", "utf-8")
     changed = code_versions(project)
@@ -100,8 +100,8 @@ def test_a_copy_of_the_tree_runs_its_own_sources_and_records_at_home(project: Pr
     fresh = {digest: record for digest, record in project.records().items() if digest not in before}
     assert {record.status for record in fresh.values()} == {"FINISHED"}
     assert sorted((record.run.arm, record.run.code) for record in fresh.values() if record.run) == [*changed.items()]
-    project.isoscope("mirror")
-    assert {project.tracked()[digest].status for digest in fresh} == {"FINISHED"}
+    runs = project.tracked()
+    assert {runs[digest].status for digest in fresh} == {"FINISHED"}
     # The workspace is as it was; the experiment's commit holds the result.
     assert project.digest("additive") == published
     assert project.git("status", "--porcelain").split() == ["M", "src/isoscope/training/optim.py"]
@@ -117,8 +117,7 @@ def state(project: Project) -> tuple[str, str, str]:
 
 
 def test_queued_experiments_are_in_mlflow_once_each_and_leave_the_workspace_alone(project: Project) -> None:
-    project.git("checkout", "--", ".")
-    project.dvc("checkout")
+    clean(project)
     before, known = state(project), project.records().keys()
     for epochs in (1, 3):  # one epoch: known from the first experiment
         project.dvc("exp", "run", "--queue", "-S", f"training.epochs={epochs}", "--name", f"queued-{epochs}", TRAIN)
@@ -127,9 +126,8 @@ def test_queued_experiments_are_in_mlflow_once_each_and_leave_the_workspace_alon
     assert state(project) == before
     fresh = project.records().keys() - known
     assert len(fresh) == 2, "additive and conv2d with three epochs"
-    for _ in range(2):
-        project.isoscope("mirror")
-    runs = project.tracked()  # which holds each run once
+    project.isoscope("mirror")
+    runs = project.tracked()  # mirrored twice, it holds each run once
     assert {runs[digest].params["training.epochs"] for digest in fresh} == {"3"}
     for epochs in (1, 3):
         params = parse_yaml(project.git("show", f"{stored(project, f'queued-{epochs}')}:params.yaml"), "params.yaml")

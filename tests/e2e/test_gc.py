@@ -122,13 +122,13 @@ def test_what_goes_while_it_is_measured_is_no_error(tmp_path: Path, monkeypatch:
     assert _size(tmp_path) == 8
 
 
-def test_a_fresh_clone_has_nothing_to_remove(tmp_path: Path) -> None:
-    found = clear(paths.Project(tmp_path, tmp_path), cache=tmp_path / "cache", idle_days=7)
-    assert found == ([], 0)
-
-
-def test_leftovers_and_unnamed_diffs_go(project: Project) -> None:
+def test_leftovers_and_unnamed_diffs_go_and_a_held_run_is_passed_over(project: Project) -> None:
+    here, cache = paths.Project(project.folder, project.folder), project.folder / ".dvc/cache"
     folder = stored(project, "additive").parent
+    with Lease(folder):
+        pieces, _ = clear(here, cache=cache, idle_days=0, dry_run=True)
+    assert folder / "output" not in {piece.path for piece in pieces}
+    assert stored(project, "conv2d") in {piece.path for piece in pieces}
     left = folder / ".output.writing"
     left.mkdir()
     (left / "half").write_text("half", "utf-8")
@@ -142,16 +142,5 @@ def test_leftovers_and_unnamed_diffs_go(project: Project) -> None:
     project.isoscope("gc")
     assert not left.exists()
     assert not unnamed.exists()
-
-
-def test_a_held_run_is_passed_over(project: Project) -> None:
-    folder = stored(project, "additive").parent
-    with Lease(folder):
-        pieces, _ = clear(
-            paths.Project(project.folder, project.folder),
-            cache=project.folder / ".dvc/cache",
-            idle_days=0,
-            dry_run=True,
-        )
-    assert folder / "output" not in {piece.path for piece in pieces}
-    assert stored(project, "conv2d") in {piece.path for piece in pieces}
+    nothing = paths.Project(project.folder / "docs", project.folder / "docs")  # as in a fresh clone
+    assert clear(nothing, cache=cache, idle_days=7) == ([], 0)

@@ -15,7 +15,7 @@ from isoscope.platform.cli import main
 from isoscope.platform.report.checkpoint_page import read_tables
 from isoscope.platform.runs.folder_lock import writing
 from isoscope.studies.geometry.views import VIEWS
-from probe_material import bert, gpt2, pieces, sentences
+from probe_material import bert, gpt2, save, sentences
 from struck_views import wrong
 
 PLUGIN = """\
@@ -55,20 +55,14 @@ def isoscope(folder: Path, *words: str, code: int = 0, before: str = "") -> subp
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two checkpoints, an encoder and a decoder, and sentences; a page of both."""
-    folder = tmp_path_factory.mktemp("anywhere")
-    for name, model in (("encoder", bert()), ("decoder", gpt2())):
-        model.save_pretrained(folder / name)
-        pieces(folder / name)
+    folder = save(tmp_path_factory.mktemp("anywhere"), encoder=bert(), decoder=gpt2())
     sentences().to_pandas().rename(columns={"sentence": "review"}).to_csv(folder / "reviews.csv", index=False)
     isoscope(folder, *command())
     return folder
 
 
-def command(
-    *more: str, measures: tuple[str, ...] = SOME, few: tuple[str, ...] = FEW, out: str = "page"
-) -> tuple[str, ...]:
-    text = ("--text", "reviews.csv", "--column", "review", "--labels", "label")
-    return ("geometry", "encoder", "decoder", *text, "--out", out, *few, *measures, *more)
+def command(*more: str) -> tuple[str, ...]:
+    return ("geometry", "encoder", "decoder", *OWN, "--labels", "label", "--out", "page", *FEW, *SOME, *more)
 
 
 def test_a_page_of_an_encoder_and_a_decoder(place: Path) -> None:
@@ -126,6 +120,26 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
     assert (place / "page/figures/measures-words.svg").is_file()
 
 
+WRONG = {
+    "latin.txt": "fine\ncaf\xe9\n",
+    "few.txt": "one\ntwo\n",
+    "lists.jsonl": '{"text": "one", "l": [1]}\n',
+    "lists.csv": 'text,l\none,"[1, 2]"\ntwo,[1]\n',
+    "vision/config.json": '{"model_type": "vit", "num_hidden_layers": 2}',
+}
+
+
+@pytest.fixture(scope="module")
+def wrong_files(place: Path) -> Path:
+    broken = bert()
+    broken.encoder.layer[0].output.dense.weight.data[0, 0] = float("nan")
+    save(place, broken=broken)
+    (place / "vision").mkdir()
+    for name, text in WRONG.items():
+        (place / name).write_text(text, "latin-1")
+    return place
+
+
 @pytest.mark.parametrize(
     "words, said",
     [
@@ -137,7 +151,8 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
         (("geometry", "encoder", "--text", "few.txt", "--out", "p"), "2 different sentences in 2 rows; at least 4 "),
         (("geometry", "encoder", "--text", "lists.jsonl", "--labels", "l", "--out", "p"), "line 1: 'l' is [1]; "),
         (("geometry", "encoder", "--text", "lists.csv", "--labels", "l", "--out", "p"), "column 'l' holds lists"),
-        (("geometry", "decoder", *OWN, "--out", "p", "--vectors", "first"), "--vectors first: it is a decoder"),
+        (("geometry", "decoder", *OWN, "--out", "p", "--vectors", "first"), "--vectors first: it is a decoder: its "
+         "first token attends to no other token, so it carries no information about the sentence; use last or mean"),
         (("geometry", "encoder", "--text", "few.txt", "--labels", "x", "--out", "p"), "plain text and has no columns"),
         (("geometry", "encoder", *OWN, "--out", "encoder"), "contains other files than"),
         (("geometry", "encoder", *OWN, "--out", "reviews.csv/p"), "reviews.csv is not a writable folder"),
@@ -150,33 +165,22 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_line(
-    place: Path,
+    wrong_files: Path,
     words: tuple[str, ...],
     said: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(wrong_files)
     monkeypatch.setenv("ISOSCOPE_OWN_TREE", "1")
     monkeypatch.setattr(sys, "argv", ["isoscope", *words])
-    (place / "latin.txt").write_bytes("fine\ncaf\xe9\n".encode("latin-1"))
-    (place / "few.txt").write_text("one\ntwo\n", "utf-8")
-    (place / "lists.jsonl").write_text('{"text": "one", "l": [1]}\n', "utf-8")
-    (place / "lists.csv").write_text('text,l\none,"[1, 2]"\ntwo,[1]\n', "utf-8")
-    if not (place / "vision").exists():
-        (place / "vision").mkdir()
-        (place / "vision/config.json").write_text(json.dumps({"model_type": "vit", "num_hidden_layers": 2}), "utf-8")
-        broken = bert()
-        broken.encoder.layer[0].output.dense.weight.data[0, 0] = float("nan")
-        broken.save_pretrained(place / "broken")
-        pieces(place / "broken")
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
         main()
     (line,) = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2
     assert said in line
-    assert not (place / "p").exists() or not any((place / "p").glob("*.html"))
+    assert not any((wrong_files / "p").glob("*.html"))
 
 
 def test_every_figure_of_checkpoints_survives_tables_without_numbers(place: Path, pytestconfig: pytest.Config) -> None:

@@ -1,13 +1,11 @@
 """The hidden-state stages run once, resume, are cached, are mirrored, and give one page with an explorer."""
 
-import json
 import re
 import signal
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from filelock import FileLock
 
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.results.study_tables import read_tables
@@ -21,7 +19,7 @@ from isoscope.studies.fusion import views as fusion
 from isoscope.studies.isotropy import views as isotropy
 from isoscope.studies.isotropy.doses import Dose
 from page_blocks import Page
-from pipeline_project import ARMS, INSIDE, Done, Finished, Project, family, left, make, wait_for
+from pipeline_project import ARMS, INSIDE, Finished, Project, family, strike, wait_for
 from struck_views import wrong
 
 pytestmark = pytest.mark.slow
@@ -51,32 +49,10 @@ def slow(cell):
 """
 
 
-@pytest.fixture(scope="session")
-def explored(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """A project after the hidden-state stages: never changed, only copied."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "popen" in base.name else base
-    folder, ended = shared / "explored", shared / "explored.json"
-    with FileLock(shared / "explored.lock"):
-        if not ended.exists():
-            project = make(folder, inside=True)
-            project.edit("profiles/tiny.yaml", "  epochs: 4\n", "  epochs: 2\n")  # fewer snapshots to measure
-            project.edit(
-                "profiles/tiny.yaml", "    steps: none\n    epochs: false\n", "    steps: powers\n    epochs: true\n"
-            )
-            project.isoscope("profile", "--reset")
-            project.isoscope("profile", "tiny")
-            project.commit("With snapshots")
-            first = project.isoscope("repro")
-            project.isoscope("mirror")  # what a loaded machine may have left
-            project.commit("Results")
-            ended.write_text(json.dumps(first))
-    return Finished(Project(folder), Done(*json.loads(ended.read_text())))
-
-
-@pytest.fixture
-def project(explored: Finished, tmp_path: Path) -> Project:
-    return explored.project.copy(tmp_path / "project", mirrored=False)
+@pytest.fixture(scope="module")
+def project(explored: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy for the tests that change something, in order."""
+    return explored.project.copy(tmp_path_factory.mktemp("inside") / "project", mirrored=False)
 
 
 def states(project: Project, arm: str) -> Path:
@@ -110,14 +86,12 @@ def _texts(project: Project, split: str) -> list[str]:
 
 
 def test_each_figure_is_a_metric_of_a_run_that_names_the_training_run(explored: Finished) -> None:
-    tracked = explored.project.tracked()
+    tracked = explored.project.tracked(mirrored=False)
     by_name = {run.name: run for run in tracked.values()}
-    names = ("additive seed 0", "extract additive seed 0", "measure additive seed 0")
-    trained, extracted, found = (by_name[name] for name in names)
+    trained, extracted, found = (by_name[f"{stage}additive seed 0"] for stage in ("", "extract ", "measure "))
     assert {run.status for run in by_name.values()} == {"FINISHED"}
-    digest = {run.tags["isoscope.digest"] for run in (trained,)}
-    assert extracted.tags["isoscope.dep.trained by"] in digest
-    assert extracted.tags["reads"].split()[0] in digest
+    digest = trained.tags["isoscope.digest"]
+    assert extracted.tags["isoscope.dep.trained by"] == extracted.tags["reads"].split()[0] == digest
     assert found.tags["isoscope.dep.extracted by"] == extracted.tags["isoscope.digest"]
     table = measured(explored.project, "additive")
     rows = table[
@@ -126,6 +100,36 @@ def test_each_figure_is_a_metric_of_a_run_that_names_the_training_run(explored: 
     assert found.points["geometry/layer_01/first/avg_sim"] == [
         (int(step), pytest.approx(value)) for step, value in zip(rows["step"], rows["value"], strict=True)
     ]
+
+
+def test_wrong_input_is_one_line(project: Project) -> None:
+    for words, said in (
+        (("states", "fusion", "additiv"), "did you mean 'additive'?"),
+        (("states", "fusion", "additive", "--seed", "9"), "isoscope train fusion additive --seed 9"),
+        (("states", "fusion", "additive", "-S", "measures.names=[isotrophy]"), "no measure 'isotrophy'"),
+        (("states", "fusion", "additive", "-S", "measures.perplexity=0"), "measures.perplexity"),
+        (("states", "fusion", "additive", "-S", "extraction.treebank={file: nowhere, sentences: 3}"), "'nowhere'"),
+    ):
+        assert said in project.refused(*words)
+
+
+@pytest.mark.parametrize("number", [
+    pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive),
+    pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive),
+    signal.SIGKILL,
+])  # fmt: skip
+def test_measuring_in_several_processes_ends_at_once(project: Project, number: signal.Signals) -> None:
+    (project.folder / "plugins/slow.py").write_text(SLOW, "utf-8")
+    settings = ("-S", "measures.names=[slow]", "-S", "measures.processes=2", "--plugin", "plugins/slow.py")
+    process = project.start("states", "fusion", "additive", *settings)
+    wait_for(lambda: len(list(project.folder.glob("slow-*"))) == 2)
+    notes = [*project.folder.glob("slow-*")]
+    assert {int(path.name.removeprefix("slow-")) for path in notes} < {one.pid for one in family(process)}
+    code, said = strike(process, number)
+    assert code == (-9 if number == signal.SIGKILL else 128 + number)
+    for path in notes:
+        path.unlink()
+    assert "Traceback" not in said
 
 
 def test_a_measure_in_one_file_stands_in_every_result(project: Project) -> None:
@@ -152,7 +156,6 @@ def test_a_measure_in_one_file_stands_in_every_result(project: Project) -> None:
     page = (project.folder / "reports/index.html").read_text("utf-8")
     assert "The measure norms of [CLS] over training." in page
     assert "Mean norm, of sampled words, by layer and snapshot." in page
-    project.isoscope("mirror")
     (run,) = (run for run in project.tracked().values() if "geometry/layer_01/first/mean_norm" in run.points
               and run.name == "measure conv2d seed 0")  # fmt: skip
     rows = norms[(norms["layer"] == 1) & (norms["vectors"] == "first") & norms["step"].notna()]
@@ -169,27 +172,6 @@ def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project
     assert "explorer" in (project.folder / "reports/index.html").read_text("utf-8")
 
 
-@pytest.mark.parametrize("number", [
-    pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive),
-    pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive),
-    signal.SIGKILL,
-])  # fmt: skip
-def test_measuring_in_several_processes_ends_at_once(project: Project, number: signal.Signals) -> None:
-    (project.folder / "plugins/slow.py").write_text(SLOW, "utf-8")
-    settings = ("-S", "measures.names=[slow]", "-S", "measures.processes=2", "--plugin", "plugins/slow.py")
-    process = project.start("states", "fusion", "additive", *settings)
-    wait_for(lambda: len(list(project.folder.glob("slow-*"))) == 2)
-    everyone = family(process)
-    assert {int(path.name.removeprefix("slow-")) for path in project.folder.glob("slow-*")} < {
-        one.pid for one in everyone
-    }
-    process.send_signal(number)
-    _, said = process.communicate()
-    assert left(everyone) == []
-    assert process.returncode == (-9 if number == signal.SIGKILL else 128 + number)
-    assert "Traceback" not in said
-
-
 @pytest.mark.parametrize("every", [1, 2, 3, 100])
 def test_every_so_many_snapshots_the_first_the_chosen_and_the_last_always(explored: Finished, every: int) -> None:
     trained = explored.project.folder / "models/fusion/additive/seed-0"
@@ -202,21 +184,8 @@ def test_every_so_many_snapshots_the_first_the_chosen_and_the_last_always(explor
     assert len(taken) <= -(-len(everything) // every) + 2
 
 
-def test_wrong_input_is_one_line(project: Project) -> None:
-    for words, said in (
-        (("states", "fusion", "additiv"), "did you mean 'additive'?"),
-        (("states", "fusion", "additive", "--seed", "9"), "isoscope train fusion additive --seed 9"),
-        (("states", "fusion", "additive", "-S", "measures.names=[isotrophy]"), "no measure 'isotrophy'"),
-        (("states", "fusion", "additive", "-S", "measures.perplexity=0"), "measures.perplexity"),
-        (("states", "fusion", "additive", "-S", "extraction.treebank={file: nowhere, sentences: 3}"), "'nowhere'"),
-    ):
-        done = project.isoscope(*words, code=2)
-        assert said in done.err
-        assert done.err.strip().count("\n") == 0
-        assert "Traceback" not in done.err
-
-
-def test_the_notebook_reads_what_the_pipeline_wrote(explored: Finished) -> None:
+def test_the_notebook_reads_what_the_pipeline_wrote(explored: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last lines run the block of docs/inside.md on tables and views."""
     import isoscope
     from isoscope.base.errors import InputError
     from isoscope.notebook import load
@@ -241,10 +210,6 @@ def test_the_notebook_reads_what_the_pipeline_wrote(explored: Finished) -> None:
     with pytest.raises(InputError, match="view 'probing': no figure of 'labl'; did you mean 'label'"):
         probing.figure("labl")
     assert isoscope.load is load
-
-
-def test_the_documented_lines_read_the_study(explored: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The block of docs/inside.md on tables and views."""
     monkeypatch.chdir(explored.project.folder)
     page = Page("docs/inside.md")
     next(block for block in page.blocks("python") if "isoscope.load" in block.parsed).evaluate()

@@ -1,13 +1,13 @@
 """`mlflow run` carries out each entry point on a project, and passes its parameters to the command line."""
 
 import os
-import re
 import sys
 
 import pytest
 
-from pipeline_project import Finished, Project
+from pipeline_project import Project
 
+COPIED = {"mirrored": False}
 SEARCH = """\
 search:
   name: tiny
@@ -24,14 +24,6 @@ search:
   sampler: {kind: random, seed: 5}
   pruner: {kind: none}
 """
-
-
-@pytest.fixture(scope="module")
-def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = finished.project.copy(tmp_path_factory.mktemp("mlflow") / "project", mirrored=False)
-    text = re.sub(r"^search:.*\n", SEARCH, made.text("params.yaml"), flags=re.M)
-    (made.folder / "params.yaml").write_text(text, "utf-8")
-    return made
 
 
 def mlflow_run(project: Project, entry_point: str, **parameters: str) -> None:
@@ -61,6 +53,7 @@ CHECKPOINT = {"checkpoint": "models/fusion/additive/seed-0/checkpoints/epoch-*",
 def test_an_entry_point_writes_what_its_command_does(
     project: Project, entry_point: str, parameters: dict[str, str], written: str
 ) -> None:
+    project.lay(SEARCH)
     (project.folder / written).unlink(missing_ok=True)
     mlflow_run(project, entry_point, **parameters)
     assert (project.folder / written).is_file()

@@ -30,12 +30,6 @@ TRAIN = ("train", "fusion", "additive", "--seed", "0")
     "command, said",
     [
         (("train", "fusion", "conv3d", "--seed", "0"), ("params.yaml", "no arm 'conv3d'", "did you mean 'conv2d'?")),
-        (("train", "fusoin", "conv2d", "--seed", "0"), ("params.yaml", "fusoin", "did you mean 'fusion'?")),
-        (("prepare", "tinny"), ("params.yaml", "no task 'tinny'", "did you mean 'tiny'?")),
-        (("analyse", "fussion"), ("params.yaml", "fussion", "did you mean 'fusion'?")),
-        ((*TRAIN, "-S", "training.epoch=2"), ("training.epoch", "did you mean 'epochs'?")),
-        ((*TRAIN, "-S", "training.epochs=two"), ("training.epochs", "integer", "'two'")),
-        ((*TRAIN, "--plugin", "none.py"), ("none.py", "no such file")),
         (TRAIN, ("data/processed/tiny", "not prepared", "run: isoscope prepare tiny")),
         (("analyse", "fusion"), ("2 of 2 runs are missing", "run: isoscope train fusion")),
         (("report",), ("run: isoscope",)),
@@ -45,11 +39,8 @@ TRAIN = ("train", "fusion", "additive", "--seed", "0")
     ids=lambda value: " ".join(value) if value[0] in ("train", "prepare", "analyse", "report", "repro") else None,
 )
 def test_one_line_says_what_is_wrong(bare: Project, command: tuple[str, ...], said: tuple[str, ...]) -> None:
-    done = bare.isoscope(*command, code=2, ISOSCOPE_HUB=str(bare.folder / "hub"))
-    (line,) = done.err.splitlines()
-    assert line.startswith("isoscope: ")
+    line = bare.refused(*command, ISOSCOPE_HUB=str(bare.folder / "hub"))
     assert [part for part in said if part not in line] == [], line
-    assert done.out == ""
     assert bare.records() == {}
     assert not (bare.folder / "mlflow.db").exists()
     assert not (bare.folder / "data").exists()
@@ -58,8 +49,7 @@ def test_one_line_says_what_is_wrong(bare: Project, command: tuple[str, ...], sa
 def test_an_absent_device_is_not_replaced(bare: Project, finished: Finished) -> None:
     shutil.copytree(finished.project.folder / "data", bare.folder / "data")
     another = (*TRAIN[:-1], "7")  # a run that DVC's cache does not hold
-    done = bare.isoscope(*another, "-S", "training.device=cuda", code=2, CUDA_VISIBLE_DEVICES="")
-    (line,) = done.err.splitlines()
+    line = bare.refused(*another, "-S", "training.device=cuda", CUDA_VISIBLE_DEVICES="")
     assert "training.device: 'cuda' is not available" in line
     assert not any(record.run for record in bare.records().values())
 
@@ -139,27 +129,24 @@ def test_what_is_no_file_where_a_file_belongs_is_named(
 
 
 @pytest.mark.parametrize(
-    "redirected, code, said",
+    "words, code, said",
     [
-        (">&-", 0, ""),
-        ("2>&-", 0, ""),
-        ("<&- >&- 2>&-", 0, ""),
-        ("> /dev/full", 1, "isoscope: stdout: the disk is full; free space there"),
-        ("2> /dev/full", 0, ""),
-        ("| true", 141, "isoscope: the reader of its output has ended"),
+        ("--version >&-", 0, ""),
+        ("--version 2>&-", 0, ""),
+        ("--version <&- >&- 2>&-", 0, ""),
+        ("--version > /dev/full", 1, "isoscope: stdout: the disk is full; free space there"),
+        ("--version 2> /dev/full", 0, ""),
+        ("--version | true", 141, "isoscope: the reader of its output has ended"),
+        ("train nowhere 2>&-", 2, ""),
+        ("train nowhere 2> /dev/full", 2, ""),
     ],
 )
-def test_streams_that_are_closed_full_or_unread(project: Project, redirected: str, code: int, said: str) -> None:
-    """The command prints one short line, which it can only fail to write at its end."""
-    script = f'unset PYTHONUNBUFFERED; "{BINARIES / "isoscope"}" --version {redirected}; exit "${{PIPESTATUS[0]}}"'
+def test_streams_that_are_closed_full_or_unread(project: Project, words: str, code: int, said: str) -> None:
+    """The command prints one short line, which it can only fail to write at its end; an error keeps its exit code."""
+    script = f'unset PYTHONUNBUFFERED; "{BINARIES / "isoscope"}" {words}; exit "${{PIPESTATUS[0]}}"'
     done = project.run("bash", "-c", script, code=code)
     assert done.err.startswith(said)
     assert done.err.count("\n") == bool(said)
-
-
-@pytest.mark.parametrize("redirected", ["2>&-", "2> /dev/full"])
-def test_an_error_that_cannot_be_written_keeps_its_exit_code(project: Project, redirected: str) -> None:
-    project.run("bash", "-c", f'"{BINARIES / "isoscope"}" train nowhere {redirected}', code=2)
 
 
 def test_a_study_trains_with_all_streams_closed(project: Project) -> None:
@@ -189,14 +176,19 @@ def anothers(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pr
     return project
 
 
+def as_another(project: Project, *command: str) -> str:
+    """Return the only line of a command that another user runs."""
+    done = project.run(*AS_A_USER, str(BINARIES / "isoscope"), *command, code=None)
+    assert done.code in (1, 2)
+    return line_of(done)
+
+
 @pytest.mark.parametrize(
     "command", [TRAIN, ("repro",), ("report",), ("gc",), ("mirror",), ("prepare", "tiny")], ids=lambda words: words[0]
 )
 def test_another_users_files_are_named_and_left_alone(anothers: Project, command: tuple[str, ...]) -> None:
     before = contents(anothers.folder)
-    done = anothers.run(*AS_A_USER, str(BINARIES / "isoscope"), *command, code=None)
-    assert done.code in (1, 2)
-    line = line_of(done)
+    line = as_another(anothers, *command)
     assert str(anothers.folder) in line
     assert "Permission denied" in line
     assert contents(anothers.folder) == before
@@ -211,8 +203,7 @@ def test_what_another_user_hides_is_named(anothers: Project, name: str, command:
     mode = path.stat().st_mode
     path.chmod(0)
     try:
-        done = anothers.run(*AS_A_USER, str(BINARIES / "isoscope"), *command, code=None)
+        line = as_another(anothers, *command)
     finally:
         path.chmod(mode)
-    assert done.code in (1, 2)
-    assert f"{path}: this user may not read or write it" in line_of(done)
+    assert f"{path}: this user may not read or write it" in line

@@ -12,8 +12,7 @@ import pytest
 
 from finished_runs import write_metrics, write_run
 from isoscope.notebook import load
-from isoscope.platform.config.profiles import laid_over
-from isoscope.platform.config.tree import dump_yaml, parse_yaml, read_yaml
+from isoscope.platform.config.tree import dump_yaml, read_yaml
 from pipeline_project import ROOT, Finished, Project, written
 
 OVERLAY = """\
@@ -98,15 +97,14 @@ search:
 def test_a_search_for_the_worse_direction_ends_with_one_line(project: Project) -> None:
     """Of a plugin the direction is known after the first run; of a built-in objective before it."""
     (project.folder / "variants/settings/best.yaml").write_text("training: {keep: best}\n", "utf-8")
-    params = laid_over(project.text("params.yaml"), parse_yaml(SEARCH, "search"))
-    (project.folder / "params.yaml").write_text(params, "utf-8")
-    done = project.isoscope("search", "run", code=2)
+    project.lay(SEARCH)
+    done = project.isoscope("search", "run", code=2)  # it says how the run goes, too
     assert "search: validation/rmse is maximised, but its objective declares 'minimise'" in done.err
     assert "Traceback" not in done.err
     project.edit("params.yaml", "study: lengths", "study: fusion")
     project.edit("params.yaml", "validation/rmse: maximise", "validation/loss: maximise")
-    done = project.isoscope("search", "run", code=2)
-    assert "search: validation/loss is maximised, but its objective declares 'minimise'" in done.err
+    line = project.refused("search", "run")
+    assert "search: validation/loss is maximised, but its objective declares 'minimise'" in line
 
 
 ISOTROPY = """\

@@ -3,9 +3,7 @@
 If they are stopped or killed, and in the reference run, every process is newly started.
 """
 
-import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from pipeline_project import BINARIES, LAUNCH, TWO, Done, Project, family, left, wait_for, written
+from pipeline_project import BINARIES, LAUNCH, TWO, Done, Project, strike, wait_for, written
 
 # 120 sentences in batches of 16 leave one of 8, of 7 one of a single row: one process has none of it.
 PLAIN = (
@@ -73,8 +71,7 @@ def test_two_processes_train_as_one(project: Project, arm: str, options: tuple[s
     (record,) = project.records().values()
     assert record.status == "FINISHED"
     assert record.author.environment["processes"] == 2
-    pairs = [(point.name, point.step) for point in record.metrics]
-    assert len(pairs) == len(set(pairs)) == len([(point.name, point.step) for point in alone.metrics])
+    assert len(record.metrics) == len(alone.metrics)
     first, second = (project.folder / "models" / name / "checkpoints" for name in ("one", "two"))
     assert [path.name for path in sorted(first.iterdir())] == [path.name for path in sorted(second.iterdir())]
     for epoch in (1, 4):
@@ -88,7 +85,6 @@ def test_two_processes_train_as_one(project: Project, arm: str, options: tuple[s
     tables = [pq.read_table(project.folder / "models" / name / "predictions.parquet") for name in ("one", "two")]
     assert tables[0]["row"] == tables[1]["row"]
     np.testing.assert_allclose(tables[0]["logit_0"], tables[1]["logit_0"], atol=1e-3)
-    project.isoscope("mirror")  # what a loaded machine may have left
     trained = [one for one in project.tracked().values() if one.tags["isoscope.stage"] == "train"]
     assert [one.status for one in trained] == ["FINISHED"]
 
@@ -141,37 +137,20 @@ def test_stopped_and_started_again_it_is_the_run_that_never_stopped(
 ) -> None:
     forget(project)
     words = train("additive", "models/resumed", *LONG)
-    process = subprocess.Popen(
-        [BINARIES / "accelerate", *TWO, *words],
-        cwd=project.folder,
-        env=project.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    wait_for(lambda: any(len(one.metrics) > 60 for one in project.records().values()))
-    everyone = family(process)
-    process.send_signal(how)
-    process.wait(300)
-    assert left(everyone) == []
+    process = project.start(*TWO, *words, program="accelerate")
+    wait_for(lambda: project.points() > 60)
+    strike(process, how)
     two(project, *words)
     assert written(project.folder / "models/resumed") == whole
     (record,) = project.records().values()
     assert len(record.attempts) == 2
-    pairs = [(point.name, point.step) for point in record.metrics]
-    assert len(pairs) == len(set(pairs))
 
 
 def test_one_process_dead_ends_the_run_in_one_line(project: Project) -> None:
     forget(project)
-    process = subprocess.Popen(
-        [BINARIES / "accelerate", *TWO, *train("additive", "models/torn", "-S", "training.epochs=200")],
-        cwd=project.folder,
-        env=project.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    wait_for(lambda: any(one.metrics for one in project.records().values()))
+    words = train("additive", "models/torn", "-S", "training.epochs=200")
+    process = project.start(*TWO, *words, program="accelerate")
+    wait_for(project.points)
     children = psutil.Process(process.pid).children(recursive=True)
     (assistant,) = [one for one in children if one.environ().get("RANK") == "1"]
     assistant.kill()
@@ -193,19 +172,15 @@ def test_several_asked_for_and_one_started_is_refused(project: Project) -> None:
 
 
 def test_other_commands_run_alone(project: Project) -> None:
-    command = [sys.executable, "-m", "isoscope", "report"]
-    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "PYTHONPATH": str(project.sources)}
-    done = subprocess.run(command, cwd=project.folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "only isoscope train runs on several processes" in done.stderr
+    done = project.run(sys.executable, "-m", "isoscope", "report", code=2, RANK="0", WORLD_SIZE="2")
+    assert "only isoscope train runs on several processes" in done.err
 
 
 @pytest.mark.parametrize("name, value", [
     ("WORLD_SIZE", "2"), ("ACCELERATE_USE_DEEPSPEED", "true"), ("OMPI_COMM_WORLD_SIZE", "2"),
 ])  # fmt: skip
 def test_a_shell_that_announces_what_no_launcher_started_is_refused(project: Project, name: str, value: str) -> None:
-    done = project.isoscope(*train("additive", "models/none", "-S", "training.device=cpu"), code=2, **{name: value})
-    (line,) = done.err.splitlines()
+    line = project.refused(*train("additive", "models/none", "-S", "training.device=cpu"), **{name: value})
     assert line.startswith(f"isoscope: {name}={value}")
     assert "unset" in line
     assert not (project.folder / "models/none").exists()

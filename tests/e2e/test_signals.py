@@ -3,40 +3,32 @@
 The tests of this file are one story, told in order.
 """
 
+import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from isoscope.platform.runs.provenance import file_md5s
 from isoscope.platform.runs.reconcile import free_dvc
-from pipeline_project import BINARIES, Finished, Project, family, left, wait_for, written
+from pipeline_project import BINARIES, Project, family, strike, wait_for, written
 
 STRUCK: list[str] = []
 TOPS = {
     # `make run` with the installation at hand, as after the first time.
-    "make run": ("make", f"BIN={BINARIES}", "-o", ".venv/.project", "run"),
-    "isoscope repro": (str(BINARIES / "isoscope"), "repro"),
-    "dvc repro": (str(BINARIES / "dvc"), "repro"),
+    "make run": (str(shutil.which("make")), f"BIN={BINARIES}", "-o", ".venv/.project", "run"),
+    "isoscope repro": ("isoscope", "repro"),
+    "dvc repro": ("dvc", "repro"),
 }
 
 
-@pytest.fixture(scope="module")
-def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    folder = tmp_path_factory.mktemp("signals") / "project"
-    project = finished.project.copy(folder, without=(".isoscope", "models", "mlflow.db"))
-    project.edit("params.yaml", "  epochs: 4\n", "  epochs: 40\n")
-    return project
-
-
-def points(project: Project) -> int:
-    return sum(len(record.metrics) for record in project.records().values())
+COPIED = {"without": (".isoscope", "models")}
 
 
 def test_a_second_pipeline_is_refused_and_told_by_whom(project: Project) -> None:
+    project.edit("params.yaml", "  epochs: 4\n", "  epochs: 40\n")
     first = project.start("repro")
-    wait_for(lambda: points(project) > 5)
+    wait_for(lambda: project.points() > 5)
     everyone = family(first)
     for one in everyone:  # else the second might find it finished, where the machine is slow just then
         one.suspend()
@@ -45,9 +37,7 @@ def test_a_second_pipeline_is_refused_and_told_by_whom(project: Project) -> None
     assert f"PID {dvc.pid}" in second.err
     for one in everyone:
         one.resume()
-    first.send_signal(signal.SIGTERM)
-    first.communicate()
-    assert left(everyone) == []
+    strike(first, signal.SIGTERM)
     assert {len(record.attempts) for record in project.records().values() if record.metrics} == {1}
 
 
@@ -59,31 +49,20 @@ def test_a_second_pipeline_is_refused_and_told_by_whom(project: Project) -> None
     pytest.param("isoscope repro", signal.SIGKILL, marks=pytest.mark.exhaustive),
     pytest.param("dvc repro", signal.SIGTERM, marks=pytest.mark.exhaustive),
 ])  # fmt: skip
-def test_nothing_runs_on(project: Project, tmp_path: Path, top: str, number: signal.Signals) -> None:
-    seen = points(project)
-    with (tmp_path / "said").open("w") as said:
-        process = subprocess.Popen(
-            TOPS[top],
-            cwd=project.folder,
-            env=project.environment(),
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-        )
-    wait_for(lambda: points(project) > seen + 20 or process.poll() is not None)
-    assert process.poll() is None, (tmp_path / "said").read_text("utf-8")
-    everyone = family(process)
-    assert any("train" in one.cmdline() for one in everyone)
-    process.send_signal(number)
-    process.wait(300)
+def test_nothing_runs_on(project: Project, top: str, number: signal.Signals) -> None:
+    seen = project.points()
+    words = TOPS[top]
+    process = project.start(*words[1:], program=words[0])
+    wait_for(lambda: project.points() > seen + 20 or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
+    assert any("train" in one.cmdline() for one in family(process))
+    strike(process, number)
     STRUCK.append(top)
-    assert left(everyone) == []
     free_dvc(project.folder)  # as `isoscope repro` does; a bare `dvc repro` treats zombies as alive
 
 
 def test_after_all_that_the_pipeline_is_as_if_nothing_had_happened(project: Project, tmp_path: Path) -> None:
     project.isoscope("repro")
-    project.isoscope("mirror")  # what a loaded machine may have left
     gone = (".isoscope", "models", "mlflow.db", "dvc.lock", "reports")
     whole = project.copy(tmp_path / "whole", without=gone, mirrored=False)
     whole.run("rm", "-rf", ".dvc/cache")
@@ -91,13 +70,9 @@ def test_after_all_that_the_pipeline_is_as_if_nothing_had_happened(project: Proj
     for arm in ("additive", "conv2d"):
         assert file_md5s(project.output(arm)) == file_md5s(whole.output(arm))
         assert written(project.output(arm)) == written(whole.output(arm))
-    attempts = 0
-    for record in project.records().values():
-        pairs = [(point.name, point.step) for point in record.metrics]
-        assert len(pairs) == len(set(pairs))
-        assert record.status == "FINISHED"
-        attempts += len(record.attempts)
-    assert attempts >= 3 + len(STRUCK)
+    records = project.records().values()
+    assert {record.status for record in records} == {"FINISHED"}
+    assert sum(len(record.attempts) for record in records) >= 3 + len(STRUCK)
     for run in project.tracked().values():
         assert run.status == "FINISHED"
         assert all(len(values) == len(set(values)) for values in run.points.values())

@@ -24,7 +24,7 @@ from isoscope.states.choices import SPACES
 from isoscope.states.word_space import Space, write_space
 from isoscope.studies.geometry.views import TITLES
 from marian_material import write_pieces
-from probe_material import bert, gpt2, pieces, sentences
+from probe_material import bert, gpt2, save, sentences
 
 FEW = ("--occurrences", "600", "--items", "60", "--draws", "20", "--permutations", "3", "--histogram", "1000")
 SAMPLE: dict[str, Any] = {"occurrences": 600, "per_sentence": 25, "seed": 0}
@@ -45,10 +45,7 @@ TEXTS = [*dict.fromkeys(sentences()["sentence"].to_pylist())]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("anywhere")
-    for name, model in (("encoder", bert()), ("decoder", gpt2())):
-        model.save_pretrained(folder / name)
-        pieces(folder / name)
+    folder = save(tmp_path_factory.mktemp("anywhere"), encoder=bert(), decoder=gpt2())
     torch.manual_seed(5)
     deep = BertModel(
         BertConfig(vocab_size=900, hidden_size=12, num_hidden_layers=3, num_attention_heads=2, intermediate_size=24)
@@ -177,8 +174,7 @@ def test_a_model_is_like_itself_and_other_measures_see_another(place: Path) -> N
     model = AutoModel.from_pretrained(place / "encoder")
     with torch.no_grad():
         model.pooler.dense.weight.add_(1.0)  # another digest, the same hidden states
-    model.save_pretrained(place / "copy")
-    pieces(place / "copy")
+    save(place, copy=model)
     spaces(place, "encoder", "copy", "decoder", "--text", "reviews.txt", "--out", "three", *FEW, "--components", "4")
     table = pd.read_parquet(place / "three/similarity.parquet")
     table = table[(table["of"] == "words") & (table["layer"] == table["other_layer"])].set_index(["one", "other"])
@@ -277,8 +273,6 @@ OPUS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("marian")
-    bert().save_pretrained(folder / "bert")
-    pieces(folder / "bert")
     (folder / "opus").mkdir()
     write_pieces(folder / "opus", TEXTS, size=60)
     size = tokens.load(folder / "opus").vocab_size
@@ -287,17 +281,16 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(3)
     config = MarianConfig(vocab_size=size, d_model=16, max_position_embeddings=64, **shape, **ids, **OPUS)
     MarianModel(config).save_pretrained(folder / "opus")
-    (folder / "texts.txt").write_text("\n".join(TEXTS), "utf-8")
-    return folder
+    return folder / "opus"
 
 
 def test_words_are_the_means_of_the_pieces_that_the_slow_tokenizer_gives(marian: Path, tmp_path: Path) -> None:
-    model, table = load_encoder(marian / "opus"), word_table(TEXTS, occurrences=600, per_sentence=25, seed=0)
-    space = write_space(tmp_path, model, marian / "opus", table, SPACES._replace(max_length=64, batch_size=7))
+    table = word_table(TEXTS, **SAMPLE)
+    space = write_space(tmp_path, load_encoder(marian), marian, table, SPACES._replace(max_length=64, batch_size=7))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # it recommends sacremoses
-        slow = MarianTokenizer.from_pretrained(marian / "opus")
-    whole = MarianModel.from_pretrained(marian / "opus").eval()
+        slow = MarianTokenizer.from_pretrained(marian)
+    whole = MarianModel.from_pretrained(marian).eval()
     every = np.ones(len(table.rows), bool)
     seen = 0
     for number, text in enumerate(table.texts):

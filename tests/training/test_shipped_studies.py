@@ -12,7 +12,7 @@ from scipy.stats import binom
 from isoscope.base.paths import Project
 from isoscope.platform.config.load import Configuration, ResolvedCell
 from isoscope.platform.stages.prepare import prepare
-from isoscope.platform.stages.training_job import job
+from isoscope.platform.stages.train import job
 from isoscope.training.display import Mute
 from isoscope.training.job import loop_of
 from isoscope.training.progress import InterruptedRunError

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
 from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric, read
@@ -34,6 +35,9 @@ class Trained(NamedTuple):
     """Plugin file → sha256."""
 
 
+RUN = TypeAdapter(Trained)
+
+
 class Output(NamedTuple):
     """A finished run and the folder with its files."""
 
@@ -56,16 +60,7 @@ def read_output(folder: Path) -> Output:
     """
     try:
         config = read_yaml(folder, CONFIG)
-        run = Trained(
-            str(config["study"]),
-            str(config["arm"]),
-            int(config["seed"]),
-            task=str(config["task"]),
-            digest=str(config["digest"]),
-            code=str(config["code"]),
-            inputs={str(path): str(md5) for path, md5 in config["inputs"].items()},
-            plugins={str(name): str(sha256) for name, sha256 in config["plugins"].items()},
-        )
+        run = RUN.validate_python({field: config[field] for field in Trained._fields})
         objective = config["params"].get("objective", {"kind": "classification"})  # older runs have no such section
         labels = tuple(map(str, config["labels"]))
         kind, params = str(objective["kind"]), dict(config["params"])

@@ -16,7 +16,8 @@ from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.report.runs import working_seconds
 from isoscope.platform.runs.lines import End
 from isoscope.platform.runs.record import Record, read
-from tracked_runs import DIGEST, Following, lines, log_epochs, replayed, shown, start, wait_for, write_record
+from pipeline_project import wait_for
+from tracked_runs import DIGEST, Following, lines, log_epochs, replayed, shown, start, write_record
 
 
 def test_a_run_is_seen_while_it_goes_and_ends_as_one_replayed(

@@ -14,7 +14,8 @@ from isoscope.platform.mirror.mlflow import connect
 from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import read
-from tracked_runs import DIGEST, Following, log_epochs, shown, start, together, wait_for, write_record
+from pipeline_project import wait_for
+from tracked_runs import DIGEST, Following, log_epochs, shown, start, together, write_record
 
 
 def test_a_server_shows_what_a_database_shows(project: Path, mlflow_server: Any) -> None:

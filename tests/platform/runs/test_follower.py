@@ -11,7 +11,7 @@ from isoscope.base.paths import Project
 from isoscope.base.processes import StopSignal
 from isoscope.platform.runs import follower
 from isoscope.platform.runs.run import FOLLOWED, Identity, Run, tracked
-from tracked_runs import wait_for
+from pipeline_project import wait_for
 
 WARNING = "part of the record; send the rest with: isoscope mirror"
 

@@ -146,7 +146,7 @@ def test_any_other_setting_is_refused_with_both_values(
 
 
 READERS = {
-    "training_job": ["train fusion additive --seed 0", "accept", "search run", "search status", "search confirm"],
+    "train": ["train fusion additive --seed 0", "accept", "search run", "search status", "search confirm"],
     "analyse": ["analyse fusion", "compare spaces"],
     "states": ["states fusion additive"],
     "report": ["report"],
@@ -172,8 +172,8 @@ def test_no_other_stage_reads_data() -> None:
     readers = {
         path.stem for path in sources if re.search(r"paths\.processed\(|read_manifest\(", path.read_text("utf-8"))
     }
-    # train, search_runs and study_run only name or hash what others read
-    assert readers - {"prepare", "train", "search_runs", "study_run"} == set(READERS)
+    # search_runs and study_run only name or hash what others read
+    assert readers - {"prepare", "search_runs", "study_run"} == set(READERS)
 
 
 @pytest.mark.parametrize("name", ["data.source.seed=1", f"{TINY}:data.source.seed=1", "data.tokenizer.lowercase=false"])

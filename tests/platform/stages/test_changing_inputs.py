@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import isoscope.platform.stages
-from isoscope import plugins
 from isoscope.base import paths
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.paths import Project
@@ -25,7 +24,8 @@ from isoscope.platform.stages.study_run import checked_stores, input_md5, study_
 from isoscope.platform.stages.train import train
 from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.training import job as training
-from start_material import DATA, OVERLAY, ROOT, Made, made_in
+from start_material import ROOT, Made, made_in
+from trained_projects import DATA, OVERLAY
 
 CELL = ("half_depth", "masked-additive", 0)
 PREPARED = paths.processed("reordered")
@@ -159,23 +159,6 @@ def test_a_search_of_data_that_have_changed_stops(made: Made) -> None:
     runs = plan(made.setup.configuration, search, made.setup.project, data="other")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^data/processed/reordered: has changed since this search began"):
         runs({})
-
-
-def test_a_plugin_edited_after_it_was_loaded_counts_as_the_code_that_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Later cells of a study are forked from a process that has loaded it."""
-    monkeypatch.setattr(plugins.MEASURES, "own", {})
-    file = tmp_path / "own.py"
-    text = 'from isoscope.plugins import measure\n\n@measure("own")\ndef own(cell):\n    return {"own": 1.0}\n'
-    file.write_text(text)
-    plugins.load(file)
-    before = plugins.digest(file)
-    file.write_text(text.replace("1.0", "2.0"))
-    assert plugins.digest(file) == before
-    plugins.MEASURES.own.clear()
-    plugins.load(file)
-    assert plugins.digest(file) != before
 
 
 def test_every_stage_hashes_its_inputs_again() -> None:

@@ -15,14 +15,12 @@ from isoscope.base.kind import kind
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.stages.report import report
-from trained_projects import Trained, trained
+from trained_projects import TINY, Trained, trained
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = "variants/settings/small_allocated.yaml:training"
-TINY = (
-    "variants/task/reordered.yaml:data.source.size=300",
-    "variants/task/reordered.yaml:data.tokenizer.vocab_size=200",
-    *("model.encoder.hidden_size=16", "model.encoder.heads=2", "model.encoder.intermediate_size=32"),
+FEW = (
+    *TINY,
     "variants/settings/small_language.yaml:training.budget.number=4",
     *(f"{SETTINGS}.allocation.{name}" for name in ("sentences=16", "folds=4", "dense=1", "chords=2")),
 )
@@ -52,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     tree["tasks"], tree["search"] = ["reordered"], None
     tree["studies"] = {"all": STUDY | {"axes": AXES}, "few": STUDY | {"axes": AXES | {"fraction": ["three_tenths"]}}}
     tree["comparisons"] = {NAME: section()}
-    configuration = Configuration(ROOT, TINY, raw=tree)
+    configuration = Configuration(ROOT, FEW, raw=tree)
     configuration.check()
     with trained(folder, configuration, configuration.root.studies) as found:
         yield Made(*found)
@@ -94,7 +92,7 @@ def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
 
 
 def test_models_without_snapshots_are_refused_before_training(made: Made) -> None:
-    words = (*TINY, f"{SETTINGS}.snapshots.steps=none")
+    words = (*FEW, f"{SETTINGS}.snapshots.steps=none")
     with pytest.raises(InputError, match="study 'all' has arm 'masked-additive' without snapshots; set its training"):
         Configuration(ROOT, words, raw=made.configuration.raw).check()
 
@@ -113,4 +111,4 @@ def test_a_comparison_names_studies_that_run(made: Made, name: str, study: str, 
     tree["studies"] = tree["studies"] | {"none": STUDY | {"axes": AXES, "seeds": []}}
     tree["comparisons"] = {name: section(study, arm)}
     with pytest.raises(InputError, match=words):
-        Configuration(ROOT, TINY, raw=tree).check()
+        Configuration(ROOT, FEW, raw=tree).check()

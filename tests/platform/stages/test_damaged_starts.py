@@ -14,8 +14,7 @@ from isoscope.platform.runs.lease import HeldError, Lease
 from isoscope.platform.runs.provenance import file_md5s
 from isoscope.platform.runs.record import read
 from isoscope.platform.stages.study_cells import intact, train_starts
-from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import CellJob, selected
+from isoscope.platform.stages.train import CellJob, selected, train
 from isoscope.training import starts
 from start_material import Made, made_in
 from struck import KINDS

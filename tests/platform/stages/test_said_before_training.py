@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ import torch
 from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.stages.study_cells import Setup, carry_out_all, states_cells, training_cells, training_job
+from isoscope.platform.stages.study_cells import Setup, states_cells, train_cells, training_job
 from isoscope.platform.stages.train import train
 from isoscope.training.job import rehearse
 from start_material import ROOT, Made, made_in, tree
@@ -64,11 +66,8 @@ def test_a_setting_larger_than_the_run_is_named_with_the_numbers(
 ) -> None:
     settings = dict(one.split("=") for one in (*LONGER, *(f"training.{one}" for one in given)))
     assert re.search(line, said(made, capsys, *(f"{name}={value}" for name, value in settings.items())))
-
-
-def test_settings_that_fit_are_not_named(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = said(made, capsys, *LONGER).splitlines()
-    assert not [line for line in lines if "training." in line and "not a continuation" not in line]
+    fitting = said(made, capsys, *LONGER).splitlines()
+    assert not [one for one in fitting if "training." in one and "not a continuation" not in one]
 
 
 def test_an_absent_device_is_refused_also_if_nothing_is_left_to_do(
@@ -78,19 +77,17 @@ def test_an_absent_device_is_refused_also_if_nothing_is_left_to_do(
     asked = setup(made, "training.device=cuda", "extraction.device=cuda")
     work = training_job(asked, *CELL)
     assert work.run.finished
-    refused = pytest.raises(
-        InputError, match=r"^training.device: 'cuda' is not available .* use -S training.device=cpu$"
-    )
-    with refused:
-        train(work, output=None)
-    with refused:
-        rehearse(work.job, 1)
-    cells, (threads, device) = training_cells(asked, [CELL], None)
-    shared = {"title": "x", "project": asked.project, "threads": threads, "workers": 1, "cluster": None}
-    with refused:
-        carry_out_all(cells, device=device, **shared)  # type: ignore[arg-type]
+    shared: dict[str, Any] = {"title": "x", "workers": 1, "cluster": None}
+    line = r"^training.device: 'cuda' is not available .* use -S training.device=cpu$"
+    for do in (
+        partial(train, work, output=None),
+        partial(rehearse, work.job, 1),
+        partial(train_cells, asked, [CELL], None, **shared),
+    ):
+        with pytest.raises(InputError, match=line):
+            do()
     with pytest.raises(InputError, match=r"^extraction.device: 'cuda' is not available"):
-        carry_out_all(states_cells(setup(made, stage="states"), []), device="cuda", key="extraction.device", **shared)  # type: ignore[arg-type]
+        states_cells(setup(made, "extraction.device=cuda", stage="states"), [], **shared)
     text = tmp_path / "text.csv"
     text.write_text("text\n" + "".join(f"a sentence of number {number}\n" for number in range(20)))
     folder = str(next(work.run.output.glob("checkpoints/*")))

@@ -4,7 +4,6 @@ import copy
 import json
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,31 +172,23 @@ def test_overrides_are_not_for_the_runs_to_start_from(made: Made) -> None:
     }
 
 
-@pytest.mark.parametrize("change, message", [
-    (lambda study: study["axes"].update({"from": ["loop"]}), r"^model\.encoder: study 'hybrid' starts from itself"),
-    (lambda study: study["axes"].update({"from": ["unknown"]}), r"studies\.hybrid: .*'aligned' has no arm 'nothing'"),
-    (lambda study: study["axes"].update(fusion=["fft"]), r"^model\.fusion: .*'fft'.*, but .* has .*'additive'"),
+@pytest.mark.parametrize("axes, start, message", [
+    ({}, ("hybrid", "translation-identity-none"), r"^model\.encoder: study 'hybrid' starts from itself"),
+    ({}, ("aligned", "nothing"), r"studies\.hybrid: .*'aligned' has no arm 'nothing'"),
+    ({"fusion": ["fft"]}, ("aligned", "alignment-identity"), r"^model\.fusion: .*'fft'.*, but .* has .*'additive'"),
 ])  # fmt: skip
-def test_what_cannot_start_is_refused(made: Made, tmp_path: Path, change: Any, message: str) -> None:
+def test_what_cannot_start_is_refused(
+    made: Made, axes: dict[str, list[str]], start: tuple[str, str], message: str
+) -> None:
     params = tree()
-    change(params["studies"]["hybrid"])
-    (tmp_path / "variants").mkdir()
-    for axis in (ROOT / "variants").iterdir():
-        if axis.name != "from":
-            (tmp_path / "variants" / axis.name).symlink_to(axis)
-    written = tmp_path / "variants/from"
-    written.mkdir()
-    for name, start in {"loop": ("hybrid", "translation-loop-none"), "unknown": ("aligned", "nothing")}.items():
-        text = f"model:\n  encoder: {{kind: run, study: {start[0]}, arm: {start[1]}, seed: same}}\n"
-        (written / f"{name}.yaml").write_text(text)
-    for file in (ROOT / "variants/from").glob("*.yaml"):
-        (written / file.name).symlink_to(file)
-    setup = Setup(Configuration(tmp_path, raw=copy.deepcopy(params)), made.setup.project, "train")
+    params["studies"]["hybrid"]["axes"] |= axes
+    name = "variants/from/identity.yaml:model.encoder"
+    given = [f"{name}.study={start[0]}", f"{name}.arm={start[1]}"]
+    setup = Setup(Configuration(ROOT, given, raw=params), made.setup.project, "train")
     arm = next(arm for arm in setup.configuration.arms("hybrid"))
     made.trained("aligned", "alignment-identity")
-    do = partial(training_job, setup, "hybrid", arm, 0)
     with pytest.raises(InputError, match=message):
-        train(do(), output=None)
+        train(training_job(setup, "hybrid", arm, 0), output=None)
 
 
 def test_a_killed_alignment_is_resumed_to_the_bit(made: Made, tmp_path: Path) -> None:

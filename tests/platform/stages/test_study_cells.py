@@ -13,10 +13,9 @@ from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.runs.provenance import Git
-from isoscope.platform.runs.record import Record
 from isoscope.platform.stages.study_cells import Setup
 from isoscope.platform.stages.study_run import differing_versions
+from tracked_runs import start
 
 ROOT = Path(__file__).parents[3]
 
@@ -36,47 +35,41 @@ def test_a_node_reads_the_same_configuration() -> None:
     assert configuration.cell("fusion", "conv2d").cell.training.epochs == 2
 
 
-def test_other_code_on_a_node_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^node \S+: its isoscope has other code; install the same version"):
-        _ = sent(code="other").configuration
+NOWHERE = Path("/nowhere")
 
 
-def test_a_wrong_overlay_on_a_node_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^node \S+: .*none.py.*no such file"):
-        _ = sent(plugins=[tmp_path / "none.py"]).configuration
-
-
-def test_a_missing_project_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^node \S+: no project at .* at the same path"):
-        _ = sent(project=Project(tmp_path, tmp_path)).configuration
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"code": "other"}, "its isoscope has other code; install the same version"),
+        ({"plugins": [NOWHERE / "none.py"]}, ".*none.py.*no such file"),
+        ({"project": Project(NOWHERE, NOWHERE)}, "no project at .* at the same path"),
+    ],
+)
+def test_what_a_node_lacks_is_named(changed: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=rf"^node \S+: {said}"):
+        _ = sent(**changed).configuration
 
 
 def trained(project: Project, arm: str, seed: int, **versions: str) -> Path:
     """A published run, and its record with an attempt under these versions."""
     output = write_run(project.folder / "models", arm, seed)
-    named = digest("fusion", arm, seed)
-    with Record(project.records / f"{named}.jsonl") as record:
-        record.run(digest=named, stage="train", study="fusion", arm=arm, seed=seed)
-        record.attempt(git=Git(None), environment={"python": "3.12.1", "torch": "2.9.0", **versions}, parent_run=None)
+    made = {"python": "3.12.1", "torch": "2.9.0", **versions}
+    with start(project.folder, digest=digest("fusion", arm, seed), environment=made, arm=arm, seed=seed) as record:
         record.end("FINISHED")
     return output
 
 
 @pytest.mark.parametrize("name", ["torch", "numpy", "python", "tokenizers"])
 def test_a_package_upgraded_between_the_runs_of_a_study_is_named(tmp_path: Path, name: str) -> None:
+    """Threads and devices are no versions; those of a run without a record are not known."""
     project = Project(tmp_path, tmp_path)
-    outputs = [trained(project, "additive", 0, **{name: "1"}), trained(project, "conv2d", 0, **{name: "1"})]
+    outputs = [trained(project, arm, 0, **{name: "1"}, threads=arm, device=arm) for arm in ("additive", "conv2d")]
+    outputs.append(write_run(project.folder / "models", "scaled", 0))
     assert differing_versions(outputs, project) is None
     outputs.append(trained(project, "fft", 0, **{name: "2"}))
     line = f"{name} 1 in models/fusion/additive/seed-0, 2 in models/fusion/fft/seed-0"
     assert differing_versions(outputs, project) == line
-
-
-def test_threads_and_devices_are_no_versions_and_a_run_without_a_record_is_not_known(tmp_path: Path) -> None:
-    project = Project(tmp_path, tmp_path)
-    outputs = [trained(project, "additive", 0, threads="1"), trained(project, "conv2d", 0, threads="8", device="cuda")]
-    outputs.append(write_run(project.folder / "models", "fft", 0))
-    assert differing_versions(outputs, project) is None
 
 
 HEAVY = ("torch", "transformers", "mlflow", "dvc", "pandas", "pyarrow", "matplotlib", "scipy", "sklearn")

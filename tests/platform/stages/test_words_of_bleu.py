@@ -16,8 +16,7 @@ from isoscope.platform.config.tree import differing, dump_yaml, flatten, read_ya
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.study_cells import Setup, training_job
-from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import CellJob
+from isoscope.platform.stages.train import CellJob, train
 
 ROOT = Path(__file__).parents[3]
 TARGETS = {

@@ -9,8 +9,7 @@ import typer
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import CODE
-from isoscope.platform.cli.once import BEGIN
-from isoscope.platform.cli.options import AsJson, Plugins, Said, Set, app, command, load, project_here, say
+from isoscope.platform.cli.options import BEGIN, AsJson, Plugins, Said, Set, app, command, load, project_here, say
 from isoscope.platform.cli.streams import complain
 
 MOST_FAULTS = 20

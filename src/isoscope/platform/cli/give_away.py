@@ -7,8 +7,7 @@ import typer
 
 from isoscope.base import paths
 from isoscope.base.errors import InputError
-from isoscope.platform.cli.once import GIVE_AWAY
-from isoscope.platform.cli.options import Here, Said, command, load
+from isoscope.platform.cli.options import GIVE_AWAY, Here, Said, command, load
 from isoscope.platform.cli.out_folders import check_free
 
 

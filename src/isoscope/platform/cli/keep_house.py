@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.platform.cli.once import KEEP_HOUSE
-from isoscope.platform.cli.options import Here, Said, command, heal, load, project_here
+from isoscope.platform.cli.options import KEEP_HOUSE, Here, Said, command, heal, load, project_here
 
 
 @command(KEEP_HOUSE)

@@ -6,8 +6,7 @@ import typer
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import SEARCH
-from isoscope.platform.cli.once import HYPERPARAMETERS, Commands
-from isoscope.platform.cli.options import CHANGES, CLUSTER, Here, Said, app, command, load
+from isoscope.platform.cli.options import CHANGES, CLUSTER, HYPERPARAMETERS, Commands, Here, Said, app, command, load
 
 search = Commands(
     help="Search hyperparameters: the section `search` of params.yaml.",

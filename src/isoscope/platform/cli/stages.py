@@ -10,10 +10,10 @@ import typer
 
 from isoscope.base import paths, processes
 from isoscope.base.errors import InputError
-from isoscope.platform.cli.once import RUN
 from isoscope.platform.cli.options import (
     CHANGES,
     CLUSTER,
+    RUN,
     Arm,
     Cpus,
     Gpus,
@@ -91,7 +91,7 @@ def train(
     from isoscope.platform.stages import study_cells
 
     setup = study_cells.Setup(configuration, project, "train")
-    placed = {"workers": workers, "cluster": nodes}
+    placed: dict[str, Any] = {"workers": workers, "cluster": nodes}
     if processes.world_size() == 1:
         study_cells.train_starts(setup, asked, title=f"train {study}: runs to start from", **placed)
     if single and nodes is None:
@@ -99,9 +99,7 @@ def train(
         return _trained(job, output or study_cells.place(setup, paths.trained, *asked[0]), project)
     own = paths.trained(study, "any", 0).parents[1]
     (project.folder / own).mkdir(parents=True, exist_ok=True)
-    cells, (threads, device) = study_cells.training_cells(setup, asked, output)
-    shared: dict[str, Any] = {"threads": threads, "device": device, **placed}
-    folders = study_cells.carry_out_all(cells, title=f"train {study}", project=project, **shared)
+    folders = study_cells.train_cells(setup, asked, output, title=f"train {study}", **placed)
     text = f"trained {study}: {len(folders)} cells"
     if all(folder.is_relative_to(project.folder / own) for folder in folders):
         text += f": {own}"
@@ -144,7 +142,7 @@ def states(
     Example: isoscope states fusion additive -S measures.alignment=procrustes
     """
     project, configuration, nodes = here
-    settings, root = configuration.study(study), configuration.root
+    settings = configuration.study(study)
     unasked = arm is None and seed is None and not load("base.kind").kind(settings.kind).stores
     asked = [] if unasked else here.cells(study, arm, seed)
     here.begin(*([settings.task] if asked else []))
@@ -159,18 +157,7 @@ def states(
         with processes.StopSignal() as stop:
             folders: Sequence[Any] = [study_cells.states(setup, asked[0], stop=stop)]
     else:
-        on_cores = nodes is None and root.extraction.device == "cpu"
-        folders = study_cells.carry_out_all(
-            study_cells.states_cells(setup, asked),
-            title=f"states {study}",
-            project=project,
-            threads=max(filter(None, (root.extraction.threads, root.measures.threads)), default=None),
-            device=root.extraction.device,
-            science=("extract", "measure"),
-            key="extraction.device",
-            workers=workers or (root.measures.processes if on_cores else None),
-            cluster=nodes,
-        )
+        folders = study_cells.states_cells(setup, asked, title=f"states {study}", workers=workers, cluster=nodes)
     shown = [*map(str, folders)]
     several = f"{len(shown)} cells: {_below(project, Path(os.path.commonpath(shown)))}"
     return {"folders": shown}, f"states {study}: {shown[0] if len(shown) == 1 else several}"

@@ -79,24 +79,22 @@ def tables(study: str, runs: StudyRuns, by_name: Mapping[str, Any], **settings: 
 
 
 def write_tables(folder: Path, made: Tables) -> None:
-    """Write tables and comparison.json into `folder`. Equal tables give equal bytes."""
+    """Write tables and comparison.json into `folder`; a name that ends in `.json` is a file of its own.
+
+    Equal tables give equal bytes.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in [name for name in FILES if name in made.by_name]:
-        write_text(folder / FILES[name], csv_text(made.by_name[name]), "table")
     with replacing(folder / TABLES, "table") as fresh:
-        write_parts(fresh, {name: table for name, table in made.by_name.items() if name not in FILES})
+        for name, table in made.by_name.items():
+            if name in FILES:
+                write_text(folder / FILES[name], csv_text(table), "table")
+            elif name.endswith(".json"):
+                write_text(fresh / name, json.dumps(table, separators=(",", ":")), "table")
+            else:
+                write_parquet(table, fresh / f"{name}.parquet")
     rest = {name: value for name, value in made._asdict().items() if name != "by_name"}
     text = json.dumps(_plain(rest), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / COMPARISON, text, "table")
-
-
-def write_parts(folder: Path, tables: Mapping[str, Any]) -> None:
-    """Write tables as parquet; a name that ends in `.json` is such a file."""
-    for name, table in tables.items():
-        if name.endswith(".json"):
-            write_text(folder / name, json.dumps(table, separators=(",", ":")), "table")
-        else:
-            write_parquet(table, folder / f"{name}.parquet")
 
 
 def read_tables(folder: Path) -> Tables:

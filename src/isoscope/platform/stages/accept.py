@@ -14,7 +14,7 @@ from isoscope.platform.runs.lease import Lease
 from isoscope.platform.runs.record import Record, read
 from isoscope.platform.runs.run import Identity
 from isoscope.platform.runs.stored import accept_run, finished, output_fault, take_back
-from isoscope.platform.stages.training_job import CellJob
+from isoscope.platform.stages.train import CellJob
 
 
 class Candidate(NamedTuple):

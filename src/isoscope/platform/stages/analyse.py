@@ -21,8 +21,9 @@ from isoscope.platform.outputs import read_output
 from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.platform.results.study_tables import Tables, read_tables, scores, tables, write_tables
 from isoscope.platform.runs.prepared import read_manifest, source
+from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import CONFIG, SCORES, score_points, shown
-from isoscope.platform.stages.study_run import checked_runs, checked_stores, finish, md5s_of, study_run
+from isoscope.platform.stages.study_run import checked_runs, checked_stores, md5s_of, study_run
 
 
 def analyse(
@@ -48,7 +49,9 @@ def analyse(
     if not isinstance(asked, Study):
         sections["comparison"] = asked
         options |= asked.model_dump(exclude={"kind", "studies"})
-        files = [_prepared(one, project) for one in asked.tasks]
+        for data in asked.tasks:  # whose data must not be damaged
+            read_manifest(project, data)
+        files = [project.folder / paths.processed(one) for one in asked.tasks]
     runs: dict[str, StudyRuns] = {}
     for study, of in arms.items():
         runs[study], read = _runs(study, studies[study], of, own, project)
@@ -78,13 +81,10 @@ def analyse(
         added = [{"name": metric, "value": value, "step": 0} for metric, value in own.points(found).items()]
         for point in (*score_points(test), *added):
             run.record.metric(**point)
-        return finish(run, target, shown(target))
-
-
-def _prepared(task: str, project: paths.Project) -> Path:
-    """Return the folder of a task's data. Raises `InputError` if they are damaged."""
-    read_manifest(project, task)
-    return project.folder / paths.processed(task)
+        for path in shown(target):
+            run.record.artifact(path)
+        run.finished_as(target, dvc_md5(target))
+    return target
 
 
 def _runs(

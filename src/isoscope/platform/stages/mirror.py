@@ -48,7 +48,9 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
         )
     titles = {record.run.digest: record.run.title for record in records if record.run}
     unsent |= {one.digest: f"{titles[one.digest]} ({one.digest[:12]}): {one.error}" for one in sent if one.error}
-    _note_sent(project, uri, {digest: size for digest, size in there.items() if digest not in unsent})
+    note = project.state / _NOTE  # what was sent to an address, as in `_sizes`
+    done = {digest: size for digest, size in there.items() if digest not in unsent}
+    write_notes(note, read_notes(note) | {address(uri): done})
     for line in unsent.values():
         print(f"isoscope mirror: {line}", file=sys.stderr)
     if unsent:
@@ -96,12 +98,6 @@ def _record(project: Project, digest: str, output: Path | None, committed: int) 
     if record is not None and (record.damaged or (project.runs / digest / "output").is_dir()):
         print(f"warning: {path}: its line about the run is lost, so the run cannot be sent to MLflow", file=sys.stderr)
     return None
-
-
-def _note_sent(project: Project, uri: str | None, sizes: dict[str, int]) -> None:
-    """Note what was sent to an address, as in `_sizes`."""
-    note = project.state / _NOTE
-    write_notes(note, read_notes(note) | {address(uri): sizes})
 
 
 def follow_records(project: Project, uri: str | None, digest: str | None) -> None:

@@ -11,23 +11,17 @@ from isoscope.platform.outputs import Output, read_predictions
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import read_metrics
 
-COLUMNS = ("digest", "commit", "arm", "seed", "metric", "epoch", "step", "value")
+COLUMNS = ["digest", "commit", "arm", "seed", "metric", "epoch", "step", "value"]
 SHOWN = ("validation/", "test/", "training/")
 """Metrics of a page: none of optimiser steps."""
 
 
-def rows(output: Output, commit: str) -> list[tuple[object, ...]]:
-    """Return a row per metric and epoch of a run, in `COLUMNS`; values have all digits."""
+def of_run(output: Output, commit: str) -> pd.DataFrame:
+    """Return a row per metric and epoch of a run; values have all digits."""
+    points = pd.DataFrame(read_metrics(output.folder), dtype=object).rename(columns={"name": "metric"})
+    points = points[points["metric"].str.startswith(SHOWN)].sort_values(["metric", "step"], kind="stable")
     run = output.run
-    found = [
-        (
-            *(run.digest[:12], commit[:7], run.arm, run.seed, point["name"]),
-            *("" if point.get("epoch") is None else point["epoch"], point["step"], repr(point["value"])),
-        )
-        for point in read_metrics(output.folder)
-        if point["name"].startswith(SHOWN)
-    ]
-    return sorted(found, key=lambda row: (row[4], row[6]))
+    return points.assign(digest=run.digest[:12], commit=commit[:7], arm=run.arm, seed=run.seed)
 
 
 def commit_of(records: Path, digest: str) -> str:
@@ -39,26 +33,22 @@ def commit_of(records: Path, digest: str) -> str:
     return str(author.git["commit"])
 
 
-def baselines(manifest: Path) -> list[tuple[object, ...]]:
-    """Return a row per classifier that is a baseline of a task and metric of the test split, in `COLUMNS`.
+def baselines(manifest: Path) -> pd.DataFrame:
+    """Return a row per classifier that is a baseline of a task and metric of the test split.
 
     They have neither digest nor seed. Language models that are baselines of a text task have no score to compare.
     """
     known = json.loads(manifest.read_text("utf-8")).get("baselines", {})
-    return [
-        ("", "", name, "", f"test/{metric}", "", "", repr(value))
-        for name, splits in known.items()
-        if "n" in splits["test"]
-        for metric, value in splits["test"].items()
-        if metric != "n"
-    ]
+    of_test = {name: splits["test"] for name, splits in known.items() if "n" in splits["test"]}
+    rows = [(name, f"test/{metric}", value) for name, test in of_test.items() for metric, value in test.items()]
+    return pd.DataFrame([row for row in rows if row[1] != "test/n"], columns=["arm", "metric", "value"], dtype=object)
 
 
 def of_runs(outputs: Iterable[Output], records: Path, manifest: Path) -> pd.DataFrame:
     """Return the metrics of runs of a task, and of its baselines, in `COLUMNS`."""
-    found = [row for output in outputs for row in rows(output, commit_of(records, output.run.digest))]
-    found += baselines(manifest)
-    return pd.DataFrame(found, columns=COLUMNS, dtype=str).astype({"value": float})
+    found = [of_run(output, commit_of(records, output.run.digest)) for output in outputs]
+    table = pd.concat([*found, baselines(manifest)], ignore_index=True).reindex(columns=COLUMNS)
+    return table.astype({"seed": "Int64", "epoch": "Int64", "step": "Int64", "value": float})
 
 
 def correct_items(outputs: Iterable[Output]) -> pd.DataFrame:

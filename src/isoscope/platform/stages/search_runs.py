@@ -18,8 +18,7 @@ from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.runs.stored import output_fault, stored_points
 from isoscope.platform.search.study import identity
 from isoscope.platform.stages.study_cells import Setup, visible, when_free
-from isoscope.platform.stages.train import train
-from isoscope.platform.stages.training_job import SECTIONS, CellJob, job
+from isoscope.platform.stages.train import SECTIONS, CellJob, job, train
 
 
 class TrainingRun:

@@ -20,7 +20,6 @@ from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
 from isoscope.base.workers import Spread, workers
 from isoscope.platform.config.extraction import Extraction, Measures
-from isoscope.platform.config.project import Study
 from isoscope.platform.outputs import Trained, epochs_by_update, read_output, weights_by_update
 from isoscope.platform.runs.card import CARD
 from isoscope.platform.runs.prepared import check_trained_on, content_md5, read_manifest
@@ -33,7 +32,7 @@ SNAPSHOTS, GEOMETRY = "snapshots.json", "geometry.parquet"
 
 
 class Cell(NamedTuple):
-    """A cell of a study; whether its results are published to where the pipeline expects them, or only found."""
+    """A cell of a study whose hidden states are extracted and measured."""
 
     study: str
     arm: str
@@ -41,8 +40,10 @@ class Cell(NamedTuple):
     task: str
     project: paths.Project
     publish: bool
-    find: bool
+    """Whether to `data/hidden_states` and `data/measures`; else both stay in the store of runs."""
     stop: StopSignal
+    find: bool = False
+    """Whether results are only found."""
 
     @property
     def data(self) -> Path:
@@ -77,43 +78,27 @@ class Cell(NamedTuple):
         return carry_out(run, None if self.find else do, stop=self.stop, output=output, **about)
 
 
-def states(
-    extraction: Extraction,
-    measures: Measures,
-    study: Study,
-    *,
-    name: str,
-    arm: str,
-    seed: int,
-    project: paths.Project,
-    publish: bool,
-    stop: StopSignal,
-    find: bool = False,
-    processes: int | None = None,
-) -> Path | None:
+def states(extraction: Extraction, measures: Measures, cell: Cell, *, processes: int | None = None) -> Path | None:
     """Extract the hidden states of a finished run and measure them, resume, or find both done. Return the tables.
 
-    - `publish`: to `data/hidden_states` and `data/measures`; else both stay in the store of runs.
-    - `find`: only find them; return None if they are not done.
-    - `processes`: replaces `measures.processes`.
+    None: they are not done, and the cell is only to be found. `processes`: replaces `measures.processes`.
 
     Every value of the table `geometry` is also a metric of the record, such as `geometry/layer_07/first/avg_sim` at its
     step. Raises `InputError` if the run or its task is missing, `StoppedError` after a signal.
     """
-    cell = Cell(name, arm, seed, study.task, project, publish, find, stop)
-    again = f"isoscope train {name} {arm} --seed {seed}"
+    again = f"isoscope train {cell.study} {cell.arm} --seed {cell.seed}"
     if not (cell.trained / CONFIG).is_file():
         raise InputError(f"{cell.trained}: does not exist yet; run: {again}")
-    read_manifest(project, study.task)
+    read_manifest(cell.project, cell.task)
     of_training = read_output(cell.trained).run
-    check_trained_on(of_training.inputs, project, study.task, paths.trained(name, arm, seed), again)
-    check_published(project, cell.trained)
+    check_trained_on(of_training.inputs, cell.project, cell.task, paths.trained(*cell[:3]), again)
+    check_published(cell.project, cell.trained)
     science = {stage: built_in.load(built_in.STAGES, stage) for stage in ("extract", "measure")}
     with ExitStack() as stack:
         with threadpool_limits(measures.threads):
             # Forked before torch computes: its threads do not survive a fork.
             several = workers(processes or measures.processes, key="measures.processes")
-            spread = None if find else stack.enter_context(several)
+            spread = None if cell.find else stack.enter_context(several)
         run, folder = _extracted(science["extract"], cell, extraction, of_training)
         return None if folder is None else _measured(science["measure"], cell, measures, run.digest, folder, spread)
 

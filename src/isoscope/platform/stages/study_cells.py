@@ -23,7 +23,7 @@ from isoscope.platform.runs.lease import HeldError, Lease
 from isoscope.platform.runs.run import Run
 from isoscope.platform.runs.stored import output_fault
 from isoscope.platform.stages.mirror import following
-from isoscope.platform.stages.training_job import CellJob, carry, job
+from isoscope.platform.stages.train import CellJob, carry, job, train
 
 _WAIT, _PATIENCE = 1.0, 180.0  # seconds between polls, and until waiting for a lost machine's lease or file ends
 
@@ -174,14 +174,13 @@ def train_starts(setup: Setup, cells: Iterable[tuple[str, str, int]], **options:
     if wanted:
         plain = Setup(setup.configuration.without_overrides(), setup.project, "train")
         train_starts(plain, wanted, **options)
-        found, (threads, device) = training_cells(plain, wanted, None, publish=False)
-        carry_out_all(found, project=setup.project, threads=threads, device=device, **options)
+        train_cells(plain, wanted, None, publish=False, **options)
 
 
-def training_cells(
-    setup: Setup, cells: Iterable[tuple[str, str, int]], output: Path | None, *, publish: bool = True
-) -> tuple[list[CellWork], tuple[int | None, str]]:
-    """Return the cells to train, and threads and device of the most demanding run.
+def train_cells(
+    setup: Setup, cells: Iterable[tuple[str, str, int]], output: Path | None, *, publish: bool = True, **options: Any
+) -> list[Path]:
+    """Train cells as `carry_out_all` does, with threads and device of the most demanding run; return their folders.
 
     `output`: where to publish the result of a single cell. `publish` False: results stay in the store of runs.
     """
@@ -192,43 +191,47 @@ def training_cells(
         target = output or (place(setup, paths.trained, *cell) if publish else None)
         do = partial(_train, setup, cell, target)
         found.append(CellWork(work.run.identity.title, partial(carry, work, None, output=target), do))
-    return found, min(needs, key=lambda one: room(one[0], device=one[1]), default=(None, "cpu"))
+    threads, device = min(needs, key=lambda one: room(one[0], device=one[1]), default=(None, "cpu"))
+    return carry_out_all(found, project=setup.project, threads=threads, device=device, **options)
 
 
 def _train(setup: Setup, which: tuple[str, str, int], output: Path | None, shown: Progress) -> str:
-    from isoscope.platform.stages.train import train  # imports libraries
-
     return str(train(training_job(setup, *which), output=output, display=shown))
 
 
-def states_cells(setup: Setup, cells: Iterable[tuple[str, str, int]]) -> list[CellWork]:
-    """Return the cells of `states`."""
-    return [
-        CellWork(
-            f"{cell[1]} seed {cell[2]}", find=partial(states, setup, cell, find=True), do=partial(_states, setup, cell)
-        )
+def states_cells(
+    setup: Setup, cells: Iterable[tuple[str, str, int]], *, title: str, workers: int | None, cluster: Cluster | None
+) -> list[Path]:
+    """Carry out cells of `states` as `carry_out_all` does; return the folders of their tables."""
+    root = setup.configuration.root
+    on_cores = cluster is None and root.extraction.device == "cpu"
+    found = [
+        CellWork(f"{cell[1]} seed {cell[2]}", partial(states, setup, cell, find=True), partial(_states, setup, cell))
         for cell in cells
     ]
-
-
-def states(setup: Setup, cell: tuple[str, str, int], **options: Any) -> Path | None:
-    """Carry out a cell of `states`, with `options` of the stage; return the folder of its tables."""
-    # By name: it is no part of a search, which imports this module.
-    (study, arm, seed), configuration = cell, setup.configuration
-    done: Path | None = import_module("isoscope.platform.stages.states").states(
-        configuration.root.extraction,
-        configuration.root.measures,
-        configuration.study(study),
-        name=study,
-        arm=arm,
-        seed=seed,
+    return carry_out_all(
+        found,
+        title=title,
         project=setup.project,
-        publish=place(setup, paths.measured, *cell) is not None,
-        **options,
+        threads=max(filter(None, (root.extraction.threads, root.measures.threads)), default=None),
+        device=root.extraction.device,
+        workers=workers or (root.measures.processes if on_cores else None),
+        cluster=cluster,
+        science=("extract", "measure"),
+        key="extraction.device",
     )
+
+
+def states(setup: Setup, cell: tuple[str, str, int], *, processes: int | None = None, **options: Any) -> Path | None:
+    """Carry out a cell of `states`, with `options` of its `Cell`; return the folder of its tables."""
+    # By name: it is no part of a search, which imports this module.
+    stage, root = import_module("isoscope.platform.stages.states"), setup.configuration.root
+    task, publish = root.studies[cell[0]].task, place(setup, paths.measured, *cell) is not None
+    one = stage.Cell(*cell, task, setup.project, publish, **options)
+    done: Path | None = stage.states(root.extraction, root.measures, one, processes=processes)
     return done
 
 
 def _states(setup: Setup, cell: tuple[str, str, int], shown: Progress) -> str:
     with StopSignal() as stop:
-        return str(states(setup, cell, stop=stop, processes=1))
+        return str(states(setup, cell, processes=1, stop=stop))

@@ -1,11 +1,13 @@
 """A tracked run over all cells of one or several studies, whose outputs are checked first."""
 
 import sys
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from isoscope.base import paths
 from isoscope.base.errors import InputError
@@ -24,18 +26,19 @@ from isoscope.plugins import kind_digests
 
 STORES = {"states": paths.extracted, "measures": paths.measured}
 """What a kind may read beside the runs' outputs → its folder of an arm and seed. `isoscope states` makes both."""
-VERSIONS = ("python", *(name for name in LIBRARIES if name not in ("isoscope", "dvc", "mlflow")))
+VERSIONS = ["python", *(name for name in LIBRARIES if name not in ("isoscope", "dvc", "mlflow"))]
 """What can change numbers under an equal digest; isoscope's own code is part of it."""
 SHOWN = 3
 """How many missing runs an error names."""
 
 
 def check_present(
-    name: str, outputs: Mapping[Path, Collection[Path]], project: paths.Project, verb: str = "train"
+    name: str, outputs: Mapping[Path, Collection[Path]], project: paths.Project, verb: str, *further: str
 ) -> None:
     """Check that the outputs of runs of the study `name` have these files, unchanged since they were published.
 
-    `verb`: the command that makes them. Raises `InputError` that names what is missing or has changed.
+    `verb`: the command that makes them. `further`: patterns of files to check where a run wrote them. Raises
+    `InputError` that names what is missing or has changed.
     """
     missing = [output for output, files in outputs.items() if not all(file.is_file() for file in files)]
     if missing:
@@ -44,7 +47,7 @@ def check_present(
         of = f"{len(missing)} of {len(outputs)} runs are missing ({lacking})"
         raise InputError(f"study {name!r}: {of}; run: isoscope {verb} {name}")
     for output, files in outputs.items():
-        check_published(project, output, {file.relative_to(output).as_posix() for file in files})
+        check_published(project, output, [*further, *(file.relative_to(output).as_posix() for file in files)])
 
 
 def checked_runs(
@@ -57,9 +60,8 @@ def checked_runs(
     """
     outputs = [project.folder / paths.trained(name, arm, seed) for arm in arms for seed in study.seeds]
     found = {output: run_files(output, files) for output in outputs}
-    check_present(name, found, project)
+    check_present(name, found, project, "train", PREDICTIONS.name, TRANSLATIONS.name, *files)
     for output in outputs:  # baselines and runs must use the same test split
-        check_published(project, output, (PREDICTIONS.name, TRANSLATIONS.name, *files))
         run = read_output(output).run
         again = f"isoscope train {name} {run.arm} --seed {run.seed}"
         check_trained_on(run.inputs, project, study.task, output.relative_to(project.folder), again)
@@ -75,14 +77,10 @@ def checked_stores(
 
     Raises `InputError` if a folder is missing or damaged.
     """
-    found = {}
-    for store in stores:
-        place = STORES[store]
-        folders = {(arm, seed): project.folder / place(name, arm, seed) for arm in arms for seed in study.seeds}
-        check_present(name, {folder: [folder / CONFIG] for folder in folders.values()}, project, "states")
-        for folder in folders.values():
-            check_published(project, folder)
-        found[store] = folders
+    cells = [*product(arms, study.seeds)]
+    found = {store: {cell: project.folder / STORES[store](name, *cell) for cell in cells} for store in stores}
+    for folders in found.values():
+        check_present(name, {folder: [folder / CONFIG] for folder in folders.values()}, project, "states", "*")
     return found
 
 
@@ -91,19 +89,18 @@ def differing_versions(outputs: Iterable[Path], project: paths.Project) -> str |
 
     Runs without a record, as in a clone, are not known.
     """
-    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    made = {}
     for output in outputs:
         record = project.records / f"{read_output(output).run.digest}.jsonl"
-        author = read(record).author if record.is_file() else None
-        made = {name: str(author.environment.get(name)) for name in VERSIONS} if author else {}
-        for name, version in made.items():
-            found[name].setdefault(version, output.relative_to(project.folder).as_posix())
-    different = {name: versions for name, versions in found.items() if len(versions) > 1}
+        if record.is_file() and (author := read(record).author):
+            made[output.relative_to(project.folder).as_posix()] = author.environment
+    table = pd.DataFrame.from_dict(made, orient="index").reindex(columns=VERSIONS).astype(str)
+    different = [name for name in VERSIONS if table[name].nunique() > 1]
     if not different:
         return None
-    name, versions = next(iter(different.items()))
-    more = f" (and {len(different) - 1} more libraries)" if len(different) > 1 else ""
-    return f"{name} " + ", ".join(f"{version} in {output}" for version, output in versions.items()) + more
+    name, more = different[0], f" (and {len(different) - 1} more libraries)" if len(different) > 1 else ""
+    first = table[name].drop_duplicates()
+    return f"{name} " + ", ".join(f"{version} in {output}" for output, version in first.items()) + more
 
 
 def run_files(output: Path, files: Collection[str]) -> list[Path]:
@@ -172,11 +169,3 @@ def study_run(
     with StopSignal() as stop, tracked(run, stop):
         run.begin(device="cpu", threads=1, precision="fp64")
         yield run, stop
-
-
-def finish(run: Run, target: Path, shown: Iterable[Path]) -> Path:
-    """Record the files to show beside the run, and its output `target`, which is returned."""
-    for path in shown:
-        run.record.artifact(path)
-    run.finished_as(target, dvc_md5(target))
-    return target

@@ -1,23 +1,150 @@
-"""A cell of stage `train@<study>`: own a run while its model is trained, and record it."""
+"""Stage `train@<study>`: collect what training a cell needs, and own its run while the model is trained."""
 
 import json
 import signal
 import sys
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
-
-import pyarrow.parquet as pq
+from typing import Any, NamedTuple
 
 from isoscope.base import built_in, paths, processes
-from isoscope.base.atomic_files import write_text
+from isoscope.base.atomic_files import unlisted, write_text
+from isoscope.base.errors import InputError
 from isoscope.base.processes import StoppedError, StopSignal
+from isoscope.platform.config.decided import completed
+from isoscope.platform.config.load import Configuration, ResolvedCell
+from isoscope.platform.config.start_cells import start_cells
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.runs.earlier import earlier_run
+from isoscope.platform.runs.prepared import content_md5, read_manifest
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import METRICS, OBJECTIVE, read_metrics
-from isoscope.platform.stages.training_job import CellJob, carry
+from isoscope.platform.runs.run import Identity, Run, carry_out
+from isoscope.platform.runs.stored import output_fault
 
+SECTIONS = ("model", "objective", "penalty", "observers", "training")
 SPLITS = ("train", "validation", "test")
+
+
+class CellJob(NamedTuple):
+    """A cell to train: its run, its task, what the model is trained with, and the cells that it starts from."""
+
+    run: Run
+    task: str
+    job: Any
+    """Its `isoscope.training.given.Job`."""
+    starts: "Mapping[str, CellJob]"
+    """Runs that training starts from, by their part of the model: `model`, or `encoder` and `decoder`."""
+
+    @property
+    def cell(self) -> tuple[str, str, int]:
+        """Study, arm and seed."""
+        return str(self.run.identity.study), str(self.run.identity.arm), self.job.seed
+
+
+def job(
+    configuration: Configuration,
+    found: ResolvedCell,
+    cell: tuple[str, str, int],
+    project: paths.Project,
+    below: Collection[str] = (),
+) -> CellJob:
+    """Return the job of training a cell (study, arm, seed).
+
+    `found`: its parameters; `below`: studies whose runs start from it. Raises `InputError` if its task is not prepared,
+    a checkpoint is missing, a classifier's task has no classes, or if a study starts from itself.
+    """
+    study, arm, seed = cell
+    task = configuration.study(study).task
+    if study in below:
+        raise InputError(f"model.encoder: study {study!r} starts from itself; name another study")
+    plain = configuration.without_overrides()
+    starts = {
+        name: job(plain, plain.cell(*one[:2]), one, project, {study, *below})
+        for name, one in start_cells(configuration, study, found.cell.model, seed).items()
+    }
+    manifest, given = read_manifest(project, task), built_in.load(built_in.GIVEN, "train")
+    found = completed(found, manifest)
+    if found.cell.objective.kind == "classification" and manifest.get("labels") == []:
+        raise InputError(
+            f"study {study!r}: objective.kind 'classification' needs classes, but task {task!r} has none; name their "
+            f"column in {paths.overlay('task', task)}: data.source.columns.label, or choose another task or objective"
+        )
+    data = project.folder / paths.processed(task)
+    tokenizer, checkpoint = given.start(found.cell.model.encoder, data)
+
+    def read() -> dict[str, str]:
+        return {"data": content_md5(data), **given.published(tokenizer, data)}
+
+    hashes = read()
+    by_path = {paths.processed(task).as_posix(): dvc_md5(data)}
+    if "checkpoint" in hashes:
+        by_path["/".join(tokenizer.parts[-2:])] = hashes["checkpoint"]
+    for name, start in starts.items():
+        hashes[f"start_{name}"] = by_path[paths.trained(*start.cell).as_posix()] = start.run.digest
+    run = Run(
+        project,
+        Identity(
+            stage="train",
+            study=study,
+            arm=arm,
+            seed=seed,
+            task=task,
+            axes=found.axes,
+            params={section: found.tree[section] for section in SECTIONS},
+            inputs=hashes,
+            input_paths=by_path,
+            plugins=Configuration.plugin_digests(found.cell),
+            used=built_in.modules(
+                fusion=found.cell.model.fusion.kind,
+                objective=found.cell.objective.kind,
+                penalty=found.cell.penalty.kind,
+                observers=[name for name in built_in.OBSERVERS if getattr(found.cell.training, name) is not None],
+                encoder=found.cell.model.encoder.kind,
+            ),
+        ),
+        inputs=read,
+    )
+    own = given.Job(
+        parts=found.cell,
+        plugins=bool(run.identity.plugins),
+        seed=seed,
+        data=data,
+        manifest=manifest,
+        tokenizer=tokenizer,
+        checkpoint=checkpoint,
+        starts=lambda: {name: selected(start) for name, start in starts.items()},
+        unchanged=run.check_inputs,
+    )
+    return CellJob(run, task, own, starts)
+
+
+def selected(start: CellJob) -> Path:
+    """Return the selected checkpoint of a finished run. Raises `InputError` if the run's output is not intact."""
+    output, (study, arm, seed) = start.run.output, start.cell
+    so = f"so nothing can start from it; run: isoscope train {study} {arm} --seed {seed}"
+    if not output.is_dir():
+        raise InputError(f"{paths.trained(study, arm, seed)}: not trained, {so}")
+    if wrong := output_fault(start.run.project, start.run.digest):
+        raise InputError(f"{output}: {wrong}, {so}")
+    epoch = next(int(point["value"]) for point in read_metrics(output) if point["name"] == "training/best_epoch")
+    checkpoint = output / "checkpoints" / f"epoch-{epoch}"
+    if others := unlisted(output, checkpoint):
+        raise InputError(f"{output}: {others[0]} is not of this run, so nothing can start from it; remove the file")
+    return checkpoint
+
+
+def carry(work: CellJob, do: Callable[[bool], None] | None, *, stop: StopSignal, output: Path | None) -> Path | None:
+    """Lease a cell's run, `do` it unless it is finished, and publish it (see `carry_out`)."""
+    return carry_out(
+        work.run,
+        do,
+        stop=stop,
+        output=output,
+        points=read_metrics,
+        source=METRICS,
+        facts=lambda _: {"labels": work.job.manifest.get("labels", [])},
+    )
 
 
 def train(work: CellJob, *, output: Path | None, display: Progress | None = None) -> Path:
@@ -75,7 +202,7 @@ class _Book:
                 context="training" if name == "train" else name,
                 digest=dvc_md5(work.job.data / file),
                 path=(paths.processed(work.task) / file).as_posix(),
-                rows=pq.read_metadata(work.job.data / file).num_rows,
+                rows=work.job.manifest["splits"][name]["rows"],
             )
         return [line] if line else []
 
