@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from isoscope.data.token_classes import CLASSES, CONTEXTS, FREQUENCIES, token_classes
+from isoscope.data.ngrams import CLASSES, CONTEXTS, FREQUENCIES, token_classes
 
 CLS, SEP = 0, 1
 

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from isoscope.data import treebank
-from isoscope.data.probe import probe_set
 from isoscope.data.tokens import WordPieces
+from probe_material import byte_level, whole
 
 TEXTS = ["the film was good", "a  slow plot", "naïve 🎬 the film's end", "one", " the film "]
 MERGES = [("t", "h"), ("th", "e"), ("▁", "the"), ("f", "i"), ("l", "m"), ("fi", "lm"), ("▁", "film"), ("▁", "a")]
@@ -27,14 +26,6 @@ def without_splitting(*, prepend: bool) -> Tokenizer:
     return tokenizer
 
 
-def byte_level() -> Tokenizer:
-    """A tokenizer like GPT-2's: a word begins with its space."""
-    names = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE({name: number for number, name in enumerate(names)}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
-    return tokenizer
-
-
 def metaspace() -> Tokenizer:
     tokenizer = without_splitting(prepend=False)
     tokenizer.normalizer = None
@@ -48,9 +39,7 @@ def metaspace() -> Tokenizer:
     ids=["llama", "gemma", "metaspace"],
 )
 def test_words_end_at_spaces(tokenizer: Tokenizer) -> None:
-    options = {"max_length": 64, "words": 1000, "block": 1, "attended": 1, "seed": 0}
-    pieces = WordPieces(tokenizer, 0, tokenizer.get_vocab_size())
-    probe = probe_set(pieces, pa.table({"sentence": TEXTS}), np.arange(len(TEXTS)), **options)
+    probe = whole(tokenizer, TEXTS)
     for number, text in enumerate(TEXTS):
         here = [place for place, sentence in enumerate(probe.words.sentence) if sentence == number]
         assert [probe.words.text[place] for place in here] == text.split()
@@ -65,11 +54,7 @@ def test_words_end_at_spaces(tokenizer: Tokenizer) -> None:
 
 
 def test_a_word_is_the_same_word_wherever_it_stands() -> None:
-    tokenizer = byte_level()
-    pieces = WordPieces(tokenizer, 0, tokenizer.get_vocab_size())
-    options = {"max_length": 64, "words": 1000, "block": 1, "attended": 1, "seed": 0}
-    texts = ["film the film", "the  film"] * 2
-    probe = probe_set(pieces, pa.table({"sentence": texts}), np.arange(4), **options)
+    probe = whole(byte_level(), ["film the film", "the  film"] * 2)
     assert set(probe.words.text) == {"film", "the"}
 
 

@@ -10,7 +10,7 @@ import torch
 
 from example_objectives import example
 from isoscope.base.errors import InputError
-from isoscope.data.token_classes import token_classes
+from isoscope.data.ngrams import token_classes
 from isoscope.objectives import Task
 from isoscope.training.allocation_sets import undisturbed
 from isoscope.training.loop import Loop

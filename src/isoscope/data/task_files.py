@@ -17,15 +17,25 @@ _TRAIN = {"wordpiece": tokens.train_wordpiece, "bpe": byte_pairs.train_bpe, "joi
 
 
 def read(source: Mapping[str, Any], folder: Path) -> Corpus:
-    """Return the text of a section `data.source`; local files are below `folder`. Raises `InputError` for bad data."""
+    """Return the text of a section `data.source`; local files are below `folder`.
+
+    A local source is named without its folders, which differ between machines. Raises `InputError` for bad data.
+    """
     options: dict[str, Any] = {**source}
     kind = options.pop("kind")
     if kind == "embedded":
         return embedded.generate(**options)
     if kind not in ("local", "hub"):
         return _from_plugin(DATASETS[kind], options)
-    options["columns"] = {name: column for name, column in options["columns"].items() if column is not None}
-    return files.read(folder / options.pop("path"), **options) if kind == "local" else hub.load(**options)
+    splits = options.pop("splits")
+    options["columns"] = columns = {ours: name for ours, name in options["columns"].items() if name is not None}
+    if kind == "local":
+        path = folder / options.pop("path")
+        found = hub.Found(files.read_splits(path, columns=columns, splits=splits), path.name, None)
+    else:
+        place = {option: options.pop(option) for option in ("name", "config", "revision")}
+        found = hub.find_splits(**place, columns=columns, splits=splits)
+    return build(found.raw, source=f"{kind}:{found.name}", revision=found.commit, **options)
 
 
 def write(corpus: Corpus, vocabulary: Iterable[Corpus], options: Mapping[str, Any], folder: Path) -> None:

@@ -84,9 +84,11 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     sentences = list(sentences)
     normalizer, splitter = normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
     words = [word for text in sentences for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
-    if not words:
-        raise InputError("tokenizer: the train split has no words to train a vocabulary on")
-    alphabet, pieces = _alphabet(words, limit=vocab_size // 2)
+    inner = {character for word in words for character in word[1:]}
+    ranked = frequent_characters(words)
+    forms = accumulate(1 + (character in inner) for character in ranked)
+    alphabet = sorted(character for character, total in zip(ranked, forms, strict=True) if total <= vocab_size // 2)
+    pieces = alphabet + [f"##{character}" for character in alphabet if character in inner]
     # The trainer numbers characters in the order of a randomly seeded hash map and breaks ties between pairs by these
     # numbers. Passed first as special tokens, the characters have fixed numbers. We keep only the vocabulary of the
     # trained tokenizer, so that "##a" does not become a special token.
@@ -103,6 +105,17 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     tokenizer = _bert(trained.get_vocab(), lowercase=lowercase)
     save(tokenizer, folder, {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase})
     return load(folder)
+
+
+def frequent_characters(words: Iterable[str]) -> list[str]:
+    """Return the characters of words, at most 1,000, by falling frequency, equally frequent characters by code point.
+
+    Raises `InputError` if there are none.
+    """
+    counts = Counter(character for word in words for character in word)
+    if not counts:
+        raise InputError("tokenizer: the train split has no words to train a vocabulary on")
+    return sorted(counts, key=lambda character: (-counts[character], character))[:1000]
 
 
 def save(tokenizer: Tokenizer, folder: Path, options: dict[str, object]) -> None:
@@ -202,16 +215,6 @@ def classes(table: pa.Table) -> Indices:
         found: Indices = table["label"].to_numpy()
         return found
     return np.full(table.num_rows, NO_CLASS, np.int64)
-
-
-def _alphabet(words: list[str], *, limit: int) -> tuple[list[str], list[str]]:
-    """Return the most frequent characters, and these with their inner forms (`a`, `##a`), at most `limit` in total."""
-    counts = Counter("".join(words))
-    inner = {character for word in words for character in word[1:]}
-    ranked = sorted(counts, key=lambda character: (-counts[character], character))[:1000]
-    forms = accumulate(1 + (character in inner) for character in ranked)
-    alphabet = sorted(character for character, total in zip(ranked, forms, strict=True) if total <= limit)
-    return alphabet, alphabet + [f"##{character}" for character in alphabet if character in inner]
 
 
 def _bert(

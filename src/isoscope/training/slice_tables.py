@@ -1,6 +1,6 @@
 """Rows of the allocation by slice: kept during training, part of its checkpoints, written as tidy tables at the end.
 
-A slice is a class of predicted tokens (`data.token_classes`) of a fixed set of sentences. Its loss is the summed loss
+A slice is a class of predicted tokens (`data.ngrams`) of a fixed set of sentences. Its loss is the summed loss
 of its tokens over the tokens of all slices, so that slices add up to the set's mean loss. Slices without tokens have no
 rows.
 
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isoscope.data.token_classes import CLASSES
+from isoscope.data.ngrams import CLASSES
 from isoscope.models.components import Group
 from isoscope.objectives import Indices, Numbers
 from isoscope.training.allocation import bound

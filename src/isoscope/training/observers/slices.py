@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_tables
-from isoscope.data.token_classes import CLASSES, TokenClasses, token_classes
+from isoscope.data.ngrams import CLASSES, TokenClasses, token_classes
 from isoscope.data.tokens import Encoded
 from isoscope.objectives import Batch, Indices
 from isoscope.plugins import observer
@@ -54,7 +54,7 @@ class Slices(IntervalObserver):
     """Write `slices.parquet` and `slices_closure.parquet` (see `slice_tables`).
 
     The sentences and the path integrals are those of `Allocation` with equal arguments. The parts of a set are not
-    folds but classes of predicted tokens (`data.token_classes`), counted in the run's training split. So slices add up
+    folds but classes of predicted tokens (`data.ngrams`), counted in the run's training split. So slices add up
     to the allocation of the set. Memory: one copy of the weights, a gradient per slice and set, and five more while an
     interval is computed. Each slice needs its own pass.
 
