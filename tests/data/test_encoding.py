@@ -1,6 +1,7 @@
 """A file in another encoding or form is named with the command that cures it, and the command does."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -49,7 +50,9 @@ def test_another_encoding_is_not_guessed(tmp_path: Path, encoding: str) -> None:
                               ("a.tsv", ",", "rename it"), ("it's $x.csv", ";", "convert it")]
 )  # fmt: skip
 @pytest.mark.parametrize("text", ["good", "good, really", '"good; or ""bad"""'])
-def test_the_command_cures_the_delimiter(tmp_path: Path, name: str, separator: str, cure: str, text: str) -> None:
+def test_the_command_cures_the_delimiter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, separator: str, cure: str, text: str
+) -> None:
     if separator == "," and text == "good, really":
         text = '"good, really"'
     path = tmp_path / name
@@ -57,7 +60,11 @@ def test_the_command_cures_the_delimiter(tmp_path: Path, name: str, separator: s
     line = refused(path)
     assert re.search(r"line 1: (semicolons|bars|tabs|commas) separate the columns, where \.", line)
     command = line.partition("it: ")[2]
-    subprocess.run(command.replace("python -c", f"{sys.executable} -c", 1), shell=True, check=True)
+    if "$" in name or command.startswith("mv"):
+        subprocess.run(command.replace("python -c", f"{sys.executable} -c", 1), shell=True, check=True)
+    else:  # without another process, which imports pandas first
+        monkeypatch.setattr(sys, "argv", shlex.split(command)[2:])
+        exec(sys.argv[0])
     if '"' not in text:
         assert cure in line
     (made,) = (one for one in tmp_path.iterdir() if one != path)
