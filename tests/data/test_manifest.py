@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from isoscope.data.corpus import Corpus
-from isoscope.data.manifest import baselines, describe, write
+from isoscope.data.manifest import baselines, write
 
 
 def table(*rows: tuple[str, int]) -> pa.Table:
@@ -79,7 +79,7 @@ def test_pairs_are_one_text(tmp_path: Path) -> None:
     pair = pa.table(
         {"sentence1": ["a b", "a b", "c"], "sentence2": ["d", "e f", "d"], "label": pa.array([0, 1, 1], pa.int64())}
     )
-    made = describe(CORPUS._replace(splits=dict.fromkeys(CORPUS.splits, pair)), lengths=None, files={})
+    made = write(CORPUS._replace(splits=dict.fromkeys(CORPUS.splits, pair)), tmp_path)
     assert made["columns"] == ["sentence1", "sentence2"]
     assert made["splits"]["train"]["words"]["max"] == 4
     assert made["splits"]["train"]["duplicates"] == 0

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -167,17 +168,17 @@ def read_splits(path: Path, *, columns: Mapping[str, str], splits: Mapping[str, 
     `splits` maps train, validation and test to file stems (`dev` for `dev.csv`); null is no file. A single file is all
     train, so its validation and test must be null. Raises `InputError` with file, row or line.
     """
-    read = {"wanted": columns.values(), "label": columns.get("label")}
+    read = partial(read_file, wanted=[*columns.values()], label=columns.get("label"))
     if path.is_file():
         for split in ("validation", "test"):
             if splits.get(split) is not None:
                 raise InputError(
                     f"splits.{split}: {path} is a single file, which is all train; set null to hold {split} out"
                 )
-        return {"train": read_file(path, **read)}
+        return {"train": read(path)}
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
-    return {split: read_file(_find(path, stem, split), **read) for split, stem in splits.items() if stem is not None}
+    return {split: read(_find(path, stem, split)) for split, stem in splits.items() if stem is not None}
 
 
 def _find(folder: Path, stem: str, split: str) -> Path:

@@ -60,7 +60,8 @@ def fit_trigrams(windows: Indices, *, vocab_size: int) -> Trigrams:
     is n₁ / (n₁ + 2 n₂), with n₁ and n₂ the n-grams with counts 1 and 2; ½ if no count is 1, so that every token keeps a
     probability. Source: Chen & Goodman 1999 (doi:10.1006/csla.1999.0128).
     """
-    grams, orders = _coded(windows, vocab_size), []
+    grams = _coded(windows, vocab_size)
+    orders: list[Order] = []
     for length in (3, 2, 1):
         counts = pd.Series(grams % vocab_size**length).value_counts()
         contexts = counts.groupby(counts.index // vocab_size).agg(["sum", "size"])

@@ -10,7 +10,7 @@ from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError, said
 from isoscope.base.registry import DATASETS
 from isoscope.data import byte_pairs, embedded, files, hub, manifest, ngrams, tokens
-from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, Raw, build, text_columns, texts
+from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, build, text_columns, texts
 
 _UNCUT = 1_000_000  # tokens; lengths in the manifest are those before truncation
 _TRAIN = {"wordpiece": tokens.train_wordpiece, "bpe": byte_pairs.train_bpe, "joint_bpe": byte_pairs.train_bpe}
@@ -72,7 +72,9 @@ def _from_plugin(plugin: Entry, options: dict[str, Any]) -> Corpus:
     """Return the corpus of a plugin's data set, which returns rows per split."""
     rows = plugin.factory(**options)
     try:
-        raw = {name: Raw(f"plugin {plugin.name}: {name}", pa.Table.from_pylist(list(rows[name]))) for name in SPLITS}
+        raw = {
+            name: files.Raw(f"plugin {plugin.name}: {name}", pa.Table.from_pylist(list(rows[name]))) for name in SPLITS
+        }
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise InputError(
             f"{plugin.title}: expected {{'train': rows, 'validation': rows, 'test': rows}}, where a row is a "
