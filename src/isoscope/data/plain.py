@@ -114,7 +114,8 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
                 f"{path}: column {labels!r} has {len(classes)} values in {len(kept)} rows, so these are not classes: "
                 f"at least {LEAST} rows per class are needed, on average"
             )
-        table["label"] = [classes.index(read.names[str(values[row])]) for row in kept]
+        numbers = {name: number for number, name in enumerate(classes)}
+        table["label"] = [numbers[read.names[str(values[row])]] for row in kept]
     return Texts(pa.table(table), classes, raw.sha256 or "", origin, len(sentences), notes)
 
 
