@@ -102,7 +102,7 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     trained = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk_token"]))
     trained.normalizer, trained.pre_tokenizer = normalizer, splitter
     trained.train_from_iterator(sentences, trainer)
-    tokenizer = _bert(trained.get_vocab(), lowercase=lowercase)
+    tokenizer = _bert(trained.get_vocab(), normalizer)
     save(tokenizer, folder, {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase})
     return load(folder)
 
@@ -217,14 +217,10 @@ def classes(table: pa.Table) -> Indices:
     return np.full(table.num_rows, NO_CLASS, np.int64)
 
 
-def _bert(
-    vocabulary: dict[str, int], *, lowercase: bool, chinese: bool = True, strip_accents: bool | None = None
-) -> Tokenizer:
-    """Return a BERT tokenizer with `vocabulary`: BERT's normaliser, word splitting, and [CLS] A [SEP] B [SEP]."""
+def _bert(vocabulary: dict[str, int], normalizer: normalizers.BertNormalizer) -> Tokenizer:
+    """Return a BERT tokenizer with `vocabulary`: BERT's word splitting, and [CLS] A [SEP] B [SEP]."""
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=SPECIAL["unk_token"]))
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        handle_chinese_chars=chinese, strip_accents=strip_accents, lowercase=lowercase
-    )
+    tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     return with_frame(tokenizer)
@@ -253,12 +249,12 @@ def _from_vocabulary(folder: Path) -> Tokenizer:
     vocabulary = {token: number for number, token in enumerate(lines)}
     if missing := [token for token in SPECIAL.values() if token not in vocabulary]:
         raise InputError(f"{folder / 'vocab.txt'}: not a BERT vocabulary, it lacks {', '.join(missing)}")
-    return _bert(
-        vocabulary,
+    normalizer = normalizers.BertNormalizer(
         lowercase=bool(options.get("do_lower_case", True)),
-        chinese=bool(options.get("tokenize_chinese_chars", True)),
+        handle_chinese_chars=bool(options.get("tokenize_chinese_chars", True)),
         strip_accents=stripping,
     )
+    return _bert(vocabulary, normalizer)
 
 
 def _check_words(folder: Path, options: dict[str, Any]) -> None:
