@@ -77,10 +77,7 @@ def word_table(
     of the texts, if there is no such sentence, or if their words are not separated by spaces.
     """
     check_spaced(texts, origin)
-    first: dict[str, int] = {}
-    for number, text in enumerate(texts):
-        first.setdefault(text, number)
-    numbers = np.array(sorted(first.values()), np.int64)
+    numbers = pd.Series(texts, dtype=object).drop_duplicates().index.to_numpy(np.int64)
     drawn: list[int] = []
     found: list[tuple[int, int, str, int, int]] = []
     tags: list[str] = []
