@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
 
 from isoscope.data import tokens
@@ -36,6 +37,21 @@ def chosen(tokenizer: tokens.WordPieces, **changes: Any) -> ProbeSet:
     table = changes.pop("table", None) or sentences()
     options = {"max_length": 32, "words": 40, "block": 6, "attended": 5, "seed": 0} | changes
     return probe_set(tokenizer, table, np.arange(table.num_rows), **options)
+
+
+def whole(backend: Tokenizer, texts: Sequence[str]) -> ProbeSet:
+    """Return the probe set of all words of these sentences."""
+    tokenizer = tokens.WordPieces(backend, 0, backend.get_vocab_size())
+    table = pa.table({"sentence": texts})
+    return chosen(tokenizer, table=table, max_length=512, words=1000, block=1, attended=1)
+
+
+def byte_level() -> Tokenizer:
+    """A tokenizer like GPT-2's: a word begins with its space; letters and marks are words of their own."""
+    names = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({name: number for number, name in enumerate(names)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
+    return tokenizer
 
 
 def bert(seed: int = 0, **changes: Any) -> BertModel:

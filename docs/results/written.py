@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from isoscope.platform.figures.numbers import NOTHING, written
 from isoscope.platform.statistics.paired import Interval, paired_t
 
 CONFIDENCE = 0.95
-NONE = "–"
+NONE = NOTHING
 
 
 class Table(NamedTuple):
@@ -38,7 +39,7 @@ class Table(NamedTuple):
 
 def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
     """Format a number; a dash for none."""
-    return NONE if value is None or np.isnan(value) else f"{value:{'+' if sign else ''},.{digits}f}".replace("-", "−")
+    return written(value, f"{'+' if sign else ''},.{digits}f")
 
 
 def short(value: float | None, sign: bool = False) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -157,10 +158,8 @@ def test_an_index_that_is_no_file_is_refused(sharded: Path, make: Any) -> None:
 )
 def test_a_configuration_that_asks_for_more_is_refused(sharded: Path, settings: Any, expected: str) -> None:
     (sharded / "config.json").write_text(json.dumps(settings))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=f"^{re.escape(str(sharded / 'config.json'))}: .*{re.escape(expected)}"):
         loadable_config(sharded)
-    assert str(caught.value).startswith(f"{sharded / 'config.json'}: ")
-    assert expected in str(caught.value)
 
 
 def test_what_is_usual_is_not_refused(sharded: Path) -> None:
@@ -175,17 +174,22 @@ def test_what_is_usual_is_not_refused(sharded: Path) -> None:
     assert loadable_config(sharded) == usual
 
 
-def test_an_adapter_is_refused(sharded: Path) -> None:
-    """Where peft is installed it would be applied, and its settings are in no digest."""
-    (sharded / ADAPTER_CONFIG).write_text('{"peft_type": "LORA"}')
-    with pytest.raises(InputError, match=r"adapter_config\.json: adapters are not supported; merge it"):
-        loadable_config(sharded)
-
-
-@pytest.mark.parametrize("text", ["[]", "3", '"bert"', "{", DEEP, ""])
-def test_a_configuration_that_is_none_is_refused(sharded: Path, text: str) -> None:
-    (sharded / "config.json").write_text(text)
-    with pytest.raises(InputError, match=r"config\.json: "):
+@pytest.mark.parametrize(
+    "file, text, expected",
+    [
+        # Where peft is installed it would be applied, and its settings are in no digest.
+        (ADAPTER_CONFIG, '{"peft_type": "LORA"}', "adapters are not supported; merge it"),
+        (
+            "tokenizer_config.json",
+            '{"auto_map": {"AutoTokenizer": ["evil.Evil", null]}}',
+            "needs code of its own",
+        ),
+        *(("config.json", text, "") for text in ("[]", "3", '"bert"', "{", DEEP, "")),
+    ],
+)
+def test_files_that_cannot_be_loaded_are_refused(sharded: Path, file: str, text: str, expected: str) -> None:
+    (sharded / file).write_text(text)
+    with pytest.raises(InputError, match=f"{re.escape(file)}: .*{re.escape(expected)}"):
         loadable_config(sharded)
 
 

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+import text_material
 from isoscope.base.errors import InputError
-from isoscope.data import files
 from isoscope.data.classes import read_classes
 from isoscope.data.plain import read_texts
+from text_material import FORMATS, refusal, write
 
 
 def read(*labels: str) -> tuple[list[str], str]:
@@ -17,16 +16,11 @@ def read(*labels: str) -> tuple[list[str], str]:
     return [found.names[label] for label in labels], "\n".join(found.notes)
 
 
-def test_labels_without_faults_are_as_they_are() -> None:
-    for labels in (
-        ("pos", "neg"),
-        ("0", "1"),
-        ("-1", "01"),
-        ("a.b", "c"),
-        ("Paris, France", "Rome, Italy"),
-        ("1.5x", "2"),
-    ):
-        assert read(*labels) == ([*labels], "")
+@pytest.mark.parametrize(
+    "labels", [("pos", "neg"), ("0", "1"), ("-1", "01"), ("a.b", "c"), ("Paris, France", "Rome, Italy"), ("1.5x", "2")]
+)
+def test_labels_without_faults_are_as_they_are(labels: tuple[str, ...]) -> None:
+    assert read(*labels) == ([*labels], "")
 
 
 @pytest.mark.parametrize("label", ["pos ", " pos", "pos\t", "pos\u00a0", "\u3000pos"])
@@ -76,35 +70,16 @@ def test_names_of_several_labels_are_said(joined: str) -> None:
     assert f"{joined!r} looks like several labels; each text has one class" in said
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("kind", FORMATS)
 def test_every_reader_says_the_same(tmp_path: Path, kind: str) -> None:
     """Float labels of pandas, which has them when one was missing."""
-    path, number = tmp_path / f"a.{kind}", range(40)
-    if kind == "parquet":
-        pq.write_table(pa.table({"text": [f"t {n}" for n in number], "l": [float(n % 2) for n in number]}), path)
-    elif kind == "jsonl":
-        path.write_text("".join(f'{{"text": "t {n}", "l": {n % 2}.0}}\n' for n in number))
-    else:
-        sign = "," if kind == "csv" else "\t"
-        path.write_text(f"text{sign}l\n" + "".join(f"t {n}{sign}{n % 2}.0\n" for n in number))
-    splits = {"train": "train", "validation": None, "test": None}
-    columns = {"sentence": "text", "label": "l"}
-    corpus = files.read(path, columns=columns, splits=splits, held_out=0.1, seed=0, licence="x")
-    texts = read_texts(path, column=None, labels="l")
+    path = write(tmp_path / f"a.{kind}", {"text": [f"t {n}" for n in range(40)], "class": [0.0, 1.0] * 20})
+    corpus, texts = text_material.read(path), read_texts(path, column=None, labels="class")
     assert corpus.labels == texts.classes == ("0", "1")
     if kind != "parquet":
-        assert corpus.notes == texts.notes == (f"{path}: column 'l': labels such as 0.0 are read as 0",)
+        assert corpus.notes == texts.notes == (f"{path}: column 'class': labels such as 0.0 are read as 0",)
 
 
 def test_a_missing_label_among_floats_is_named_by_row(tmp_path: Path) -> None:
-    values = pa.array([0.0, float("nan"), 1.0])
-    pq.write_table(pa.table({"text": ["a", "b", "c"], "l": values}), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match=r"a\.parquet, row 2: column 'l' is null \(1 in all\)"):
-        files.read(
-            tmp_path / "a.parquet",
-            columns={"sentence": "text", "label": "l"},
-            splits={"train": "train", "validation": None, "test": None},
-            held_out=0.1,
-            seed=0,
-            licence="x",
-        )
+    path = write(tmp_path / "a.parquet", {"text": ["a", "b", "c"], "class": [0.0, float("nan"), 1.0]})
+    assert refusal(path).startswith(f"{path}, row 2: column 'class' is null (1 in all)")

@@ -1,7 +1,9 @@
 """A file in another encoding or form is named with the command that cures it, and the command does."""
 
 import re
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ CYRILLIC = "text,label\n" + "хороший фильм,pos\nплохой фил�
 
 def refused(path: Path) -> str:
     with pytest.raises(InputError) as caught:
-        read_file(path, texts=["text"], label="label")
+        read_file(path, ["text", "label"])
     return str(caught.value)
 
 
@@ -32,16 +34,15 @@ def test_the_command_converts_the_encoding_that_is_found(tmp_path: Path, encodin
     line = refused(path)
     assert name in line
     subprocess.run(line.partition("convert it: ")[2], shell=True, check=True)
-    table = read_file(tmp_path / "my reviews.utf8.csv", texts=["text"], label="label").table
+    table = read_file(tmp_path / "my reviews.utf8.csv", ["text", "label"]).table
     assert table["text"][3].as_py() == "a café number 3 naïve “quoted”"
 
 
-def test_another_encoding_is_not_guessed(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    for encoding in ("cp1251", "koi8-r"):
-        path.write_bytes(CYRILLIC.encode(encoding))
-        assert "line 2, byte 1" in refused(path)
-        assert "the file's encoding is not known; convert it: iconv -f ENCODING" in refused(path)
+@pytest.mark.parametrize("encoding", ["cp1251", "koi8-r"])
+def test_another_encoding_is_not_guessed(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "a.csv").write_bytes(CYRILLIC.encode(encoding))
+    expected = r"line 2, byte 1.*the file's encoding is not known; convert it: iconv -f ENCODING"
+    assert re.search(expected, refused(tmp_path / "a.csv"))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,9 @@ def test_another_encoding_is_not_guessed(tmp_path: Path) -> None:
                               ("a.tsv", ",", "rename it"), ("it's $x.csv", ";", "convert it")]
 )  # fmt: skip
 @pytest.mark.parametrize("text", ["good", "good, really", '"good; or ""bad"""'])
-def test_the_command_cures_the_delimiter(tmp_path: Path, name: str, separator: str, cure: str, text: str) -> None:
+def test_the_command_cures_the_delimiter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, separator: str, cure: str, text: str
+) -> None:
     if separator == "," and text == "good, really":
         text = '"good, really"'
     path = tmp_path / name
@@ -57,12 +60,15 @@ def test_the_command_cures_the_delimiter(tmp_path: Path, name: str, separator: s
     line = refused(path)
     assert re.search(r"line 1: (semicolons|bars|tabs|commas) separate the columns, where \.", line)
     command = line.partition("it: ")[2]
-    python = str(Path(__import__("sys").executable))
-    subprocess.run(command.replace("python -c", f"{python} -c", 1), shell=True, check=True)
+    if "$" in name or command.startswith("mv"):
+        subprocess.run(command.replace("python -c", f"{sys.executable} -c", 1), shell=True, check=True)
+    else:  # without another process, which imports pandas first
+        monkeypatch.setattr(sys, "argv", shlex.split(command)[2:])
+        exec(sys.argv[0])
     if '"' not in text:
         assert cure in line
     (made,) = (one for one in tmp_path.iterdir() if one != path)
-    table = read_file(made, texts=["text"], label="label").table
+    table = read_file(made, ["text", "label"]).table
     expected = {'"good; or ""bad"""': 'good; or "bad"'}.get(text, text.strip('"'))
     assert table.to_pydict() == {"text": [expected] * 10, "label": ["01", "NA"] * 5}
 

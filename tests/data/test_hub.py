@@ -16,13 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from isoscope.base.errors import InputError
-from isoscope.data import hub
+from isoscope.data import hub, task_files
 from isoscope.data.corpus import Corpus
 
 COMMIT = "a" * 40
 TABLE = pa.table({"text": [f"word {row}" for row in range(20)], "label": [row % 2 for row in range(20)]})
 OTHER = pa.table({"text": [f"other {row}" for row in range(10)], "label": [row % 2 for row in range(10)]})
 SPLITS = {"train": "train", "validation": None, "test": "test"}
+SETTINGS = {"columns": {"sentence": "text", "label": "label"}, "held_out": 0.2, "seed": 0, "licence": "MIT"}
 CARD = """---
 dataset_info:
   features:
@@ -39,10 +40,8 @@ dataset_info:
 
 
 def load(name: str, config: str | None = None, splits: dict[str, str | None] = SPLITS) -> Corpus:
-    return hub.load(
-        name, config=config, revision="main", columns={"sentence": "text", "label": "label"}, splits=splits,
-        held_out=0.2, seed=0, licence="MIT",
-    )  # fmt: skip
+    named = {"kind": "hub", "name": name, "config": config, "revision": "main", "splits": splits}
+    return task_files.read(named | SETTINGS, Path())
 
 
 @pytest.fixture
@@ -91,20 +90,16 @@ def test_out_of_reach_says_what_to_do(folder: Path) -> None:
     assert "\n" not in message
     for part in ("org/gone", "revision main", f"ISOSCOPE_HUB ({os.environ['ISOSCOPE_HUB']})", "holds org/gone/"):
         assert part in message
-
-
-def test_a_missing_hub_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ISOSCOPE_HUB", str(tmp_path / "gone"))
-    with pytest.raises(InputError, match=r"^ISOSCOPE_HUB: .*gone is not a folder$"):
-        load("toy")
+    folder.rmdir()
+    with pytest.raises(InputError, match=r"^ISOSCOPE_HUB: .*second is not a folder$"):
+        load("org/gone")
 
 
 @pytest.mark.parametrize("name", ["../x", "a/../b", "/etc", "a//b", "", "a/", ".", "a/b/c", "a b", "a\\b", "a\n"])
 def test_names_that_could_lead_elsewhere_are_refused(folder: Path, name: str) -> None:
-    with pytest.raises(InputError, match=r"^hub name "):
-        hub.resolve_checkpoint(name)
-    with pytest.raises(InputError, match=r"^hub name "):
-        load(name)
+    for read in (hub.resolve_checkpoint, load, lambda config: load("toy", config or "..")):
+        with pytest.raises(InputError, match=r"^hub name "):
+            read(name)
 
 
 def test_a_folder_in_the_working_directory_does_not_pass_for_the_hub(
@@ -130,33 +125,19 @@ class FakeHub(http.server.BaseHTTPRequestHandler):
     """The hub's answers for reading one data set."""
 
     protocol_version = "HTTP/1.1"
-    files: dict[str, bytes]
+    answers: dict[str, bytes]
 
-    def answer(self) -> None:
-        path = self.path.partition("?")[0]
-        resolve, tree = "/datasets/org/toy/resolve/", "/api/datasets/org/toy/tree/"
-        name = path.removeprefix(resolve).partition("/")[2] if path.startswith(resolve) else ""
-        if name in self.files:
-            self.reply(200, self.files[name], ETag=f'"{hashlib.sha1(self.files[name]).hexdigest()}"')
-        elif path.startswith(tree) and path.count("/") == tree.count("/"):
-            rows = [{"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
-                    for name, data in self.files.items()]  # fmt: skip
-            self.reply(200, json.dumps(rows).encode())
-        elif path.startswith("/api/datasets/org/toy/revision/"):
-            siblings = [{"rfilename": name} for name in self.files]
-            self.reply(200, json.dumps({"id": "org/toy", "sha": COMMIT, "siblings": siblings}).encode())
-        else:
-            self.reply(404, b"{}", **{"X-Error-Code": "EntryNotFound"})
-
-    do_GET = do_HEAD = answer  # noqa: N815
-
-    def reply(self, status: int, body: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for key, value in {"Content-Length": str(len(body)), "X-Repo-Commit": COMMIT, **headers}.items():
+    def do_GET(self) -> None:
+        body = self.answers.get(self.path.partition("?")[0])
+        self.send_response(404 if body is None else 200)
+        about = {"X-Error-Code": "EntryNotFound"} if body is None else {"ETag": f'"{hashlib.sha1(body).hexdigest()}"'}
+        for key, value in {"Content-Length": str(len(body or b"")), "X-Repo-Commit": COMMIT, **about}.items():
             self.send_header(key, value)
         self.end_headers()
         if self.command == "GET":
-            self.wfile.write(body)
+            self.wfile.write(body or b"")
+
+    do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -168,7 +149,15 @@ def served() -> Iterator[str]:
     for split, table in (("train", TABLE), ("test", OTHER)):
         pq.write_table(table, buffer := io.BytesIO())
         files[f"{split}.parquet"] = buffer.getvalue()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Served", (FakeHub,), {"files": files}))
+    oids = {name: hashlib.sha1(data).hexdigest() for name, data in files.items()}
+    tree = [{"type": "file", "path": name, "size": len(data), "oid": oids[name]} for name, data in files.items()]
+    about = {"id": "org/toy", "sha": COMMIT, "siblings": [{"rfilename": name} for name in files]}
+    answers = {}
+    for revision in ("main", COMMIT):
+        answers |= {f"/datasets/org/toy/resolve/{revision}/{name}": data for name, data in files.items()}
+        answers[f"/api/datasets/org/toy/tree/{revision}"] = json.dumps(tree).encode()
+        answers[f"/api/datasets/org/toy/revision/{revision}"] = json.dumps(about).encode()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Served", (FakeHub,), {"answers": answers}))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -177,15 +166,17 @@ def served() -> Iterator[str]:
     thread.join()
 
 
-PROGRAM = """
+PROGRAM = f"""
 import json, sys
-from isoscope.data import hub
+from pathlib import Path
+from isoscope.data import task_files
 from isoscope.base.errors import InputError
 for revision, splits in json.loads(sys.argv[1]):
     try:
-        corpus = hub.load("org/toy", config=None, revision=revision, columns={"sentence": "text", "label": "label"},
-                          splits=splits, held_out=0.2, seed=0, licence="MIT")
-        answer = [corpus.revision, corpus.labels, {name: table.num_rows for name, table in corpus.splits.items()}]
+        named = dict(kind="hub", name="org/toy", config=None, revision=revision, splits=splits)
+        corpus = task_files.read(named | {SETTINGS}, Path())
+        rows = [table.num_rows for table in corpus.splits.values()]
+        answer = [corpus.revision, corpus.labels, dict(zip(corpus.splits, rows))]
     except InputError as error:
         answer = str(error)
     print(json.dumps(answer))
@@ -214,9 +205,3 @@ def test_the_hub_is_read_at_its_commit_and_the_cache_only_for_the_commit_it_hold
         f"data set org/toy: asked for revision {other}, but the cache here holds {COMMIT}",
         there,
     ]
-
-
-@pytest.mark.parametrize("config", ["..", "../toy", "a/b", "/etc"])
-def test_configurations_that_could_lead_elsewhere_are_refused(folder: Path, config: str) -> None:
-    with pytest.raises(InputError, match=r"^hub configuration "):
-        load("toy", config)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from isoscope.data.corpus import Corpus
-from isoscope.data.manifest import baselines, describe, write
+from isoscope.data.manifest import baselines, write
 
 
 def table(*rows: tuple[str, int]) -> pa.Table:
@@ -44,7 +44,7 @@ CORPUS = Corpus(
 )
 
 
-def test_it_counts_rows_words_and_duplicates(tmp_path: Path) -> None:
+def test_it_counts_rows_words_and_duplicates_and_hashes_its_files(tmp_path: Path) -> None:
     made = write(CORPUS, tmp_path, lengths={split: [3] * part.num_rows for split, part in CORPUS.splits.items()})
     assert made == json.loads((tmp_path / "manifest.json").read_text("utf-8"))
     assert {key: made[key] for key in ("source", "licence", "revision", "labels", "columns", "facts")} == {
@@ -62,10 +62,6 @@ def test_it_counts_rows_words_and_duplicates(tmp_path: Path) -> None:
     assert made["shared"] == {"train/validation": 2, "train/test": 1, "validation/test": 1}
     assert made["baselines"].keys() == {"tfidf_unigrams", "tfidf_bigrams"}
     assert made["baselines"]["tfidf_bigrams"]["test"]["n"] == 3
-
-
-def test_its_hashes_are_those_of_the_files(tmp_path: Path) -> None:
-    made = write(CORPUS, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {*made["files"], "manifest.json"}
     for name, entry in made["files"].items():
         data = (tmp_path / name).read_bytes()
@@ -83,7 +79,7 @@ def test_pairs_are_one_text(tmp_path: Path) -> None:
     pair = pa.table(
         {"sentence1": ["a b", "a b", "c"], "sentence2": ["d", "e f", "d"], "label": pa.array([0, 1, 1], pa.int64())}
     )
-    made = describe(CORPUS._replace(splits=dict.fromkeys(CORPUS.splits, pair)), lengths=None, files={})
+    made = write(CORPUS._replace(splits=dict.fromkeys(CORPUS.splits, pair)), tmp_path)
     assert made["columns"] == ["sentence1", "sentence2"]
     assert made["splits"]["train"]["words"]["max"] == 4
     assert made["splits"]["train"]["duplicates"] == 0

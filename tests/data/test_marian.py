@@ -42,21 +42,22 @@ def marian(texts: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def alphabet(marian: Path) -> str:
-    source = sentencepiece.SentencePieceProcessor(model_file=str(marian / "source.spm"))
-    return "".join({*"".join(source.id_to_piece(place) for place in range(3, source.get_piece_size()))})
+@pytest.fixture(scope="module")
+def source(marian: Path) -> sentencepiece.SentencePieceProcessor:
+    return sentencepiece.SentencePieceProcessor(model_file=str(marian / "source.spm"))
 
 
-def test_ids_are_those_of_the_slow_tokenizer(marian: Path, texts: list[str]) -> None:
+def test_ids_are_those_of_the_slow_tokenizer(
+    marian: Path, source: sentencepiece.SentencePieceProcessor, texts: list[str]
+) -> None:
     with pytest.warns(UserWarning, match="sacremoses"):
         theirs = MarianTokenizer.from_pretrained(marian)
     own = tokens.load(marian)
     assert (own.pad_id, own.vocab_size) == (theirs.pad_token_id, len(theirs.encoder))
-    unknown = theirs.unk_token_id
-    runs = re.compile(rf"[^\s{re.escape(alphabet(marian))}]{{2}}")  # characters in a row that source.spm lacks
+    alphabet = "".join({*"".join(source.id_to_piece(place) for place in range(3, source.get_piece_size()))})
+    runs = re.compile(rf"[^\s{re.escape(alphabet)}]{{2}}")  # characters in a row that source.spm lacks
     shared = [text for text in texts if not runs.search(text)]
     assert len(shared) > 0.9 * len(texts)
-    source = sentencepiece.SentencePieceProcessor(model_file=str(marian / "source.spm"))
     names = {number: piece for piece, number in theirs.encoder.items()}
     tied = 0
     for text in (*shared, *HARD, ">>fra<< some text"):
@@ -68,12 +69,13 @@ def test_ids_are_those_of_the_slow_tokenizer(marian: Path, texts: list[str]) -> 
     assert tied < 0.01 * len(shared)
     found = [number for text in texts for number in own.backend.encode(text).ids]
     assert len({*found}) > 200
-    assert unknown in own.backend.encode("漢字").ids
+    assert theirs.unk_token_id in own.backend.encode("漢字").ids
 
 
-def test_no_text_becomes_a_piece_of_the_target_language_alone(marian: Path) -> None:
+def test_no_text_becomes_a_piece_of_the_target_language_alone(
+    marian: Path, source: sentencepiece.SentencePieceProcessor
+) -> None:
     ids = json.loads((marian / "vocab.json").read_text("utf-8"))
-    source = sentencepiece.SentencePieceProcessor(model_file=str(marian / "source.spm"))
     known = {source.id_to_piece(place) for place in range(source.get_piece_size())}
     others = [piece for piece in ids if piece not in known and len(piece) > 1 and not piece.startswith((">>", "<"))]
     assert len(others) > 100

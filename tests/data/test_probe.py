@@ -1,15 +1,19 @@
 """The probe set: held-out sentences, the same for all runs, with words at the tokenizer's positions."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from isoscope.base.errors import InputError
+from isoscope.data import treebank
 from isoscope.data.probe import draw_rows
 from isoscope.data.tokens import WordPieces
-from probe_material import chosen, pieces, sentences
+from probe_material import byte_level, chosen, pieces, sentences, whole
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +38,6 @@ def test_the_draw_is_the_seeds_and_a_larger_one_holds_a_smaller_one() -> None:
     assert len(half) == 50
     assert set(draw_rows(split, [], share=0.5, most=10, seed=1)) < set(half)
     assert not np.array_equal(half, draw_rows(split, [], share=0.5, most=None, seed=2))
-
-
-def test_too_few_are_refused() -> None:
-    with pytest.raises(InputError, match="3 sentences that are in no other split"):
-        draw_rows(table("a", "b", "c"), [], share=1.0, most=None, seed=0)
 
 
 def test_words_are_where_their_tokens_are(tokenizer: WordPieces) -> None:
@@ -78,11 +77,75 @@ def test_shifted_sentences_have_two_neighbouring_words_changed_about(tokenizer: 
 
 
 def test_the_digest_is_of_what_is_looked_at(tokenizer: WordPieces) -> None:
-    assert chosen(tokenizer).digest == chosen(tokenizer).digest
-    assert chosen(tokenizer).digest != chosen(tokenizer, seed=1).digest
-    assert chosen(tokenizer).digest != chosen(tokenizer, table=sentences().slice(1)).digest
+    changes = {}, {}, {"seed": 1}, {"table": sentences().slice(1)}
+    same, again, *others = [chosen(tokenizer, **change).digest for change in changes]
+    assert same == again
+    assert same not in others
 
 
-def test_no_room_for_text_is_refused(tokenizer: WordPieces) -> None:
+def test_too_little_text_and_room_is_refused(tokenizer: WordPieces) -> None:
+    with pytest.raises(InputError, match="3 sentences that are in no other split"):
+        draw_rows(table("a", "b", "c"), [], share=1.0, most=None, seed=0)
     with pytest.raises(InputError, match="max_length: 2 leaves no room"):
         chosen(tokenizer, max_length=2)
+
+
+# Tokenizers that do not split text before they merge: a sentence is not one word.
+
+UNSPLIT = ["the film was good", "a  slow plot", "naïve 🎬 the film's end", "one", " the film "]
+MERGES = [("t", "h"), ("th", "e"), ("▁", "the"), ("f", "i"), ("l", "m"), ("fi", "lm"), ("▁", "film"), ("▁", "a")]
+
+
+def without_splitting(*, prepend: bool) -> Tokenizer:
+    """A tokenizer like Llama 2's (`prepend`) and Gemma's: bytes for unknown letters, spaces as ▁."""
+    letters = sorted("abcdefghijklmnoprstuvw'▁")
+    names = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *letters, *("".join(pair) for pair in MERGES)]
+    vocabulary = {name: number for number, name in enumerate(names)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, MERGES, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    before: list[Any] = [normalizers.Prepend("▁")] if prepend else []
+    tokenizer.normalizer = normalizers.Sequence([*before, normalizers.Replace(" ", "▁")])
+    return tokenizer
+
+
+def metaspace() -> Tokenizer:
+    tokenizer = without_splitting(prepend=False)
+    tokenizer.normalizer = None
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [without_splitting(prepend=True), without_splitting(prepend=False), metaspace()],
+    ids=["llama", "gemma", "metaspace"],
+)
+def test_words_end_at_spaces(backend: Tokenizer) -> None:
+    probe = whole(backend, UNSPLIT)
+    for number, text in enumerate(UNSPLIT):
+        here = [place for place, sentence in enumerate(probe.words.sentence) if sentence == number]
+        assert [probe.words.text[place] for place in here] == text.split()
+        begins, ends = probe.words.begin[here], probe.words.end[here]
+        assert begins[0] == 0
+        assert begins[1:].tolist() == ends[:-1].tolist()
+        for begin, end, word in zip(begins, ends, text.split(), strict=True):
+            tokens = backend.encode(text).tokens[begin:end]
+            assert tokens.count("▁") <= 2, "spaces go with the word behind them"
+            read = b"".join(bytes([int(one[3:5], 16)]) if one.startswith("<0x") else one.encode() for one in tokens)
+            assert read.decode().replace("▁", "") == word
+
+
+def test_a_word_is_the_same_word_wherever_it_stands() -> None:
+    probe = whole(byte_level(), ["film the film", "the  film"] * 2)
+    assert set(probe.words.text) == {"film", "the"}
+
+
+@pytest.mark.parametrize("prepend", [True, False])
+def test_a_treebanks_words_are_its_own_also_without_splitting(prepend: bool, tmp_path: Any) -> None:
+    words = ["the", "film", "was", "good"]
+    pq.write_table(
+        pa.table({"tokens": [words], "upos": [["X"] * 4], "head": [[2, 4, 4, 0]]}), tmp_path / "bank.parquet"
+    )
+    pieces = WordPieces(without_splitting(prepend=prepend), 0, 300)
+    bank = treebank.read(tmp_path / "bank.parquet", pieces, sentences=1, max_length=64, seed=0)
+    assert bank.text == words
+    assert bank.begin[1:].tolist() == bank.end[:-1].tolist()

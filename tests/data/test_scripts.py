@@ -4,20 +4,17 @@ import re
 import unicodedata
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.corpus import Corpus
 from isoscope.data.manifest import baselines
-from isoscope.data.probe import probe_set
 from isoscope.data.scripts import has_vowel_signs, language, marks, token_pattern, unspaced
-from isoscope.data.tokens import WordPieces
 from isoscope.data.word_links import Translation
 from isoscope.data.word_table import located, word_table, words
+from probe_material import byte_level, whole
 
 MARKED = {
     "hindi": "हिन्दी भाषा सीखना अच्छा है",
@@ -116,9 +113,4 @@ def test_a_tokenizer_that_removes_accents_has_every_word(tmp_path: Path, text: s
 @pytest.mark.parametrize("text", MARKED.values(), ids=MARKED)
 def test_a_probe_word_keeps_its_marks_where_the_tokenizer_splits_them(text: str) -> None:
     """GPT-2 splits between letters and marks."""
-    names = sorted(pre_tokenizers.ByteLevel.alphabet())
-    backend = Tokenizer(models.BPE({name: number for number, name in enumerate(names)}, []))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
-    options = {"max_length": 512, "words": 1000, "block": 1, "attended": 1, "seed": 0}
-    probe = probe_set(WordPieces(backend, 0, len(names)), pa.table({"sentence": [text]}), np.arange(1), **options)
-    assert [word.strip() for word in probe.words.text] == text.lower().split()
+    assert [word.strip() for word in whole(byte_level(), [text]).words.text] == text.lower().split()

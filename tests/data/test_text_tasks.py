@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,7 @@ from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.data import tokens
 from isoscope.data.batches import draw_fraction
-from isoscope.data.corpus import SPLITS, texts
-from isoscope.data.files import read
+from isoscope.data.corpus import SPLITS
 from isoscope.data.ngrams import baselines
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
@@ -24,84 +24,39 @@ from isoscope.platform.runs.prepared import check_prepared
 from isoscope.platform.stages.prepare import prepare
 from isoscope.platform.stages.train import job
 from isoscope.studies.fusion.tables import tables as fusion_tables
+from text_material import write
 
 ROOT = Path(__file__).parents[2]
-COLUMNS = {"sentence1": "src", "sentence2": "tgt"}
-ALONE = {"train": "train", "validation": None, "test": None}
-ROWS = [(f"the {noun} is {word}", f"{word} est {noun}") for noun in "abcdefghij" for word in ("big", "new", "old")]
-OVERLAY = """\
-data:
-  source:
-    kind: local
-    path: texts/pairs.jsonl
-    columns: {sentence1: src, sentence2: tgt, label: null}
-    splits: {train: train, validation: null, test: null}
-    held_out: 0.2
-    seed: 0
-    licence: CC0-1.0
-  tokenizer: {kind: bpe, vocab_size: 60, lowercase: true}
-"""
+WORDS = [(noun, word) for noun in "abcdefghij" for word in ("big", "new", "old")]
+ROWS = {"src": [f"the {noun} is {word}" for noun, word in WORDS], "tgt": [f"{word} est {noun}" for noun, word in WORDS]}
+OTHERS = {"src": [f"{one} {one}land" for one in "pqrstuvwxyz"], "tgt": [f"der {one}wald" for one in "pqrstuvwxyz"]}
 
 
-def write_rows(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".parquet":
-        pq.write_table(pa.table({"src": [one for one, _ in ROWS], "tgt": [other for _, other in ROWS]}), path)
-    elif path.suffix == ".jsonl":
-        lines = (json.dumps({"src": one, "tgt": other}) for one, other in ROWS)
-        path.write_text("\n".join(lines), "utf-8")
-    else:
-        between = {".csv": ",", ".tsv": "\t"}[path.suffix]
-        path.write_text("".join(f"{one}{between}{other}\n" for one, other in [("src", "tgt"), *ROWS]), "utf-8")
+def source(name: str) -> dict[str, Any]:
+    columns = {"sentence1": "src", "sentence2": "tgt"}
+    splits = {"train": "train", "validation": None, "test": None}
+    drawn = {"held_out": 0.2, "seed": 0, "licence": "CC0-1.0"}
+    return {"kind": "local", "path": f"texts/{name}.jsonl", "columns": columns, "splits": splits, **drawn}
+
+
+def project_of(folder: Path, kind: str, vocab_size: int, **tokenizer: Any) -> Project:
+    """Return a project with the tasks `pairs` and `others`, local files, with the same options of the tokenizer."""
+    shutil.copytree(ROOT / "variants", folder / "variants")
+    shutil.copyfile(ROOT / "params.yaml", folder / "params.yaml")
+    options = {"kind": kind, "vocab_size": vocab_size, "lowercase": True, **tokenizer}
+    for name, rows in {"pairs": ROWS, "others": OTHERS}.items():
+        write(folder / f"texts/{name}.jsonl", rows)
+        overlay = {"data": {"source": source(name), "tokenizer": options}}
+        (folder / f"variants/task/{name}.yaml").write_text(json.dumps(overlay), "utf-8")
+    return Project(folder, folder)
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project whose task `pairs`, a local file, is prepared."""
-    folder = tmp_path_factory.mktemp("text")
-    shutil.copytree(ROOT / "variants", folder / "variants")
-    shutil.copyfile(ROOT / "params.yaml", folder / "params.yaml")
-    (folder / "variants/task/pairs.yaml").write_text(OVERLAY, "utf-8")
-    write_rows(folder / "texts/pairs.jsonl")
-    made = Project(folder, folder)
-    prepare(Configuration(folder).data("pairs"), task="pairs", project=made)
+    """A project whose task `pairs` is prepared."""
+    made = project_of(tmp_path_factory.mktemp("text"), "bpe", 60)
+    prepare(Configuration(made.folder).data("pairs"), task="pairs", project=made)
     return made
-
-
-@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv", "tsv"])
-def test_every_format_reads_without_labels(tmp_path: Path, suffix: str) -> None:
-    write_rows(tmp_path / f"pairs.{suffix}")
-    given = {"columns": COLUMNS, "splits": ALONE, "held_out": 0.2, "seed": 0, "licence": "CC0-1.0"}
-    corpus = read(tmp_path / f"pairs.{suffix}", **given)
-    assert corpus.labels == ()
-    assert [corpus.splits[split].num_rows for split in SPLITS] == [18, 6, 6]
-    found = [text for split in SPLITS for text in texts(corpus.splits[split])]
-    assert sorted(found) == sorted(ROWS)
-    assert all(table.column_names == ["sentence1", "sentence2"] for table in corpus.splits.values())
-
-
-@pytest.mark.parametrize(
-    "columns, message",
-    [
-        ({"sentence1": "src"}, "columns: expected sentence and label, or sentence1, sentence2 and label (a text task"),
-        (
-            {"sentence1": "src", "sentence2": "mt"},
-            "pairs.jsonl: column 'mt' (for sentence2) is missing; found src, tgt",
-        ),
-        (COLUMNS | {"label": "class"}, "pairs.jsonl: column 'class' (for label) is missing; found src, tgt"),
-    ],
-)
-def test_missing_columns_are_refused(tmp_path: Path, columns: dict[str, str], message: str) -> None:
-    write_rows(tmp_path / "pairs.jsonl")
-    with pytest.raises(InputError) as caught:
-        read(tmp_path / "pairs.jsonl", columns=columns, splits=ALONE, held_out=0.2, seed=0, licence="")
-    assert message in str(caught.value)
-
-
-def test_too_little_to_hold_out_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "one.csv").write_text("src,tgt\na,b\n", "utf-8")
-    with pytest.raises(InputError, match=r"train has only 1 row, but it and each split"):
-        read(tmp_path / "one.csv", columns=COLUMNS, splits=ALONE, held_out=0.2, seed=0, licence="")
 
 
 def test_a_prepared_text_task(project: Project) -> None:
@@ -135,34 +90,8 @@ def test_encoding_a_column_keeps_classes_and_counts_cuts(project: Project) -> No
             tokens.encode_column(tokenizer, table, column, max_length=4)
 
 
-def joint(folder: Path, path: str) -> Project:
-    """Return a project with two tasks, `pairs` and `others`, of which `texts/<path>` is one of two joint sources."""
-    shutil.copytree(ROOT / "variants", folder / "variants")
-    shutil.copyfile(ROOT / "params.yaml", folder / "params.yaml")
-    write_rows(folder / "texts/pairs.jsonl")
-    other = (json.dumps({"src": f"{noun} {noun}land", "tgt": f"der {noun}wald"}) for noun in "pqrstuvwxyz")
-    (folder / "texts/others.jsonl").write_text("\n".join(other), "utf-8")
-    sources = "".join(
-        f"""
-      - kind: local
-        path: texts/{name}.jsonl
-        columns: {{sentence1: src, sentence2: tgt}}
-        splits: {{train: train, validation: null, test: null}}
-        held_out: 0.2
-        seed: 0
-        licence: CC0-1.0"""
-        for name in ("pairs", path)
-    )
-    alone = "  tokenizer: {kind: bpe, vocab_size: 60, lowercase: true}\n"
-    shared = f"  tokenizer:\n    kind: joint_bpe\n    vocab_size: 90\n    lowercase: true\n    sources:{sources}\n"
-    for name in ("pairs", "others"):
-        text = OVERLAY.replace("texts/pairs", f"texts/{name}").replace(alone, shared)
-        (folder / f"variants/task/{name}.yaml").write_text(text, "utf-8")
-    return Project(folder, folder)
-
-
 def test_tasks_with_a_joint_vocabulary_have_the_same_tokenizer_and_their_own_baselines(tmp_path: Path) -> None:
-    project = joint(tmp_path, "others")
+    project = project_of(tmp_path, "joint_bpe", 90, sources=[source("pairs"), source("others")])
     configuration = Configuration(tmp_path)
     found = [prepare(configuration.data(name), task=name, project=project) for name in ("pairs", "others")]
     files = [{file.name: file.read_bytes() for file in (folder / "tokenizer").iterdir()} for folder in found]
@@ -173,7 +102,7 @@ def test_tasks_with_a_joint_vocabulary_have_the_same_tokenizer_and_their_own_bas
     assert manifests[0]["baselines"] != manifests[1]["baselines"]
     check_prepared(project, configuration, "pairs")
     with (tmp_path / "texts/others.jsonl").open("a", encoding="utf-8") as file:
-        file.write('\n{"src": "new", "tgt": "neu"}')
+        file.write('{"src": "new", "tgt": "neu"}')
     with pytest.raises(
         InputError, match=r"^texts/others\.jsonl: has changed since it was prepared to data/processed/pairs"
     ):
@@ -181,7 +110,7 @@ def test_tasks_with_a_joint_vocabulary_have_the_same_tokenizer_and_their_own_bas
 
 
 def test_a_missing_source_of_a_joint_vocabulary_is_named(tmp_path: Path) -> None:
-    project = joint(tmp_path, "nowhere")
+    project = project_of(tmp_path, "joint_bpe", 90, sources=[source("nowhere")])
     with pytest.raises(InputError, match=r"texts/nowhere\.jsonl"):
         prepare(Configuration(tmp_path).data("pairs"), task="pairs", project=project)
 

@@ -158,23 +158,12 @@ def test_the_frame_and_the_vocabulary_are_those_of_bert(folder: Path) -> None:
 def test_words_seen_in_training_have_no_unknown_piece(folder: Path) -> None:
     encoded = tokens.encode(tokens.load(folder), SINGLE, max_length=64)
     assert all(1 not in ids for ids in encoded.ids)
-    unseen = pa.table({"sentence": ["漢字", "the"], "label": [0, 1]})
-    assert 1 in tokens.encode(tokens.load(folder), unseen, max_length=64).ids[0]
-
-
-def test_a_vocabulary_too_small_for_every_character_keeps_the_frequent_ones(tmp_path: Path) -> None:
-    made = tokens.train_wordpiece(["eee eee eet", "q"], tmp_path, vocab_size=12, lowercase=True)
-    vocabulary = made.backend.get_vocab()
-    assert {"e", "##e", "t", "##t"} <= vocabulary.keys()
-    assert made.vocab_size <= 12
-    assert "model_max_length" not in json.loads((tmp_path / "tokenizer_config.json").read_text())
+    assert 1 in tokens.load(folder).backend.encode("漢字").ids
 
 
 def test_case_is_kept_where_asked(tmp_path: Path) -> None:
-    made = tokens.train_wordpiece(["Good good"] * 3, tmp_path, vocab_size=60, lowercase=False)
-    table = pa.table({"sentence": ["Good", "good"], "label": [0, 1]})
-    upper, lower = tokens.encode(made, table, max_length=8).ids
-    assert upper.tolist() != lower.tolist()
+    made = tokens.train_wordpiece(["Good good"] * 3, tmp_path, vocab_size=60, lowercase=False).backend
+    assert made.encode("Good").ids != made.encode("good").ids
 
 
 def test_padding_and_truncation_that_a_file_brings_are_taken_off(folder: Path, tmp_path: Path) -> None:
@@ -312,11 +301,18 @@ def test_lower_case_keeps_accents(tmp_path: Path, lowercase: bool, expected: str
     assert backend.decode(backend.encode("Männer  läuft, õpetaja ").ids) == expected
 
 
-def test_small_vocabulary_keeps_the_frequent_characters(tmp_path: Path) -> None:
-    made = byte_pairs.train_bpe(["eee eee eet", "q"], tmp_path, vocab_size=6, lowercase=False)
-    assert set(made.backend.get_vocab()) - set(tokens.SPECIAL.values()) == {
-        "▁",
-        "e",
-        "q",
-    }  # q and t once: by code point
-    assert made.backend.encode("et").tokens == ["[CLS]", "▁", "e", "[UNK]", "[SEP]"]
+@pytest.mark.parametrize(
+    "kind, size, characters, pieces",
+    [
+        ("wordpiece", 12, {"e", "##e", "t", "##t"}, ["[CLS]", "e", "##t", "[SEP]"]),
+        ("bpe", 6, {"▁", "e"}, ["[CLS]", "▁", "e", "[UNK]", "[SEP]"]),  # q and t once: by code point
+    ],
+)
+def test_small_vocabulary_keeps_the_frequent_characters(
+    tmp_path: Path, kind: str, size: int, characters: set[str], pieces: list[str]
+) -> None:
+    made = KINDS[kind][0](["eee eee eet", "q"], tmp_path, vocab_size=size, lowercase=False)
+    assert characters <= made.backend.get_vocab().keys()
+    assert made.backend.encode("et").tokens == pieces
+    assert "model_max_length" not in json.loads((tmp_path / "tokenizer_config.json").read_text())
+    assert kind == "bpe" or made.vocab_size <= size

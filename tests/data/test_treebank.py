@@ -30,18 +30,18 @@ def read(path: Path, **changes: int) -> treebank.Treebank:
 
 def test_words_have_their_tags_and_depths(tmp_path: Path) -> None:
     bank = read(write(tmp_path))
-    found = dict(
-        zip(
-            zip(bank.sentence.tolist(), bank.text, strict=True),
-            zip(bank.tag, bank.depth.tolist(), strict=True),
-            strict=True,
-        )
-    )
-    of = {text: number for number, text in found}
-    assert found[of["film"], "film"] == ("NOUN", 1)
-    assert found[of["film"], "slow"] == ("ADJ", 2)
-    assert found[of["film"], "moved"] == ("VERB", 0)
-    assert found[of["plot"], "no"] == ("DET", 1)
+    found = {text: (tag, depth) for text, tag, depth in zip(bank.text, bank.tag, bank.depth.tolist(), strict=True)}
+    assert found == {
+        "the": ("DET", 2),
+        "slow": ("ADJ", 2),
+        "film": ("NOUN", 1),
+        "moved": ("VERB", 0),
+        "everybody": ("PRON", 1),
+        "no": ("DET", 1),
+        "plot": ("NOUN", 0),
+    }
+    one = [text for text, sentence in zip(bank.text, bank.sentence, strict=True) if sentence == bank.sentence[0]]
+    assert one in TREE["tokens"]
     assert (bank.end > bank.begin).all()
 
 
@@ -65,7 +65,6 @@ def test_tags_leave_out_the_same_entries_and_need_no_tree(tmp_path: Path, none: 
         "head": [[none, "0", "7"], []],
     }
     path = write(tmp_path, **tree)
-    assert treebank.has_tags(path)
     assert treebank.tagged(path) == [(["moved", "everybody"], ["VERB", "PRON"]), ([], [])]
     path = write(tmp_path, **tree | {"head": None})
     assert treebank.tagged(path)[0] == (tree["tokens"][0], tree["upos"][0]), "without heads every entry is a word"
@@ -85,11 +84,12 @@ def test_tags_that_cannot_be_told_are_refused(tmp_path: Path, changes: dict[str,
 
 
 def test_files_without_lists_of_tokens_and_tags_are_no_treebank(tmp_path: Path) -> None:
-    assert not treebank.has_tags(write(tmp_path, upos=None))
-    assert not treebank.has_tags(write(tmp_path, upos=["DET NOUN", "DET"]))
-    assert not treebank.has_tags(tmp_path / "no.parquet")
+    assert {treebank.tagged(write(tmp_path, upos=upos)) for upos in (None, ["DET NOUN", "DET"])} == {None}
+    assert treebank.tagged(tmp_path / "no.parquet") is None
     (tmp_path / "bank.parquet").write_text("1\tthe\n", "utf-8")
-    assert not treebank.has_tags(tmp_path / "bank.parquet")
+    assert treebank.tagged(tmp_path / "bank.parquet") is None
+    with pytest.raises(InputError, match=r"bank\.parquet: not valid parquet"):
+        read(tmp_path / "bank.parquet")
 
 
 def assert_same(one: treebank.Treebank, other: treebank.Treebank) -> None:
@@ -125,9 +125,3 @@ def test_a_treebank_is_found_in_the_project_or_the_hub_folder(tmp_path: Path, mo
     assert treebank.find("bank", tmp_path) == tmp_path / "hub/bank/test.parquet"
     with pytest.raises(InputError, match=r"extraction.treebank: 'other': no such file"):
         treebank.find("other", tmp_path)
-
-
-def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "bank.parquet").write_text("1\tthe\n", "utf-8")
-    with pytest.raises(InputError, match=r"bank\.parquet: not valid parquet"):
-        read(tmp_path / "bank.parquet")

@@ -146,7 +146,7 @@ def wrong_files(place: Path) -> Path:
         (("geometry", "nowhere", *OWN, "--out", "p"), "and there is no folder nowhere here"),
         (("geometry", "./nowhere", *OWN, "--out", "p"), "checkpoint ./nowhere: no such folder"),
         (("geometry", "encoder", "--text", "none.csv", "--out", "p"), "none.csv: no such file"),
-        (("geometry", "encoder", "--text", "reviews.csv", "--out", "p"), "no column 'sentence' or 'text'"),
+        (("geometry", "encoder", "--text", "reviews.csv", "--out", "p"), "no column 'text' (or 'sentence'; name it "),
         (("geometry", "encoder", "--text", "latin.txt", "--out", "p"), "line 2, byte 4: 0xe9 is not UTF-8"),
         (("geometry", "encoder", "--text", "few.txt", "--out", "p"), "2 different sentences in 2 rows; at least 4 "),
         (("geometry", "encoder", "--text", "lists.jsonl", "--labels", "l", "--out", "p"), "line 1: 'l' is [1]; "),

@@ -139,7 +139,7 @@ def test_a_translation_that_is_the_text_itself_changes_nothing(place: Path) -> N
     for options, message in (
         (("--other-column", "tgt", "--links", "none.txt"), "--links none.txt: no such file"),
         (("--links", "links.txt"), "without --other-column"),
-        (("--other-column", "target"), "no column 'target'; there are: src, tgt"),
+        (("--other-column", "target"), r"no column 'target' \(of the translations\); there are: src, tgt"),
     ):
         with pytest.raises(InputError, match=message):
             spaces(place, *own, *options, "--out", "refused", *FEW)

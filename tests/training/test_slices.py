@@ -12,7 +12,7 @@ import torch
 from example_objectives import example
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.data.token_classes import token_classes
+from isoscope.data.ngrams import token_classes
 from isoscope.objectives import Task
 from isoscope.objectives.causal import Causal
 from isoscope.training.allocation_sets import undisturbed

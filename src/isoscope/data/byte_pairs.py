@@ -4,26 +4,22 @@ Text is normalised by NFKC, runs of white space become one space, and each word 
 (Kudo & Richardson 2018; arXiv:1808.06226). So the decoder restores normalised text, spaces included.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from isoscope.base.errors import InputError
-from isoscope.data.tokens import SPECIAL, WordPieces, load, save, with_frame
+from isoscope.data.tokens import SPECIAL, WordPieces, frequent_characters, load, save, with_frame
 
 MARK = "▁"
-CHARACTERS = 1000
-"""Most characters of an alphabet; others are [UNK]."""
 
 
 def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> WordPieces:
     """Train a byte-pair encoding on `sentences`, of both languages of a pair together, and save it in `folder`.
 
     `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the most frequent characters: at most
-    1,000, and at most half of the vocabulary. `lowercase` converts text to lower case and keeps accents. The same
-    sentences give the same bytes. Raises `InputError` if there is no text.
+    1,000, and at most half of the vocabulary; others are [UNK]. `lowercase` converts text to lower case and
+    keeps accents. The same sentences give the same bytes. Raises `InputError` if there is no text.
     """
     sentences = list(sentences)
     tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL["unk_token"], fuse_unk=True))
@@ -32,7 +28,9 @@ def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowerc
     tokenizer.normalizer = normalizers.Sequence([*steps, *([normalizers.Lowercase()] if lowercase else [])])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme="always")
     tokenizer.decoder = decoders.Metaspace(replacement=MARK, prepend_scheme="always")
-    alphabet = _alphabet(tokenizer, sentences, limit=min(CHARACTERS, vocab_size // 2))
+    normal = (tokenizer.normalizer.normalize_str(text) for text in sentences)
+    words = [word for text in normal for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text) if word != MARK]
+    alphabet = sorted(frequent_characters(words)[: vocab_size // 2])
     # With the whole alphabet given, the trainer's choice does not depend on its randomly seeded hash maps: it numbers
     # the characters by code point, and breaks ties between pairs by these numbers.
     trainer = trainers.BpeTrainer(
@@ -50,14 +48,3 @@ def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowerc
     }
     save(with_frame(tokenizer), folder, options)
     return load(folder)
-
-
-def _alphabet(tokenizer: Tokenizer, sentences: list[str], *, limit: int) -> list[str]:
-    """Return the most frequent characters of the normalised words, at most `limit`, equally frequent by code point."""
-    counts: Counter[str] = Counter()
-    for text in sentences:
-        normal = tokenizer.normalizer.normalize_str(text)
-        counts.update("".join(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal)))
-    if not counts.keys() - {MARK}:
-        raise InputError("tokenizer: the train split has no words to train a vocabulary on")
-    return sorted(sorted(counts, key=lambda character: (-counts[character], character))[:limit])

@@ -18,11 +18,12 @@ from isoscope.data.hub import CHECKPOINT_FILES, PART, VARIABLE, no_config, resol
 
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-_CODE = {"auto_map": "code of its own", "custom_pipelines": "code of its own"}
 _OUR_TYPES = "fusion-"
 """Start of the model types that isoscope registers: of these its own classes are loaded, never the folder's code."""
-# Settings that make transformers read a file that is not hashed, or need a missing library.
-_UNLOADABLE = _CODE | {
+# Settings that make transformers run code, read a file that is not hashed, or need a missing library.
+_UNLOADABLE = {
+    "auto_map": "code of its own",
+    "custom_pipelines": "code of its own",
     "configuration_files": "another configuration file",
     "transformers_weights": "weights in a file of another name",
     "quantization_config": "quantised weights",
@@ -48,14 +49,9 @@ _BUILT_IN = (None, "eager", "sdpa")
 def fetch_checkpoint(name: str, *, revision: str) -> Path:
     """Return the folder of checkpoint `name`: below ISOSCOPE_HUB, or fetched from the hub at `revision`.
 
-    Fetches only safetensors weights, configuration and tokenizer files. Raises `InputError` if neither place has it, or
-    if it needs its own Python code, which is never run.
+    Fetches only safetensors weights, configuration and tokenizer files. Raises `InputError` if neither place has it.
     """
-    folder = resolve_checkpoint(name) or _download(name, revision)
-    for file in (folder / CONFIG, folder / TOKENIZER_CONFIG):
-        if file.exists():
-            _refuse(file, read_mapping(file), _CODE)
-    return folder
+    return resolve_checkpoint(name) or _download(name, revision)
 
 
 def checkpoint_digest(folder: Path) -> str:
@@ -82,7 +78,9 @@ def loadable_config(folder: Path) -> dict[str, Any]:
     if not file.is_file():
         raise no_config(folder)
     settings = read_mapping(file)
-    _refuse(file, settings, _UNLOADABLE)
+    _refuse(file, settings)
+    if (folder / TOKENIZER_CONFIG).exists():
+        _refuse(folder / TOKENIZER_CONFIG, read_mapping(folder / TOKENIZER_CONFIG))
     for part in _parts(settings):
         for key, value in part.items():
             if isinstance(value, float) and not math.isfinite(value):
@@ -184,10 +182,10 @@ def _parts(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
             todo += one
 
 
-def _refuse(file: Path, settings: dict[str, Any], keys: dict[str, str]) -> None:
+def _refuse(file: Path, settings: dict[str, Any]) -> None:
     exported = str(settings.get("model_type", "")).startswith(_OUR_TYPES)
     for part in _parts(settings):
-        for key, what in keys.items():
+        for key, what in _UNLOADABLE.items():
             if part.get(key) and not (exported and key == "auto_map" and part is settings):
                 raise InputError(f"{file}: needs {what} ({key}), which is not supported; use another checkpoint")
 

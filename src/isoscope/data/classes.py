@@ -3,9 +3,8 @@
 import ast
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable
-from decimal import Decimal
 from itertools import groupby
 from typing import NamedTuple
 
@@ -13,10 +12,9 @@ from isoscope.base.errors import InputError
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
-LONGEST = 18
-"""Most digits of a whole number that is read as an integer."""
+LARGEST = 2**53
+"""From here on not every whole number is a float."""
 _PARTS = re.compile(r"\s*[|;,]\s*")
-ONE_CLASS = "each row needs one text and one class: name another column, or split the lists"
 
 
 class Classes(NamedTuple):
@@ -42,7 +40,7 @@ def read_classes(labels: Iterable[str], place: str, column: str) -> Classes:
     if "" in names.values():
         raise InputError(f"{where} has labels of spaces only, or empty; fill them or drop the rows")
     if lists := [name for name in names.values() if _is_list(name)]:
-        raise InputError(f"{where} holds lists, such as {lists[0][:40]}; {ONE_CLASS}")
+        raise InputError(f"{where} holds lists, such as {lists[0][:40]}; expected one class per row: split them")
     notes = []
     if spaced := [label for label, name in names.items() if label != name]:
         notes.append(f"{where}: spaces around labels are left out, such as those of {spaced[0]!r}")
@@ -60,8 +58,8 @@ def read_classes(labels: Iterable[str], place: str, column: str) -> Classes:
 
 
 def _whole(number: str) -> str | None:
-    value = Decimal(number)
-    return str(int(value)) if value.adjusted() < LONGEST and value == value.to_integral_value() else None
+    value = float(number)
+    return str(int(value)) if value.is_integer() and abs(value) < LARGEST else None
 
 
 def _alike(names: list[str], where: str) -> Iterable[str]:
@@ -80,11 +78,9 @@ def _plain(name: str) -> str:
 
 def _several(names: list[str], where: str) -> Iterable[str]:
     """Yield a note about class names whose parts, between bars, semicolons or commas, are in other names too."""
-    of_part = defaultdict(set)
-    for name in names:
-        for part in _PARTS.split(name):
-            of_part[part].add(name)
-    joined = [name for name in names if any(len(of_part[part]) > 1 for part in _PARTS.split(name) if part != name)]
+    parts = {name: {*_PARTS.split(name)} for name in names}
+    known = Counter(part for own in parts.values() for part in own)
+    joined = [name for name, own in parts.items() if any(known[part] > 1 for part in own - {name})]
     if joined:
         yield (
             f"{where}: {joined[0]!r} looks like several labels; each text has one class, so {len(joined)} such "

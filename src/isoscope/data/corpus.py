@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from isoscope.base.errors import InputError
 from isoscope.data.classes import INTEGER, in_order, read_classes
+from isoscope.data.files import Raw, strings
 
 SPLITS = ("train", "validation", "test")
 SINGLE = ("sentence",)
@@ -40,15 +42,6 @@ class Corpus(NamedTuple):
     facts: dict[str, object]
     trees: pa.Table | None = None
     notes: tuple[str, ...] = ()
-
-
-class Raw(NamedTuple):
-    """A split of a source: place, table, names of integer classes, sha256 of its file."""
-
-    place: str
-    table: pa.Table
-    names: tuple[str, ...] | None = None
-    sha256: str | None = None
 
 
 def text_columns(table: pa.Table) -> tuple[str, ...]:
@@ -88,7 +81,7 @@ def build(
         raise InputError(f"columns: each must name a different column; got {', '.join(columns.values())}")
     splits = {split: _rename(raw[split], columns) for split in SPLITS if split in raw}
     labels, notes = _number(splits, raw, columns["label"]) if "label" in columns else ((), ())
-    names = raw["train"].names
+    names = _class_names(raw["train"].table.schema, columns.get("label"))
     if names is not None and all(INTEGER.fullmatch(label) and 0 <= int(label) < len(names) for label in labels):
         labels = tuple(names[int(label)] for label in labels)
     if missing := [split for split in SPLITS if split not in splits]:
@@ -100,6 +93,15 @@ def build(
         facts["inputs"] = inputs
     tables = {split: splits[split].combine_chunks() for split in SPLITS}
     return Corpus(tables, labels, source, licence, revision, facts, notes=notes)
+
+
+def _class_names(schema: pa.Schema, column: str | None) -> tuple[str, ...] | None:
+    """Return the class names that the library `datasets` stored in an Arrow schema's metadata, or None."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return tuple(features[column]["names"])
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _check_classes(splits: Mapping[str, pa.Table], labels: Sequence[str], source: str) -> None:
@@ -116,26 +118,14 @@ def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
     """Return `raw.table` with our columns only: text and label (numbered later) as strings, without nulls."""
     arrays: dict[str, pa.ChunkedArray] = {}
     for ours in (one for one in (*SINGLE, *PAIR, "label") if one in columns):
-        theirs = columns[ours]
-        if raw.table.column_names.count(theirs) != 1:
-            raise InputError(f"{raw.place}: column {theirs!r} (for {ours}) {_lacking(theirs, raw.table.column_names)}")
-        values = raw.table[theirs]
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
-        kind = values.type
-        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-        is_class = is_text or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind)
-        if pa.types.is_floating(kind):  # pandas writes a missing label as NaN, and then the others as 0.0 and 1.0
-            values = pc.if_else(pc.is_nan(values), None, values)
+        values = strings(raw, columns[ours], f"for {ours}", classes=ours == "label")
         if values.null_count:
             row = pc.index(pc.is_null(values), True).as_py() + 1
             raise InputError(
-                f"{raw.place}, row {row}: column {theirs!r} is null ({values.null_count} in all); fill or drop the row"
+                f"{raw.place}, row {row}: column {columns[ours]!r} is null ({values.null_count} in all); fill or drop "
+                "the row"
             )
-        if not (is_class if ours == "label" else is_text) and len(values):
-            wanted = "integers or text" if ours == "label" else "text"
-            raise InputError(f"{raw.place}: column {theirs!r} (for {ours}) holds {kind}; expected {wanted}")
-        arrays[ours] = _decoded(values, theirs, raw.place) if is_text else values.cast(pa.string())
+        arrays[ours] = values
     if not raw.table.num_rows:
         raise InputError(
             f"{raw.place}: no rows; add rows (or set validation or test to null, to hold it out from train)"
@@ -143,50 +133,23 @@ def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
     return pa.table(arrays)
 
 
-def _lacking(column: str, found: Sequence[str]) -> str:
-    """Say why a column cannot be read from the columns found."""
-    if column in found:
-        return f"repeats; found {shown_columns(found)}; rename one of them"
-    close = next((name for name in found if name.strip().casefold() == column.strip().casefold()), None)
-    return f"is missing; found {shown_columns(found)}" + (f"; did you mean {close!r}?" if close else "")
-
-
-def shown_columns(names: Sequence[str]) -> str:
-    """Return the names of columns for an error: names with spaces at an end, and empty names, in quotes."""
-    return ", ".join(name if name == name.strip() != "" else repr(name) for name in names) or "none"
-
-
-def _decoded(values: pa.ChunkedArray, column: str, place: str) -> pa.ChunkedArray:
-    """Return `values` as strings. Checks UTF-8, because Arrow reads any bytes from parquet unchecked."""
-    try:
-        values.validate(full=True)
-    except pa.ArrowInvalid:
-        for row, value in enumerate(values.cast(pa.large_binary()).to_pylist(), start=1):
-            try:
-                value.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise InputError(f"{place}, row {row}: column {column!r} is not UTF-8 ({error.reason})") from None
-        raise
-    return values.cast(pa.string())
-
-
 def _number(
     splits: dict[str, pa.Table], raw: Mapping[str, Raw], column: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Replace the label texts in `splits` by class numbers, in place; return the classes of train, and notes."""
-    found = {split: table["label"].unique().to_pylist() for split, table in splits.items()}
-    names, notes = read_classes({label for labels in found.values() for label in labels}, raw["train"].place, column)
-    classes = in_order({names[label] for label in found["train"]})
-    index = {label: classes.index(name) for label, name in names.items() if name in classes}
+    written = {split: table["label"].to_pylist() for split, table in splits.items()}
+    names, notes = read_classes({label for own in written.values() for label in own}, raw["train"].place, column)
+    classes = in_order({names[label] for label in written["train"]})
+    index = {name: number for number, name in enumerate(classes)}
     for split, table in splits.items():
-        for label in sorted(set(found[split]) - index.keys()):
-            row = pc.index(table["label"], label).as_py() + 1
+        numbers = [index.get(names[label]) for label in written[split]]
+        if None in numbers:
+            row = numbers.index(None)
             raise InputError(
-                f"{raw[split].place}, row {row}: label {label!r} does not occur in train ({', '.join(classes[:10])})"
+                f"{raw[split].place}, row {row + 1}: label {written[split][row]!r} does not occur in train "
+                f"({', '.join(classes[:10])})"
             )
-        written = pc.index_in(table["label"], value_set=pa.array(index, pa.string()))
-        numbers = pa.chunked_array([pa.array(index.values(), pa.int64())]).take(written)
-        splits[split] = table.set_column(table.column_names.index("label"), "label", numbers)
+        splits[split] = table.set_column(table.column_names.index("label"), "label", pa.array(numbers, pa.int64()))
     return tuple(classes), notes
 
 
@@ -232,29 +195,15 @@ def hold_out(
     drawn["train"] = [row for row in range(len(labels)) if row not in gone]
     for rows in drawn.values():
         if short := sorted(set(sizes) - {labels[row] for row in rows}):
-            raise InputError(f"{source}: {_too_few(short, labels, groups, names)}")
+            whole = f"class {names[short[0]]!r}" if names else "train"
+            different = sum(any(labels[row] == short[0] for row in same) for same in groups.values())
+            raise InputError(
+                f"{source}: {whole} has {sizes[short[0]]} rows with {different} different texts, but train and each "
+                "split that is held out need a text of their own; add rows, merge small classes, or give each split a "
+                "file"
+            )
     return {split: train.take(sorted(rows)) for split, rows in drawn.items()}
 
 
 def _digest(*parts: str) -> bytes:
     return hashlib.sha256("\x1f".join(parts).encode()).digest()
-
-
-def _too_few(
-    short: Sequence[int], labels: Sequence[int], groups: Mapping[tuple[str, ...], Sequence[int]], names: Sequence[str]
-) -> str:
-    """Say which classes are too small to be in each split, and what to do."""
-    number = short[0]
-    rows, different = labels.count(number), sum(any(labels[row] == number for row in of) for of in groups.values())
-    count = _count(rows, "row") + (f" of {_count(different, 'different text')}" if different != rows else "")
-    if not names:
-        return f"train has only {count}, but it and each split that is held out need a different text; add rows"
-    more = f", as {_count(len(short) - 1, 'other class', 'es')}" if len(short) > 1 else ""
-    return (
-        f"class {names[number]!r} has only {count}{more}, but train and each split that is held out need a different "
-        "text of it; add rows, merge it into another class, drop it, or give each split a file"
-    )
-
-
-def _count(number: int, what: str, plural: str = "s") -> str:
-    return f"{number} {what}{plural if number != 1 else ''}"

@@ -87,7 +87,7 @@ def group(draws: Draws, difficulty: int, seen: set[str]) -> tuple[str, str]:
         for _ in range(PATIENCE):
             if fits(drawn := _sentence(draws, depth)):
                 return drawn
-        raise SpentError(f"sentences of depth {depth}")
+        raise SpentError(f"sentences of depth {depth} after {len(seen)} examples")
 
     if draws.coin(PAIRED):
         phrase = one(lambda drawn: unseen(drawn.text) and unseen(drawn.twin))

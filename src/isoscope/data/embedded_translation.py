@@ -112,7 +112,7 @@ def pairs(draws: Draws, difficulty: int, size: int) -> tuple[list[tuple[str, str
         if (text := " ".join(words)) in found:
             again, repeats = again + 1, repeats + 1
             if again == PATIENCE:
-                raise SpentError("sentences")
+                raise SpentError(f"sentences after {len(found)} examples")
             continue
         found[text], again = " ".join(language.translated(words)), 0
     facts: dict[str, object] = {

@@ -2,17 +2,17 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from isoscope.base.errors import InputError
-from isoscope.data.corpus import Corpus, Raw, build
-from isoscope.data.delimited import CSV, TSV, read_delimited
+from isoscope.data.delimited import read_delimited
 from isoscope.data.encoding import check_utf8
 
 EXTENSIONS = ("parquet", "csv", "tsv", "jsonl")
@@ -25,13 +25,22 @@ CURES = {
 """Suffix of another format → what to do."""
 MOST_BYTES = (1 << 31) - 1
 """Bytes of the texts of a file: Arrow's limit of a block."""
+_TEXT = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
-def read_file(path: Path, *, texts: Sequence[str], label: str | None) -> Raw:
-    """Read the columns `texts` and `label` of a file, if present; `label` None: of a text task.
+class Raw(NamedTuple):
+    """A split of a source: its place (for errors), table, and sha256 of its file."""
 
-    For csv and tsv see `read_delimited`. A parquet file may have class names in the metadata of the library `datasets`.
-    Raises `InputError` with file and row or line for a file that does not match its suffix or is not UTF-8.
+    place: str
+    table: pa.Table
+    sha256: str | None = None
+
+
+def read_file(path: Path, wanted: Collection[str], *, label: str | None = None) -> Raw:
+    """Read the columns `wanted` of a file, if present; in jsonl only the column `label` may hold numbers.
+
+    For csv and tsv see `read_delimited`. Raises `InputError` with file and row or line for a file that does not match
+    its suffix or is not UTF-8.
     """
     extension = path.suffix.removeprefix(".")
     if extension not in EXTENSIONS:
@@ -39,55 +48,30 @@ def read_file(path: Path, *, texts: Sequence[str], label: str | None) -> Raw:
         raise InputError(f"{path}: unknown format; expected a name ending in {', '.join(EXTENSIONS)}{cure}")
     try:
         data = path.read_bytes()
-        digest = hashlib.sha256(data).hexdigest()
         if extension == "parquet":
-            return Raw(str(path), *_parse_parquet(data, path, texts, label), digest)
-        check_utf8(data, path)
-        table = (
-            _parse_jsonl(data, path, texts, label)
-            if extension == "jsonl"
-            else read_delimited(data, path, _wanted(texts, label), TSV if extension == "tsv" else CSV)
-        )
-        return Raw(str(path), table, None, digest)
+            table = _parse_parquet(data, path, wanted)
+        else:
+            check_utf8(data, path)
+            jsonl = extension == "jsonl"
+            table = _parse_jsonl(data, path, wanted, label) if jsonl else read_delimited(data, path, wanted)
     except pa.ArrowInvalid as error:
         raise InputError(f"{path}: not valid {extension}: {str(error).splitlines()[0]}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {str(error.strerror or error).splitlines()[0]}") from None
+    return Raw(str(path), table, hashlib.sha256(data).hexdigest())
 
 
-def _wanted(texts: Sequence[str], label: str | None) -> list[str]:
-    return [*texts] if label is None else [*texts, label]
-
-
-def class_names(schema: pa.Schema, column: str) -> tuple[str, ...] | None:
-    """Return the class names that the library `datasets` stored in an Arrow schema's metadata, or None."""
-    try:
-        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        return tuple(features[column]["names"])
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def _parse_parquet(
-    data: bytes, path: Path, texts: Sequence[str], label: str | None
-) -> tuple[pa.Table, tuple[str, ...] | None]:
-    wanted = sorted(set(_wanted(texts, label)))
-    with pq.ParquetFile(pa.BufferReader(data)) as file:
-        schema = file.schema_arrow
-    if not set(wanted) <= set(schema.names):
-        return schema.empty_table(), None
+def _parse_parquet(data: bytes, path: Path, wanted: Collection[str]) -> pa.Table:
+    schema = pq.read_schema(pa.BufferReader(data))
+    if not {*wanted} <= {*schema.names}:
+        return schema.empty_table()
     # Repeated texts stay together until their length is known: a file of some bytes may hold terabytes.
-    repeated = [name for name in wanted if _is_text(schema.field(name).type)]
-    with pq.ParquetFile(pa.BufferReader(data), read_dictionary=repeated) as file:
+    flat = [name for name in wanted if not pa.types.is_nested(schema.field(name).type)]
+    with pq.ParquetFile(pa.BufferReader(data), read_dictionary=flat) as file:
         _check_size(path, file.metadata.num_rows * 4)
-        table = file.read(columns=wanted)
+        table = file.read(columns=sorted({*wanted}))
     _check_size(path, sum(_unpacked(chunk) for column in table.columns for chunk in column.chunks))
-    table = table.cast(pa.schema([schema.field(name) for name in table.column_names]))
-    return table, None if label is None else class_names(schema, label)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind))
+    return table
 
 
 def _check_size(path: Path, size: int) -> None:
@@ -103,9 +87,9 @@ def _unpacked(chunk: pa.Array) -> int:
     return pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
 
 
-def _parse_jsonl(data: bytes, path: Path, texts: Sequence[str], label: str | None) -> pa.Table:
+def _parse_jsonl(data: bytes, path: Path, wanted: Collection[str], label: str | None) -> pa.Table:
     """Parse one JSON object per line. Arrow's parser would convert dates to timestamps and name no line."""
-    values: dict[str, list[str | None]] = {name: [] for name in _wanted(texts, label)}
+    values: dict[str, list[str | None]] = {name: [] for name in wanted}
     seen: set[str] = set()
     for number, line in enumerate(data.decode("utf-8-sig").split("\n"), start=1):
         if not line.strip():
@@ -137,50 +121,68 @@ def _cell(value: object, place: str, *, is_label: bool) -> str | None:
     return value
 
 
-def read(
-    path: Path,
-    *,
-    columns: Mapping[str, str],
-    splits: Mapping[str, str | None],
-    held_out: float,
-    seed: int,
-    licence: str,
-) -> Corpus:
-    """Read the corpus at `path`, a file (parquet, csv, tsv, jsonl) or a folder of such files, one per split.
+def strings(raw: Raw, name: str, named: str, *, classes: bool = False) -> pa.ChunkedArray:
+    """Return a column as text, nulls included; a column of `classes` may hold numbers, too.
 
-    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label`, if any, to the file's names. In a folder,
-    `splits` maps train, validation and test to file stems (`dev` for `dev.csv`); null holds the split out from train. A
-    single file is all train, so its validation and test must be null. The corpus' source is the name without folders,
-    which differ between machines. Raises `InputError` with file, row and column.
+    `named`: what names the column, for errors. Raises `InputError` if it is missing or repeats, and if it holds
+    something else or other bytes than UTF-8.
     """
-    raw = read_splits(Path(path), columns=columns, splits=splits)
-    return build(raw, columns=columns, held_out=held_out, seed=seed, source=f"local:{Path(path).name}", licence=licence)
+    names = raw.table.column_names
+    if names.count(name) != 1:
+        fault = f"column {name!r} repeats" if name in names else f"no column {name!r} ({named})"
+        there = ", ".join(one if one == one.strip() != "" else repr(one) for one in names) or "none"
+        close = [one for one in names if one.strip().casefold() == name.strip().casefold() != one]
+        cure = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"{raw.place}: {fault}; there are: {there}{cure}")
+    values = raw.table[name]
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    kind = values.type
+    if kind in _TEXT:
+        _check_bytes(values, f"column {name!r}", raw.place)
+    elif not (classes and (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))):
+        wanted = "one class per row: an integer, or text" if classes else "text"
+        raise InputError(f"{raw.place}: column {name!r} holds {kind}; expected {wanted}")
+    if pa.types.is_floating(kind):  # pandas writes a missing label as NaN, and then the others as 0.0 and 1.0
+        values = pc.if_else(pc.is_nan(values), None, values)
+    return values.cast(pa.string())
+
+
+def _check_bytes(values: pa.ChunkedArray, column: str, place: str) -> None:
+    """Check that text is UTF-8, because Arrow reads any bytes from parquet unchecked."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        for row, value in enumerate(values.cast(pa.large_binary()).to_pylist(), start=1):
+            try:
+                (value or b"").decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(f"{place}, row {row}: {column} is not UTF-8 ({error.reason})") from None
+        raise
 
 
 def read_splits(path: Path, *, columns: Mapping[str, str], splits: Mapping[str, str | None]) -> dict[str, Raw]:
-    """Return raw tables of the splits with files at `path`; arguments as in `read`."""
-    label = columns.get("label")
-    texts = [theirs for ours, theirs in columns.items() if ours != "label"]
+    """Read the splits at `path`, a file (parquet, csv, tsv, jsonl) or a folder of such files, one per split.
+
+    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label`, if any, to the file's names. In a folder,
+    `splits` maps train, validation and test to file stems (`dev` for `dev.csv`); null is no file. A single file is all
+    train, so its validation and test must be null. Raises `InputError` with file, row or line.
+    """
+    read = partial(read_file, wanted=[*columns.values()], label=columns.get("label"))
     if path.is_file():
         for split in ("validation", "test"):
             if splits.get(split) is not None:
                 raise InputError(
                     f"splits.{split}: {path} is a single file, which is all train; set null to hold {split} out"
                 )
-        return {"train": read_file(path, texts=texts, label=label)}
+        return {"train": read(path)}
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
-    return {
-        split: read_file(_find(path, stem, split), texts=texts, label=label)
-        for split, stem in splits.items()
-        if stem is not None
-    }
+    return {split: read(_find(path, stem, split)) for split, stem in splits.items() if stem is not None}
 
 
 def _find(folder: Path, stem: str, split: str) -> Path:
-    if stem in ("", "..") or "\0" in stem or Path(stem).name != stem:
-        raise InputError(f"splits.{split}: {stem!r} is not a file name without suffix; give a file of {folder}")
-    found = [folder / f"{stem}.{extension}" for extension in EXTENSIONS if (folder / f"{stem}.{extension}").is_file()]
+    found = [file for extension in EXTENSIONS if (file := folder / f"{stem}.{extension}").is_file()]
     if len(found) == 1:
         return found[0]
     if found:

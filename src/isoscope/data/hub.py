@@ -5,10 +5,10 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from isoscope.base.errors import InputError
-from isoscope.data.corpus import Corpus, Raw, build
-from isoscope.data.files import read_splits
+from isoscope.data.files import Raw, read_splits
 
 VARIABLE = "ISOSCOPE_HUB"
 PART = re.compile(r"(?!\.\.?$)[\w.+-]+", re.ASCII)
@@ -27,35 +27,34 @@ TOKENIZER_FILES = (
 CHECKPOINT_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", *TOKENIZER_FILES)
 
 
-def load(
-    name: str,
+class Found(NamedTuple):
+    """A data set: its splits, its name with its configuration, and the commit that was read; None: a folder."""
+
+    raw: dict[str, Raw]
+    name: str
+    commit: str | None
+
+
+def find_splits(
     *,
+    name: str,
     config: str | None,
     revision: str,
     columns: Mapping[str, str],
     splits: Mapping[str, str | None],
-    held_out: float,
-    seed: int,
-    licence: str,
-) -> Corpus:
-    """Load the data set `name` (`<name>` or `<org>/<name>`) from a local folder or from the hub at `revision`.
+) -> Found:
+    """Read the data set `name` (`<name>` or `<org>/<name>`) from a local folder or from the hub at `revision`.
 
-    A folder `<name>/` or `<name>/<config>/` below a folder of ISOSCOPE_HUB comes first; it is read as by `files.read`
-    and has no revision. From the hub, the corpus' revision is the commit that was read; no remote code runs. `columns`,
-    `splits`, `held_out` and `seed`: as in `files.read`. Raises `InputError` if neither place has it.
+    A folder `<name>/` or `<name>/<config>/` below a folder of ISOSCOPE_HUB comes first. From the hub, no remote code
+    runs. `columns`, `splits`: as in `files.read_splits`. Raises `InputError` if neither place has it.
     """
-    _check_name(name)
-    if config is not None and not PART.fullmatch(config):
-        raise InputError(f"hub configuration {config!r}: expected letters, digits, '_', '-', '+' and '.'")
+    _check_name(name, config)
     source = name if config is None else f"{name}/{config}"
     folder = _local(source)
     if folder is not None:
-        raw, commit = read_splits(folder, columns=columns, splits=splits), None
-    else:
-        raw, commit = _download(name, config, revision, columns.get("label"), splits)
-    return build(
-        raw, columns=columns, held_out=held_out, seed=seed, source=f"hub:{source}", licence=licence, revision=commit
-    )
+        return Found(read_splits(folder, columns=columns, splits=splits), source, None)
+    raw, commit = _download(name, config, revision, splits)
+    return Found(raw, source, commit)
 
 
 def resolve_checkpoint(name: str) -> Path | None:
@@ -99,14 +98,15 @@ def _local(name: str) -> Path | None:
     return next((folder / name for folder in folders() if (folder / name).is_dir()), None)
 
 
-def _check_name(name: str) -> None:
-    parts = name.split("/")
-    if len(parts) > 2 or not all(PART.fullmatch(part) for part in parts):
-        raise InputError(f"hub name {name!r}: expected <name> or <org>/<name> of letters, digits, '_', '-' and '.'")
+def _check_name(name: str, config: str | None = None) -> None:
+    parts = [*name.split("/"), *([] if config is None else [config])]
+    if name.count("/") > 1 or not all(PART.fullmatch(part) for part in parts):
+        given = name if config is None else f"{name} with configuration {config}"
+        raise InputError(f"hub name {given!r}: expected <name> or <org>/<name> of letters, digits, '_', '-' and '.'")
 
 
 def _download(
-    name: str, config: str | None, revision: str, label: str | None, splits: Mapping[str, str | None]
+    name: str, config: str | None, revision: str, splits: Mapping[str, str | None]
 ) -> tuple[dict[str, Raw], str]:
     """Return raw splits from the hub (or its local cache), and their commit."""
     if Path(name).exists():  # `datasets` would read it instead of the hub and ignore the revision
@@ -123,11 +123,9 @@ def _download(
         there = builder.as_dataset()
     except Exception as error:  # connection, HTTP, repository and format errors share no base class
         reason = " ".join(str(error).split())[:300]
-        not_found = (
-            f"not below {VARIABLE} ({os.environ[VARIABLE]})" if os.environ.get(VARIABLE) else f"{VARIABLE} not set"
-        )
         raise InputError(
-            f"data set {name} at revision {revision}: {not_found}, and the hub gave {type(error).__name__}: {reason}; "
+            f"data set {name} at revision {revision}: not below {VARIABLE} ({os.environ.get(VARIABLE) or 'not set'}), "
+            f"and the hub gave {type(error).__name__}: {reason}; "
             f"set {VARIABLE} to a folder that holds {name if config is None else name + '/' + config}/"
         ) from None
     # Without a connection, the library returns any cached revision.
@@ -139,7 +137,5 @@ def _download(
             continue
         if theirs not in there:
             raise InputError(f"data set {name}: splits.{split}: no split {theirs!r}; it has {', '.join(there)}")
-        feature = None if label is None else there[theirs].features.get(label)
-        names = tuple(feature.names) if isinstance(feature, datasets.ClassLabel) else None
-        raw[split] = Raw(f"{name}: {theirs}", there[theirs].with_format("arrow")[:], names)
+        raw[split] = Raw(f"{name}: {theirs}", there[theirs].with_format("arrow")[:])
     return raw, builder.hash

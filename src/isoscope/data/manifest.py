@@ -63,42 +63,24 @@ def write(
 ) -> dict[str, object]:
     """Write `<split>.parquet` (text and label columns only) and manifest.json to the new `folder`; return the manifest.
 
-    A corpus with trees also gets a `treebank.parquet`. `lengths`: tokens per example by split, if known. `models`: the
-    baselines of a text task, which depend on its tokenizer (see `ngrams.baselines`). Equal corpora give equal bytes: no
-    dates, no paths.
+    A corpus with trees also gets a `treebank.parquet`. Equal corpora give equal bytes: no dates, no paths.
+
+    The manifest has source, licence, revision, class names and `facts`; per split: rows, rows per class, words (and
+    tokens, by `lengths`) per example, and `duplicates`, the number of rows that repeat a text of the split; per pair of
+    splits: number of common distinct texts; sha256 of files; metrics of `baselines`. Texts are compared exactly; a pair
+    is one text. A text task has no class names, no rows per class, and the baselines `models`, which depend on its
+    tokenizer (see `ngrams.baselines`). `languages`: those of text columns whose script tells it (see
+    `scripts.language`), if any.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    label = ["label"] if corpus.labels else []
-    tables = {
-        f"{split}.parquet": table.select([*text_columns(table), *label]).replace_schema_metadata(None)
-        for split, table in corpus.splits.items()
-    }
+    columns = text_columns(corpus.splits["train"])
+    wanted = [*columns, *(["label"] if corpus.labels else [])]
+    tables = {f"{split}.parquet": table.select(wanted) for split, table in corpus.splits.items()}
     if corpus.trees is not None:
         tables[TREEBANK] = corpus.trees
     for name, table in tables.items():
-        pq.write_table(table, folder / name, compression="zstd")
-    manifest = describe(corpus, lengths=lengths, files={name: folder / name for name in tables}, models=models)
-    text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-    write_text(folder / "manifest.json", text, "data")
-    return manifest
-
-
-def describe(
-    corpus: Corpus,
-    *,
-    lengths: Mapping[str, Sequence[int]] | None,
-    files: Mapping[str, Path],
-    models: Mapping[str, object] | None = None,
-) -> dict[str, object]:
-    """Return a description of the task as plain JSON values.
-
-    Contents: source, licence, revision, class names and `facts`; per split: rows, rows per class, words (and tokens)
-    per example, and `duplicates`, the number of rows that repeat a text of the split; per pair of splits: number of
-    common distinct texts; sha256 of `files`; metrics of `baselines`. Texts are compared exactly; a pair is one text. A
-    text task has no class names, no rows per class, and the baselines `models`. `languages`: those of text columns
-    whose script tells it (see `scripts.language`), if any.
-    """
-    distinct = {split: Counter(texts(corpus.splits[split])) for split in SPLITS}
+        pq.write_table(table.replace_schema_metadata(None), folder / name, compression="zstd")
+    distinct = {split: {*texts(corpus.splits[split])} for split in SPLITS}
     splits: dict[str, dict[str, object]] = {}
     for split in SPLITS:
         table = corpus.splits[split]
@@ -111,10 +93,9 @@ def describe(
         }
         if lengths is not None:
             splits[split] |= {"tokens": _distribution(lengths[split])}
-    columns = text_columns(corpus.splits["train"])
     known = {column: language(corpus.splits["train"][column].to_pylist()) for column in columns}
     languages = {column: name for column, name in known.items() if name}
-    return {
+    manifest: dict[str, object] = {
         "source": corpus.source,
         "licence": corpus.licence,
         "revision": corpus.revision,
@@ -123,12 +104,13 @@ def describe(
         "labels": list(corpus.labels),
         "facts": corpus.facts,
         "splits": splits,
-        "shared": {
-            f"{one}/{other}": len(distinct[one].keys() & distinct[other]) for one, other in combinations(SPLITS, 2)
-        },
-        "files": {name: {"sha256": sha256(path), "bytes": path.stat().st_size} for name, path in files.items()},
+        "shared": {f"{one}/{other}": len(distinct[one] & distinct[other]) for one, other in combinations(SPLITS, 2)},
+        "files": {name: {"sha256": sha256(path := folder / name), "bytes": path.stat().st_size} for name in tables},
         "baselines": baselines(corpus) if corpus.labels else dict(models or {}),
     }
+    text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    write_text(folder / "manifest.json", text, "data")
+    return manifest
 
 
 def _distribution(lengths: Sequence[int]) -> dict[str, float | int]:

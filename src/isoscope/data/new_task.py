@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isoscope.base.errors import InputError
-from isoscope.data import embedded, files
-from isoscope.data.corpus import build, shown_columns
+from isoscope.data import embedded
+from isoscope.data.corpus import build
+from isoscope.data.files import read_splits, strings
 from isoscope.data.scripts import has_vowel_signs
 
 EXAMPLES = 2400
@@ -56,8 +57,10 @@ def local(text: Path, column: str, label: str | None) -> NewTask:
         raise InputError(f"--from {text}: no such file")
     columns = {"sentence": column} | ({"label": label} if label is not None else {})
     splits = {"train": "train", "validation": None, "test": None}
-    raw = files.read_splits(text, columns=columns, splits=splits)
-    _check_columns(text, raw["train"].table.column_names, {"--column": column, "--label": label})
+    raw = read_splits(text, columns=columns, splits=splits)
+    for name, option in ((column, "--column"), (label, "--label")):
+        if name is not None:
+            strings(raw["train"], name, option, classes=option == "--label")
     rows = max(raw["train"].table.num_rows, 1)
     held_out = HELD_OUT if rows * HELD_OUT <= MOST_HELD_OUT else float(f"{MOST_HELD_OUT / rows:.2g}")
     source: dict[str, Any] = {"kind": "local", "path": f"texts/{text.name}", "columns": columns, "splits": splits}
@@ -69,11 +72,3 @@ def local(text: Path, column: str, label: str | None) -> NewTask:
         notes.append("data.tokenizer.lowercase is false: in lower case WordPiece would remove the text's vowel signs")
     about = f"the column {column} of {text.name}"
     return NewTask(name, source, about, label, train.num_rows, marked=marked, notes=tuple(notes))
-
-
-def _check_columns(text: Path, found: list[str], asked: dict[str, str | None]) -> None:
-    """Raise `InputError`, naming the option, for a column that a file lacks."""
-    for option, name in asked.items():
-        if name is not None and name not in found:
-            where = "its first line has" if text.suffix in (".csv", ".tsv") else "there are"
-            raise InputError(f"{text}: no column {name!r}; {where}: {shown_columns(found)}; name it with {option}")

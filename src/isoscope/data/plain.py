@@ -11,12 +11,12 @@ import pyarrow as pa
 from isoscope.base.atomic_files import sha256
 from isoscope.base.errors import InputError
 from isoscope.data import treebank
-from isoscope.data.classes import ONE_CLASS, in_order, read_classes
-from isoscope.data.corpus import Raw
+from isoscope.data.classes import in_order, read_classes
 from isoscope.data.encoding import check_utf8
-from isoscope.data.files import EXTENSIONS, read_file
+from isoscope.data.files import Raw, read_file, strings
 
 USUAL = ("sentence", "text")
+"""Columns of the text, the first that a file has."""
 FEWEST = 4
 """Minimum number of distinct sentences in a file."""
 MANY, LEAST = 20, 2
@@ -82,38 +82,27 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     if path.suffix == ".txt":
-        for option, name in (("column", column), ("labels", labels)):
-            if name is not None:
-                raise InputError(
-                    f"--{option} {name}: {path} is plain text and has no columns; give csv, tsv, jsonl or parquet"
-                )
+        if column is not None or labels is not None:
+            raise InputError(f"{path}: is plain text and has no columns; give csv, tsv, jsonl or parquet")
         data = path.read_bytes()
         check_utf8(data, path)
-        lines = [line.strip() for line in io.StringIO(data.decode("utf-8-sig"), newline=None)]
-        table_of_lines = pa.table({"sentence": [line for line in lines if line]})
-        return Texts(table_of_lines, (), hashlib.sha256(data).hexdigest(), path.name, len(lines))
-    found = None
-    for name in [column] if column else USUAL:
-        raw = read_file(path, texts=[name], label=labels or name)
-        if name in raw.table.column_names:
-            found = name
-            break
-    columns = raw.table.column_names
-    wanted = [] if found else [repr(column) if column else "'sentence' or 'text'"]
-    wanted += [repr(labels)] if labels is not None and labels not in columns else []
-    if found is None or wanted:
-        there = ", ".join(columns) or f"none; expected a .txt file or one of {', '.join(EXTENSIONS)}"
-        raise InputError(
-            f"{path}: no column {' and '.join(wanted)}; there are: {there} (--column names the text's, --labels the "
-            "classes')"
-        )
-    sentences = [(text or "").strip() for text in strings(raw, found)]
+        lines = pa.array(io.StringIO(data.decode("utf-8-sig"), newline=None))
+        raw = Raw(str(path), pa.table({"sentence": lines}), hashlib.sha256(data).hexdigest())
+        name, origin = "sentence", path.name
+    else:
+        for name in [column] if column else USUAL:
+            raw = read_file(path, [name, *([] if labels is None else [labels])], label=labels)
+            if name in raw.table.column_names:
+                break
+        origin = f"{path.name}, column {name!r}" + (f", classes by {labels!r}" if labels else "")
+    named = "--column" if column else "or 'sentence'; name it with --column"
+    sentences = [(text or "").strip() for text in strings(raw, name, named).to_pylist()]
     kept = [row for row, text in enumerate(sentences) if text]
     table: dict[str, list[Any]] = {"sentence": [sentences[row] for row in kept]}
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     if labels is not None:
-        values = strings(raw, labels)
+        values = strings(raw, labels, "--labels", classes=True).to_pylist()
         if lacking := [row for row in kept if values[row] is None]:
             raise InputError(f"{path}, row {lacking[0] + 1}: column {labels!r} is empty; fill it or drop the row")
         read = read_classes({str(values[row]) for row in kept}, str(path), labels)  # none of them is None
@@ -125,42 +114,23 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
                 f"{path}: column {labels!r} has {len(classes)} values in {len(kept)} rows, so these are not classes: "
                 f"at least {LEAST} rows per class are needed, on average"
             )
-        index = {name: number for number, name in enumerate(classes)}
-        table["label"] = [index[read.names[str(values[row])]] for row in kept]
-    origin = f"{path.name}, column {found!r}" + (f", classes by {labels!r}" if labels else "")
+        numbers = {name: number for number, name in enumerate(classes)}
+        table["label"] = [numbers[read.names[str(values[row])]] for row in kept]
     return Texts(pa.table(table), classes, raw.sha256 or "", origin, len(sentences), notes)
 
 
 def read_tagged_texts(path: Path, *, column: str | None) -> Texts:
     """Read the sentences of a treebank with their tags; of another file, or of a given column, as `read_texts`.
 
-    A treebank is a parquet file with lists in the columns `tokens` and `upos`. Raises `InputError` as `treebank.tagged`
-    and `read_texts`.
+    Raises `InputError` as `treebank.tagged` and `read_texts`.
     """
-    if column is not None or not treebank.has_tags(path):
+    rows = treebank.tagged(path) if column is None else None
+    if rows is None:
         return read_texts(path, column=column, labels=None)
-    rows = treebank.tagged(path)
     kept = [(" ".join(tokens), tokens, tags) for tokens, tags in rows if any(map(str.strip, tokens))]
     columns = {name: [row[place] for row in kept] for place, name in enumerate(("sentence", "tokens", "tags"))}
     origin = f"{path.name}, columns 'tokens' and 'upos'"
     return Texts(pa.table(columns), (), sha256(path), origin, len(rows))
-
-
-def strings(raw: Raw, column: str) -> list[str | None]:
-    """Return a column as text. Raises `InputError` if the column is missing, repeats or is not text."""
-    there = ", ".join(raw.table.column_names)
-    if column not in raw.table.column_names:
-        raise InputError(f"{raw.place}: no column {column!r}; there are: {there}")
-    if raw.table.column_names.count(column) > 1:
-        raise InputError(f"{raw.place}: column {column!r} repeats; found {there}")
-    values = raw.table[column]
-    if pa.types.is_nested(values.type):
-        raise InputError(f"{raw.place}: column {column!r} holds lists ({values.type}); {ONE_CLASS}")
-    try:
-        return list(values.cast(pa.string()).to_pylist())
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{raw.place}: column {column!r} ({values.type}) cannot be read as text: {reason}") from None
 
 
 class Pairs(NamedTuple):
@@ -175,17 +145,13 @@ def read_pairs(path: Path, *, column: str, references: str | None, sentences: in
 
     Raises `InputError` for a column that the file lacks, and for an empty cell.
     """
-    wanted = [column, *([] if references is None else [references])]
-    raw = read_file(path, texts=wanted, label=None)
-    found = [_texts(raw, name)[:sentences] for name in wanted]
-    if not found[0]:
+    named = {"sentences": column} | ({} if references is None else {"translations": references})
+    raw, found = read_file(path, named.values()), {}
+    for of, name in named.items():
+        texts = strings(raw, name, f"of the {of}").to_pylist()[:sentences]
+        if empty := [row for row, text in enumerate(texts, 1) if not (text or "").strip()]:
+            raise InputError(f"{path}, row {empty[0]}: column {name!r} is empty")
+        found[of] = texts
+    if not found["sentences"]:
         raise InputError(f"{path}: no rows")
-    return Pairs(found[0], found[1] if references is not None else None)
-
-
-def _texts(raw: Raw, name: str) -> list[str]:
-    """Return a column's texts. Raises `InputError` for an empty cell."""
-    texts = strings(raw, name)
-    if empty := [row for row, text in enumerate(texts, 1) if not (text or "").strip()]:
-        raise InputError(f"{raw.place}, row {empty[0]}: column {name!r} is empty")
-    return [str(text) for text in texts]
+    return Pairs(found["sentences"], found.get("translations"))

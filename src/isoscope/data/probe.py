@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from isoscope.base.errors import InputError
@@ -68,10 +69,8 @@ def draw_rows(split: pa.Table, others: list[pa.Table], *, share: float, most: in
     Draws at most `most` rows. Raises `InputError` if fewer than 4 are left.
     """
     known = {text for table in others for text in texts(table)}
-    first: dict[tuple[str, ...], int] = {}
-    for row, text in enumerate(texts(split)):
-        first.setdefault(text, row)
-    fresh = [row for text, row in first.items() if text not in known]
+    found = texts(split)
+    fresh = [row for row in pd.Series(found, dtype=object).drop_duplicates().index if found[row] not in known]
     count = round(share * len(fresh)) if most is None else min(most, round(share * len(fresh)))
     if count < 4:
         raise InputError(f"probe set: {count} sentences that are in no other split; give it a larger share or split")

@@ -10,22 +10,32 @@ from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError, said
 from isoscope.base.registry import DATASETS
 from isoscope.data import byte_pairs, embedded, files, hub, manifest, ngrams, tokens
-from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, Raw, build, text_columns, texts
+from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, build, text_columns, texts
 
 _UNCUT = 1_000_000  # tokens; lengths in the manifest are those before truncation
 _TRAIN = {"wordpiece": tokens.train_wordpiece, "bpe": byte_pairs.train_bpe, "joint_bpe": byte_pairs.train_bpe}
 
 
 def read(source: Mapping[str, Any], folder: Path) -> Corpus:
-    """Return the text of a section `data.source`; local files are below `folder`. Raises `InputError` for bad data."""
+    """Return the text of a section `data.source`; local files are below `folder`.
+
+    A local source is named without its folders, which differ between machines. Raises `InputError` for bad data.
+    """
     options: dict[str, Any] = {**source}
     kind = options.pop("kind")
     if kind == "embedded":
         return embedded.generate(**options)
     if kind not in ("local", "hub"):
         return _from_plugin(DATASETS[kind], options)
-    options["columns"] = {name: column for name, column in options["columns"].items() if column is not None}
-    return files.read(folder / options.pop("path"), **options) if kind == "local" else hub.load(**options)
+    splits = options.pop("splits")
+    options["columns"] = columns = {ours: name for ours, name in options["columns"].items() if name is not None}
+    if kind == "local":
+        path = folder / options.pop("path")
+        found = hub.Found(files.read_splits(path, columns=columns, splits=splits), path.name, None)
+    else:
+        place = {option: options.pop(option) for option in ("name", "config", "revision")}
+        found = hub.find_splits(**place, columns=columns, splits=splits)
+    return build(found.raw, source=f"{kind}:{found.name}", revision=found.commit, **options)
 
 
 def write(corpus: Corpus, vocabulary: Iterable[Corpus], options: Mapping[str, Any], folder: Path) -> None:
@@ -62,7 +72,9 @@ def _from_plugin(plugin: Entry, options: dict[str, Any]) -> Corpus:
     """Return the corpus of a plugin's data set, which returns rows per split."""
     rows = plugin.factory(**options)
     try:
-        raw = {name: Raw(f"plugin {plugin.name}: {name}", pa.Table.from_pylist(list(rows[name]))) for name in SPLITS}
+        raw = {
+            name: files.Raw(f"plugin {plugin.name}: {name}", pa.Table.from_pylist(list(rows[name]))) for name in SPLITS
+        }
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise InputError(
             f"{plugin.title}: expected {{'train': rows, 'validation': rows, 'test': rows}}, where a row is a "

@@ -84,9 +84,11 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     sentences = list(sentences)
     normalizer, splitter = normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
     words = [word for text in sentences for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
-    if not words:
-        raise InputError("tokenizer: the train split has no words to train a vocabulary on")
-    alphabet, pieces = _alphabet(words, limit=vocab_size // 2)
+    inner = {character for word in words for character in word[1:]}
+    ranked = frequent_characters(words)
+    forms = accumulate(1 + (character in inner) for character in ranked)
+    alphabet = sorted(character for character, total in zip(ranked, forms, strict=True) if total <= vocab_size // 2)
+    pieces = alphabet + [f"##{character}" for character in alphabet if character in inner]
     # The trainer numbers characters in the order of a randomly seeded hash map and breaks ties between pairs by these
     # numbers. Passed first as special tokens, the characters have fixed numbers. We keep only the vocabulary of the
     # trained tokenizer, so that "##a" does not become a special token.
@@ -100,9 +102,20 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     trained = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk_token"]))
     trained.normalizer, trained.pre_tokenizer = normalizer, splitter
     trained.train_from_iterator(sentences, trainer)
-    tokenizer = _bert(trained.get_vocab(), lowercase=lowercase)
+    tokenizer = _bert(trained.get_vocab(), normalizer)
     save(tokenizer, folder, {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase})
     return load(folder)
+
+
+def frequent_characters(words: Iterable[str]) -> list[str]:
+    """Return the characters of words, at most 1,000, by falling frequency, equally frequent characters by code point.
+
+    Raises `InputError` if there are none.
+    """
+    counts = Counter(character for word in words for character in word)
+    if not counts:
+        raise InputError("tokenizer: the train split has no words to train a vocabulary on")
+    return sorted(counts, key=lambda character: (-counts[character], character))[:1000]
 
 
 def save(tokenizer: Tokenizer, folder: Path, options: dict[str, object]) -> None:
@@ -204,24 +217,10 @@ def classes(table: pa.Table) -> Indices:
     return np.full(table.num_rows, NO_CLASS, np.int64)
 
 
-def _alphabet(words: list[str], *, limit: int) -> tuple[list[str], list[str]]:
-    """Return the most frequent characters, and these with their inner forms (`a`, `##a`), at most `limit` in total."""
-    counts = Counter("".join(words))
-    inner = {character for word in words for character in word[1:]}
-    ranked = sorted(counts, key=lambda character: (-counts[character], character))[:1000]
-    forms = accumulate(1 + (character in inner) for character in ranked)
-    alphabet = sorted(character for character, total in zip(ranked, forms, strict=True) if total <= limit)
-    return alphabet, alphabet + [f"##{character}" for character in alphabet if character in inner]
-
-
-def _bert(
-    vocabulary: dict[str, int], *, lowercase: bool, chinese: bool = True, strip_accents: bool | None = None
-) -> Tokenizer:
-    """Return a BERT tokenizer with `vocabulary`: BERT's normaliser, word splitting, and [CLS] A [SEP] B [SEP]."""
+def _bert(vocabulary: dict[str, int], normalizer: normalizers.BertNormalizer) -> Tokenizer:
+    """Return a BERT tokenizer with `vocabulary`: BERT's word splitting, and [CLS] A [SEP] B [SEP]."""
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=SPECIAL["unk_token"]))
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        handle_chinese_chars=chinese, strip_accents=strip_accents, lowercase=lowercase
-    )
+    tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     return with_frame(tokenizer)
@@ -250,12 +249,12 @@ def _from_vocabulary(folder: Path) -> Tokenizer:
     vocabulary = {token: number for number, token in enumerate(lines)}
     if missing := [token for token in SPECIAL.values() if token not in vocabulary]:
         raise InputError(f"{folder / 'vocab.txt'}: not a BERT vocabulary, it lacks {', '.join(missing)}")
-    return _bert(
-        vocabulary,
+    normalizer = normalizers.BertNormalizer(
         lowercase=bool(options.get("do_lower_case", True)),
-        chinese=bool(options.get("tokenize_chinese_chars", True)),
+        handle_chinese_chars=bool(options.get("tokenize_chinese_chars", True)),
         strip_accents=stripping,
     )
+    return _bert(vocabulary, normalizer)
 
 
 def _check_words(folder: Path, options: dict[str, Any]) -> None:

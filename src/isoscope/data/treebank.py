@@ -78,26 +78,21 @@ def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, 
     return Treebank(encoded, numbers[0], numbers[1], numbers[2], text, tag, np.array(depth, np.int64))
 
 
-def has_tags(path: Path) -> bool:
-    """Return whether a file is parquet with lists in the columns `tokens` and `upos`."""
-    if path.suffix != ".parquet" or not path.is_file():
-        return False
-    try:
-        schema = pq.read_schema(path)
-    except pa.ArrowException:
-        return False
-    return all(name in schema.names and _is_list(schema.field(name).type) for name in TAGGED)
+def tagged(path: Path) -> list[tuple[list[str], list[str]]] | None:
+    """Return the tokens of each sentence of a treebank, and their tags; None for a file that is no treebank.
 
-
-def tagged(path: Path) -> list[tuple[list[str], list[str]]]:
-    """Return the tokens of each sentence of a treebank, and their tags.
-
-    Entries without a head are left out, see `read`; without a column `head`, none is. Raises `InputError` for lists of
-    different lengths, and for tokens or tags that are not text.
+    A treebank is a parquet file with lists in the columns `tokens` and `upos`. Entries without a head are left out, see
+    `read`; without a column `head`, none is. Raises `InputError` for lists of different lengths, and for tokens or tags
+    that are not text.
     """
-    headed = "head" in pq.read_schema(path).names
+    try:
+        schema = pq.read_schema(path) if path.suffix == ".parquet" and path.is_file() else pa.schema([])
+    except pa.ArrowException:
+        return None
+    if not all(name in schema.names and _is_list(schema.field(name).type) for name in TAGGED):
+        return None
     found = []
-    for row, lists in enumerate(_rows(path, COLUMNS if headed else TAGGED), 1):
+    for row, lists in enumerate(_rows(path, COLUMNS if "head" in schema.names else TAGGED), 1):
         where = f"{path}, row {row}"
         words, tags, *_ = _words(lists, where)
         if wrong := [one for one in (*words, *tags) if not isinstance(one, str)]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Floats, Indices
@@ -105,30 +106,31 @@ def _best(one: Words, other: Words, iterations: int) -> list[list[int]]:
 
 
 def _cells(one: Words, other: Words) -> Cells:
-    forms, targets = (
-        {form: n for n, form in enumerate(dict.fromkeys(w for s in text for w in s), 1)} for text in (one, other)
-    )
-    parts: list[tuple[Indices, ...]] = []
-    priors: list[Floats] = []
-    begun = 0
-    for first, second in zip(one, other, strict=True):
-        m, n = len(first), len(second)
-        if n:
-            source = np.array([0, *(forms[word] for word in first)], np.int64)
-            explained = np.array([targets[word] for word in second], np.int64)
-            near = np.exp(-DIAGONAL * np.abs((np.arange(m) + 1) / max(m, 1) - (np.arange(n)[:, None] + 1) / n))
-            near *= (1 - NOTHING) / np.maximum(near.sum(1, keepdims=True), 1e-300)
-            prior = np.concatenate([np.full((n, 1), NOTHING), near], axis=1)
-            target, place = np.meshgrid(np.arange(n) + begun, np.arange(-1, m), indexing="ij")
-            forms_of = np.broadcast_to(source, prior.shape), np.broadcast_to(explained[:, None], prior.shape)
-            parts.append(tuple(table.ravel() for table in (target, *forms_of, place)))
-            priors.append(prior.ravel())
-        begun += n
-    if not parts:
+    (sources, starts, m), (targets, _, n) = _numbered(one), _numbered(other)
+    if not len(targets):
         raise InputError("text: no sentence pair has words")
-    target, source, explained, place = (np.concatenate(column) for column in zip(*parts, strict=True))
-    pair = np.unique(source * (len(targets) + 1) + explained, return_inverse=True)[1]
-    return Cells(target, pair, source, place, np.concatenate(priors))
+    pair = np.repeat(np.arange(len(n)), n)
+    choices = m[pair] + 1  # no word, or a word of the other sentence
+    target = np.repeat(np.arange(len(targets)), choices)
+    place = np.arange(len(target)) - np.repeat(np.cumsum(choices) - choices, choices) - 1
+    source = np.where(place < 0, 0, np.append(sources, 0)[starts[pair[target]] + place] + 1)
+    forms = np.unique(source * (targets.max() + 1) + targets[target], return_inverse=True)[1]
+    priors = [_prior(*sizes) for sizes in zip(m.tolist(), n.tolist(), strict=True)]
+    return Cells(target, forms, source, place, np.concatenate(priors))
+
+
+def _prior(m: int, n: int) -> Floats:
+    """Return the prior of no word and of m words for each of n words, by word."""
+    near = np.exp(-DIAGONAL * np.abs((np.arange(m) + 1) / max(m, 1) - (np.arange(n)[:, None] + 1) / max(n, 1)))
+    near *= (1 - NOTHING) / np.maximum(near.sum(1, keepdims=True), 1e-300)
+    return np.insert(near, 0, NOTHING, axis=1).ravel()
+
+
+def _numbered(text: Words) -> tuple[Indices, Indices, Indices]:
+    """Return the number of each word's form, the first word of each sentence, and the words of each sentence."""
+    counts = np.array([len(sentence) for sentence in text], np.int64)
+    forms = pd.factorize(np.array([word for sentence in text for word in sentence], object))[0]
+    return forms, np.cumsum(counts) - counts, counts
 
 
 class Linked(NamedTuple):

@@ -77,10 +77,7 @@ def word_table(
     of the texts, if there is no such sentence, or if their words are not separated by spaces.
     """
     check_spaced(texts, origin)
-    first: dict[str, int] = {}
-    for number, text in enumerate(texts):
-        first.setdefault(text, number)
-    numbers = np.array(sorted(first.values()), np.int64)
+    numbers = pd.Series(texts, dtype=object).drop_duplicates().index.to_numpy(np.int64)
     drawn: list[int] = []
     found: list[tuple[int, int, str, int, int]] = []
     tags: list[str] = []
@@ -158,18 +155,12 @@ def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Loca
 def common(table: WordTable, keys: Sequence[pd.DataFrame]) -> Flags:
     """Return which words of a table all models have, `[W]`, given each model's rows: the columns `KEY` and `found`.
 
-    Raises `InputError`, naming the row, if a model's rows are not exactly the table's: one is missing, added or
-    elsewhere, and if no word is left.
+    Raises `InputError` if a model's rows are not exactly the table's, and if no word is left.
     """
-    kept = np.ones(len(table.rows), bool)
     for number, own in enumerate(keys, 1):
-        keyed = (rows[KEY].itertuples(index=False, name=None) for rows in (table.rows, own))
-        for row, (expected, there) in enumerate(zip(*keyed, strict=False)):
-            if expected != there:
-                raise InputError(f"states of model {number}, row {row}: {there}, where the word table has {expected}")
-        if len(own) != len(table.rows):
-            raise InputError(f"states of model {number}: {len(own)} rows, where the word table has {len(table.rows)}")
-        kept &= own["found"].to_numpy(bool)
+        if own[KEY].to_numpy().tolist() != table.rows[KEY].to_numpy().tolist():
+            raise InputError(f"states of model {number}: their rows are not the words of the word table")
+    kept = np.all([own["found"].to_numpy(bool) for own in keys], axis=0)
     if not kept.any():
         raise InputError("no word is in all spaces; give a larger max_length or shorter sentences")
     return kept

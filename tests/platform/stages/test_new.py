@@ -156,12 +156,12 @@ def test_a_run_reads_about_as_many_examples_whatever_the_file(rows: int) -> None
         (
             "t.csv",
             ("text", "stars"),
-            "t.csv: no column 'text'; its first line has: review, stars; name it with --column",
+            "t.csv: no column 'text' (--column); there are: review, stars",
         ),
         (
             "t.csv",
             ("review", "mood"),
-            "t.csv: no column 'mood'; its first line has: review, stars; name it with --label",
+            "t.csv: no column 'mood' (--label); there are: review, stars",
         ),
         ("t.csv", ("review", "review"), "columns: each must name a different column"),
         ("t.md", ("review", "stars"), "t.md: unknown format"),

@@ -84,7 +84,7 @@ def test_a_text_of_ones_own_is_translated_as_the_test_split_was(made: Made, tmp_
     some = pd.read_parquet(tmp_path / "out/translations.parquet")
     assert some["translation"].tolist() == rows["translation"].tolist()[:5]
     assert list(some) == ["source", "translation"]
-    with pytest.raises(InputError, match=r"no column 'target'; there are: sentence1, sentence2"):
+    with pytest.raises(InputError, match=r"no column 'target' \(of the translations\); there are: sentence1"):
         read_pairs(text, column="sentence1", references="target", sentences=None)
     reader = next(made.trained("half_depth", "masked-additive").glob("checkpoints/*"))
     with pytest.raises(InputError, match="is no model of the objective 'translation'"):

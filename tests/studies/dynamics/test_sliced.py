@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from isoscope.base.parquet import write_parquet
-from isoscope.data.token_classes import CONTEXTS, FREQUENCIES
+from isoscope.data.ngrams import CONTEXTS, FREQUENCIES
 from isoscope.studies.dynamics.course_views import BANDS, CALLED
 from isoscope.studies.dynamics.sliced import sliced
 from isoscope.studies.dynamics.sums import EVERY

@@ -11,7 +11,7 @@ import pyarrow as pa
 from scipy import stats
 
 from isoscope.base.errors import InputError
-from isoscope.data import hub, tokens
+from isoscope.data import task_files, tokens
 from isoscope.data.checkpoints import loadable_config
 from isoscope.data.corpus import PAIR
 from isoscope.data.plain import read_texts
@@ -109,16 +109,10 @@ def _sentences(known: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     found: list[str] = []
     differs = []
     for name, pairs in known["data"].items():
-        corpus = hub.load(
-            name,
-            config=None,
-            revision="main",
-            columns={column: column for column in PAIR},
-            splits={"train": "test", "validation": None, "test": None},
-            held_out=0.1,  # all three parts are used
-            seed=SEED,
-            licence="unknown",
-        )
+        source = {"kind": "hub", "name": name, "config": None, "revision": "main", "licence": "unknown", "seed": SEED}
+        source["columns"] = {column: column for column in PAIR}
+        source["splits"] = {"train": "test", "validation": None, "test": None}
+        corpus = task_files.read(source | {"held_out": 0.1}, Path())  # all three parts are used
         rows = [text for part in corpus.splits.values() for column in PAIR for text in part[column].to_pylist()]
         if len(rows) != len(PAIR) * pairs:
             differs.append(f"{name}: {len(rows) // len(PAIR):,} pairs, not {pairs:,}")

@@ -1,6 +1,6 @@
 """Allocate the change of the loss of each class of predicted tokens to parts of the model: which part learns what.
 
-A slice is a class of predicted tokens (`data.token_classes`) of a fixed set of sentences. Its loss is the summed loss
+A slice is a class of predicted tokens (`data.ngrams`) of a fixed set of sentences. Its loss is the summed loss
 of its tokens over the tokens of all slices, so that slices add up to the set's mean loss. Slices without tokens have no
 rows.
 
@@ -27,7 +27,7 @@ from torch import Tensor
 
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_tables
-from isoscope.data.token_classes import CLASSES, TokenClasses, token_classes
+from isoscope.data.ngrams import CLASSES, TokenClasses, token_classes
 from isoscope.objectives import Batch, Indices, Numbers
 from isoscope.plugins import observer
 from isoscope.training.allocation import bound
@@ -61,7 +61,7 @@ class Slices(IntervalObserver):
     """Write `slices.parquet` and `slices_closure.parquet` (this module has their columns).
 
     The sentences and the path integrals are those of `Allocation` with equal arguments. The parts of a set are not
-    folds but classes of predicted tokens (`data.token_classes`), counted in the run's training split. So slices add up
+    folds but classes of predicted tokens (`data.ngrams`), counted in the run's training split. So slices add up
     to the allocation of the set. Memory: one copy of the weights, a gradient per slice and set, and five more while an
     interval is computed. Each slice needs its own pass.
 
