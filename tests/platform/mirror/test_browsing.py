@@ -11,7 +11,7 @@ from isoscope.base.errors import InputError
 from isoscope.platform.mirror import browsing
 from isoscope.platform.mirror.browsing import NOTE
 from isoscope.platform.mirror.fields import known_experiments
-from isoscope.platform.mirror.mlflow import Server, connect
+from isoscope.platform.mirror.mlflow import Server
 from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.mirror.settings import _committed, changed, written
 from isoscope.platform.runs.field_checks import SEARCH
@@ -27,11 +27,6 @@ EXTRACTED: dict[str, Any] = {
     "inputs": {"models/fusion/additive/seed-0": "a" * 32 + ".dir", "trained by": "7" * 64},
 }
 BEGUN: dict[str, Any] = {"tags": {SEARCH: "search-small"}}
-
-
-@pytest.fixture
-def server(project: Path) -> Server:
-    return connect(None, project)
 
 
 def everywhere(server: Server, digest: str = DIGEST) -> list[tuple[str, str]]:
@@ -248,10 +243,9 @@ def test_a_params_file_that_dvc_has_rewritten_is_no_setting(study: Path) -> None
     assert changed(study, run) == {"training.epochs": 4}
 
 
-def test_name_group_columns_and_order_follow_and_stay(study: Path) -> None:
+def test_name_group_columns_and_order_follow_and_stay(study: Path, server: Server) -> None:
     faster = ARM | {"training.learning_rate": 3e-4}
     ends = {"aa" * 32: (ARM, "FINISHED"), "bb" * 32: (faster, "KILLED"), "cc" * 32: (faster, "FAILED")}
-    server = connect(None, study)
     for _ in range(2):
         for digest, (params, status) in ends.items():
             with start(study, digest=digest, params=params) as record:

@@ -16,9 +16,8 @@ from isoscope.base.errors import InputError
 from isoscope.platform.runs.lease import HeldError
 from isoscope.platform.search import storage
 from isoscope.platform.search.status import in_words, status
-from isoscope.platform.search.storage import place
+from isoscope.platform.search.storage import held, place
 from isoscope.platform.search.study import stored_study
-from isoscope.platform.search.study_lock import held
 from postgres import PostgreSQL
 from search_under_way import begin, children, ended, kill, trials_of, wait
 from search_work import IDENTITY, a_search, driven

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -50,18 +50,11 @@ def _short(name: str, among: Mapping[str, Any]) -> str:
 
 def _settings(folder: Path, run: Run) -> Tree:
     tree = deepcopy(_committed(folder, PARAMS))
-    study = tree["studies"].get(run.study)
-    if study is None:
-        raise InputError(f"{PARAMS}: no study {run.study!r}")
-    for file in _overlays(study, run):
-        merge(tree, _committed(folder, file))
+    study = tree["studies"][run.study]
+    settings = [("settings", name) for name in study.get("settings") or ()]
+    for axis, value in (("task", study["task"]), *settings, *run.axes.items()):
+        merge(tree, _committed(folder, overlay(axis, str(value))))
     return tree | {"task": study["task"]}
-
-
-def _overlays(study: Mapping[str, Any], run: Run) -> Iterator[Path]:
-    yield overlay("task", str(study["task"]))
-    yield from (overlay("settings", str(name)) for name in study.get("settings") or ())
-    yield from (overlay(axis, str(value)) for axis, value in run.axes.items())
 
 
 def _decided(folder: Path, settings: Tree) -> Tree:

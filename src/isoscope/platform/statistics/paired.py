@@ -1,15 +1,19 @@
-"""Intervals, tests, power and verdict for the difference between two arms over a handful of seeds."""
+"""Intervals, tests, power and verdict for the difference between two arms over a handful of seeds.
+
+Families of tests are counted where p is corrected: how many findings would chance alone give?
+"""
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
-
-from isoscope.platform.statistics.families import note
 
 FEWEST_SEEDS = 3
 """With fewer pairs there is no interval and no p: a t interval with one degree of freedom is uninformative."""
@@ -17,6 +21,8 @@ FEWEST_SEEDS = 3
 
 ROUNDING = 1e-6
 """Relative tolerance below which differences count as equal: models compute in single precision."""
+
+_FAMILIES: ContextVar[list[Sequence[float]] | None] = ContextVar("families", default=None)
 
 
 class Interval(NamedTuple):
@@ -71,6 +77,7 @@ def paired_t(differences: Sequence[float], *, confidence: float, scale: float = 
     return Paired(n, mean, sd, Interval(float(low), float(high)), float(test.pvalue))
 
 
+@cache
 def minimum_detectable_effect(n: int, *, tests: int, confidence: float, power: float) -> float:
     """Return the smallest true mean difference, in standard deviations of the differences, that the test can detect.
 
@@ -114,8 +121,29 @@ def holm(p: Sequence[float]) -> list[float]:
     adjusted = np.full(len(given), np.nan)
     adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
     found = [float(value) for value in adjusted]
-    note(found)
+    if (counted := _FAMILIES.get()) is not None:
+        counted.append(found)
     return found
+
+
+@contextmanager
+def families() -> Iterator[list[Sequence[float]]]:
+    """Collect the corrected p of every family that is corrected within the block, wherever that happens."""
+    found: list[Sequence[float]] = []
+    token = _FAMILIES.set(found)
+    try:
+        yield found
+    finally:
+        _FAMILIES.reset(token)
+
+
+def by_chance(families: int, *, confidence: float) -> float:
+    """Return how many findings chance alone gives in so many families, if no null hypothesis is false.
+
+    Of m tests at level (1 − `confidence`)/m each, 1 − `confidence` reject on average, however they depend on each
+    other. Holm's later steps add less than a tenth of that.
+    """
+    return families * (1 - confidence)
 
 
 def in_family(

@@ -62,7 +62,6 @@ def _of_folds(run: AllocatedRun, counted: str, unit: str, rows: pd.DataFrame) ->
         found = hurting(own[folds].to_numpy(dtype=float).T)
         values = own["value"].droplevel(columns)
         counts = found._asdict() | {"hurts": int((values > 0).sum()), "share": float((values > 0).mean())}
-        counts.pop("flips")
         yield _row(run, counted, unit, key, values) | counts
 
 

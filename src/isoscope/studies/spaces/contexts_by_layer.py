@@ -8,8 +8,8 @@ import pandas as pd
 
 from isoscope.base.view import Table, View
 from isoscope.platform.figures.text_form import Texts
+from isoscope.platform.statistics.delete_a_group import over_pairs
 from isoscope.platform.statistics.paired import paired_t
-from isoscope.platform.statistics.seed_jackknife import over_pairs
 from isoscope.studies.fusion.by_layer import profile
 
 AVERAGE = {
