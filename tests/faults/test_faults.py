@@ -3,14 +3,13 @@
 import json
 import random
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import kit
 import pytest
 from kit import Action, Ended, Fault
-from looks import Look, ends_as, finished, look, struck
+from looks import Look, ends_as, finished, look, same_points, struck
 from looks import nothing_half_done as nothing_half_done_inside
 
 from isoscope.base.atomic_files import fault as damage
@@ -58,19 +57,8 @@ def fresh(prepared: Project, tmp_path: Path) -> Fresh:
 def equal(project: Project, whole: Project) -> None:
     """The output is bitwise that of the run nothing happened to, and the record holds each point once and its end."""
     assert file_md5s(project.output("conv2d")) == file_md5s(whole.output("conv2d"))
-    (record,) = project.records().values()
-    assert record.status == "FINISHED"
-    assert record.damaged <= 1, "a line cut by the kill at most"
-    pairs = Counter((point.name, point.step) for point in record.metrics)
-    assert max(pairs.values()) == 1
-    (other,) = whole.records().values()
-    by_clock = ("speed/", PREFIX)
-    known = {(point.name, point.step): point.value for point in other.metrics if not point.name.startswith(by_clock)}
-    assert {key: record_value(record, key) for key in known} == known
-
-
-def record_value(record: object, key: tuple[str, int]) -> float:
-    return next(point.value for point in record.metrics if (point.name, point.step) == key)  # type: ignore[attr-defined]
+    (record,), (right,) = project.records().values(), whole.records().values()
+    same_points(record, right, but=("speed/", PREFIX))
 
 
 def nothing_half_done(project: Project) -> None:

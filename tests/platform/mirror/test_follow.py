@@ -130,7 +130,7 @@ def test_the_record_goes_on_and_is_sent_when_there_is_room(
     with trouble:
         following = Following(root)
         with start(root) as record:
-            log_epochs(record, range(1, 100))
+            log_epochs(record, range(1, 30))
             said: list[str] = []
             wait_for(
                 lambda: (

@@ -16,6 +16,7 @@ from mlflow.store.entities import PagedList
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
+from isoscope.platform.mirror import replay
 from isoscope.platform.mirror.fields import Model, known_experiments
 from isoscope.platform.mirror.follow import follow
 from isoscope.platform.mirror.mlflow import Server, connect
@@ -182,6 +183,7 @@ def test_projects_that_create_one_model_at_once_keep_the_same(
     (tmp_path / "other").mkdir()
     other = connect(one.uri, tmp_path / "other")
     create, others = one.create_model, []
+    monkeypatch.setattr(replay, "WAITS", [one / 10 for one in replay.WAITS])
 
     def created(experiment: str, run_id: str, model: Model) -> LoggedModel:
         own = create(experiment, run_id, model)

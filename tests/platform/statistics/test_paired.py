@@ -176,6 +176,7 @@ CHANCE = "neither is more than 0.01 above chance"
         (STRONG, NEAR, 0.002, {}, "holds", None),
         (STRONG, FAR, 0.002, {}, "under-powered", None),  # seeds and items
         (STRONG, NEAR, 0.049, {}, "holds", None),
+        (STRONG, NEAR, 0.002, {"margin": 0.1}, "holds", "but smaller than the margin 0.1"),
         (STRONG, NEAR, 0.051, {}, "under-powered", "the interval excludes 0, but p after Holm is not below 0.05"),
         (STRONG, FAR, 0.051, {"detectable": 0.05}, "under-powered", UNSEEN),
         (WEAK, Interval(-0.03, 0.05), 0.5, {"margin": 0.05}, "does not", None),
@@ -219,12 +220,6 @@ def test_a_verdict_follows_from_intervals_p_margin_items_and_chance(
     found = judge(paired, two_way, p_holm=p_holm, **{"detectable": 0.02, "confidence": 0.95, "margin": 0.01} | options)
     assert found.word == word
     assert reason in (None, found.reason)
-
-
-def test_a_small_difference_that_holds_is_called_small() -> None:
-    verdict = judge(STRONG, NEAR, p_holm=0.002, detectable=0.02, confidence=0.95, margin=0.1)
-    assert verdict.word == "holds"
-    assert "smaller than the margin" in verdict.reason
 
 
 @pytest.mark.parametrize("tests", [1, 3])

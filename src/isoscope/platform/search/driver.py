@@ -16,7 +16,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from isoscope.base.errors import InputError
-from isoscope.platform.executor.child import DONE, STOPPED, WRONG, Ending
+from isoscope.platform.executor.child import DONE, WRONG, Ending
 from isoscope.platform.executor.cluster import Nodes
 from isoscope.platform.executor.execute import Piece, Pool
 from isoscope.platform.runs.secrets import scrub
@@ -152,7 +152,7 @@ class Driver:
             self._tell(one, TrialState.PRUNED)
         elif (done and one.advance()) or one.again(ending):
             if not done:
-                self.screen.say(f"{one.title}: {_last_line(ending)}; run again")
+                self.screen.say(f"{one.title}: {ending.line}; run again")
             self._start(one)
         elif done:
             self._judge(one)
@@ -227,8 +227,3 @@ class Driver:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as file:
             file.write(f"{text}\n")
-
-
-def _last_line(ending: Ending) -> str:
-    """How a run has ended, without its traceback."""
-    return "stopped by another process" if ending.kind == STOPPED else ending.text.rstrip().rpartition("\n")[2]
