@@ -129,7 +129,7 @@ def test_data_is_prepared_whole_or_not_at_all(prepared: Project, fresh: Fresh, e
         for action in ("kill", "full") if exhaustive or at in (0, count - 1) else ("kill",):
             project = fresh()
             (project.folder / "params.yaml").touch()
-            struck = kit.attempt(project.folder, *PREPARE, fault=Fault(action, at))  # type: ignore[arg-type]
+            struck = kit.attempt(project.folder, *PREPARE, fault=Fault(action, at))
             assert struck.code == (-9 if action == "kill" else 1)
             data = project.folder / "data/processed/tiny"
             assert not data.exists() or file_md5s(data) == right
@@ -232,7 +232,7 @@ def test_looking_inside_is_struck_at_a_durable_write(
     for at in range(len(one.writes)) if exhaustive else (every[len(every) // 3],):
         project = one.before.copy(tmp_path / f"project-{at}")
         for action, lasting in (*CHAIN[at % 3 :], *CHAIN[: at % 3]):
-            ended = struck(one, project, Fault(action, one.writes[at], lasting))  # type: ignore[arg-type]
+            ended = struck(one, project, Fault(action, one.writes[at], lasting))
             assert (ended.code == -9) == (action == "kill") or ended.code == 0
         kept += len(ends_as(one, project))
         project.run("rm", "-rf", str(project.folder))

@@ -98,7 +98,7 @@ def test_killed_before_any_request_a_replay_completes_the_same(
         root.mkdir()
         shutil.copyfile(empty_database, root / "mlflow.db")
         hurt = connect(None, root)
-        client, hurt.client = hurt.client, Struck(hurt.client, last, die)  # type: ignore[assignment]
+        client, hurt.client = hurt.client, Struck(hurt.client, last, die)
         try:
             Mirror(hurt).send(read(path))
         except KeyboardInterrupt:
@@ -151,7 +151,7 @@ def test_status_follows_the_record_and_leaves_nothing_stale(project: Path, serve
         Mirror(server).send(read(path))
         [run] = shown(server, "fusion")
         seen.append((run["status"], run["tags"].get("isoscope.reason")))
-        assert run["end"] == read(path).end.t  # type: ignore[union-attr]
+        assert run["end"] == read(path).end.t
     assert seen == [
         "RUNNING",
         ("KILLED", "SIGTERM"),

@@ -152,7 +152,7 @@ def test_a_project_that_comes_between_two_requests_changes_nothing(project: Path
     (tmp_path / "other").mkdir()
     other = connect(one.uri, tmp_path / "other")
     once = cache(lambda: Mirror(other).send(read(path)))
-    one.client = Struck(one.client, before, once)  # type: ignore[assignment]
+    one.client = Struck(one.client, before, once)
     Mirror(one).send(read(path))
     [run] = shown(connect(None, project), "fusion")
     assert run["status"] == "FINISHED"
@@ -188,7 +188,7 @@ def test_projects_that_create_one_model_at_once_keep_the_same(
     def created(experiment: str, run_id: str, model: Model) -> LoggedModel:
         own = create(experiment, run_id, model)
         if linked:
-            other.client = Hiding(other, own)  # type: ignore[assignment]
+            other.client = Hiding(other, own)
             monkeypatch.setattr(one, "create_model", create)
             Mirror(other).send(read(path))
         else:

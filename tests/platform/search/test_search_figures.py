@@ -104,7 +104,6 @@ def drawn(axes: Any, gid: str) -> list[tuple[float, float]]:
 def test_over_the_points_stand_the_best_so_far_the_front_and_the_chosen_trial() -> None:
     study = searched(60, 2)
     best = knee(front(study), study.directions)
-    assert best is not None
     shown = shown_points(study, trial_rows(study, best.number))
     allowed = [one for one in study.trials if one.state == TrialState.COMPLETE and one.values[0] >= 0.7]
     for index, axes in enumerate(history(study, shown).axes):
@@ -115,7 +114,6 @@ def test_over_the_points_stand_the_best_so_far_the_front_and_the_chosen_trial() 
     assert drawn(axes, "front") == sorted(tuple(one.values) for one in front(study))
     assert drawn(axes, f"trial:{best.number}") == drawn(axes, "chosen") == [tuple(best.values)]
     figure = slices(study, shown, f"objective/{NAMES[0]}")
-    assert figure is not None
     panels = {axes.get_title(loc="left").replace("\n", ""): axes for axes in figure.axes if axes.axison}
     assert panels["training.learning_rate"].get_xscale() == "log"
     assert [text.get_text() for text in panels["model.fusion.kernel_size"].get_xticklabels()] == ["[3]", "[3, 5]"]

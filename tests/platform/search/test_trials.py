@@ -12,8 +12,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from isoscope.base.errors import InputError
 from isoscope.platform.config.searching import corners
 from isoscope.platform.search import space
-from isoscope.platform.search.samplers import sampler, value_at
-from isoscope.platform.search.space import combinations, point, wanted
+from isoscope.platform.search.space import combinations, point, sampler, value_at, wanted
 from isoscope.platform.search.status import status
 from isoscope.platform.search.storage import place
 from isoscope.platform.search.study import BASE, forget, held_study, stored_study
@@ -159,8 +158,7 @@ HEAVY, NAN = "ValueError: too heavy to run", "validation/accuracy is nan"
 def test_a_trial_that_crashes_or_gives_no_number_fails_alone_and_is_shown(
     tmp_path: Path, broken: str, retries: int, error: str, shown: str
 ) -> None:
-    changed = f'{{"retries": {retries}}}'
-    said = ended(begin(tmp_path, "--trials", "12", "--seconds", "0", "--broken", broken, "--changed", changed))
+    said = ended(begin(tmp_path, trials=12, seconds=0, broken=broken, changed={"retries": retries}))
     trials = trials_of(tmp_path)
     heavy = [trial for trial in trials if trial.params["penalty.weight"] > 10]
     assert heavy
@@ -171,7 +169,7 @@ def test_a_trial_that_crashes_or_gives_no_number_fails_alone_and_is_shown(
 
 
 def test_an_objective_that_is_never_logged_ends_the_search_at_once(tmp_path: Path) -> None:
-    said = ended(begin(tmp_path, "--seconds", "0", "--broken", "unlogged"), code=2)
+    said = ended(begin(tmp_path, seconds=0, broken="unlogged"), code=2)
     assert "no run logs 'validation/accuracy'; did you mean 'validation/accuracies'?" in said
     assert "Traceback" not in said
     assert [trial.state for trial in trials_of(tmp_path)] == [STATES.FAIL]
@@ -181,8 +179,7 @@ def test_an_objective_that_is_never_logged_ends_the_search_at_once(tmp_path: Pat
 def test_hopeless_trials_are_ended_early(kind: str, tmp_path: Path) -> None:
     options = {"median": {"startup": 3, "warmup": 0}, "hyperband": {"reduction": 2}}[kind]
     changed = {"pruner": {"kind": kind, **options}, "sampler": {"kind": "random", "seed": 0}}
-    words = ("--trials", "12", "--seconds", "0.4", "--steps", "6", "--changed", json.dumps(changed))
-    ended(begin(tmp_path, *words))
+    ended(begin(tmp_path, trials=12, seconds=0.4, steps=6, changed=changed))
     counts = collections.Counter(trial.state for trial in trials_of(tmp_path))
     assert counts[STATES.PRUNED] > 1
     assert counts[STATES.COMPLETE] > 1
@@ -223,7 +220,6 @@ def test_a_space_that_has_grown_keeps_the_trials_inside(tmp_path: Path) -> None:
     with driven(search, where, identity=old) as (one, ask):
         for number in range(6):
             trial = ask()
-            assert trial
             trial.report(0.5, 1)
             one.study.tell(trial, *((None, STATES.FAIL) if number == 3 else (number / 10, None)))
         before = one.study.trials

@@ -288,7 +288,7 @@ def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] |
     server: Server | None = None
     away: str | None = None
     for record in records:
-        digest = record.run.digest if record.run else record.path.stem if record.path else "?"
+        digest = record.run.digest if record.run else "?"
         try:
             if away is not None:
                 raise UnreachableError(away)

@@ -20,7 +20,7 @@ from isoscope.platform.executor.child import DONE, WRONG, Ending
 from isoscope.platform.executor.cluster import Nodes
 from isoscope.platform.executor.execute import Piece, Pool
 from isoscope.platform.runs.secrets import scrub
-from isoscope.platform.search import samplers, space
+from isoscope.platform.search import space
 from isoscope.platform.search.outcomes import PROVENANCE
 from isoscope.platform.search.records import Records
 from isoscope.platform.search.status import Interrupts, LiveStatus
@@ -128,7 +128,7 @@ class Driver:
             return None
         waiting = [one.number for one in trials if one.state == TrialState.WAITING]
         number = left.number if left else min(waiting, default=len(trials))
-        study.sampler = samplers.sampler(self.search, number)
+        study.sampler = space.sampler(self.search, number)
         if left is None:
             trial = study.ask()
         else:

@@ -19,8 +19,7 @@ from isoscope.base.errors import InputError
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.tree import NOT_IN_DIGEST, changes, flatten
 from isoscope.platform.search.outcomes import worked
-from isoscope.platform.search.samplers import pruner
-from isoscope.platform.search.space import chosen, combinations, inside, point
+from isoscope.platform.search.space import chosen, combinations, inside, point, pruner
 from isoscope.platform.search.storage import TROUBLE, Place, connect, held, refusal
 from isoscope.platform.search.trials_table import StoredTrials, add, catch_up, needed_of
 

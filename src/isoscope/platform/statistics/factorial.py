@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,8 +65,15 @@ def effects(
     rows = []
     for (name, weights), test, (p, least) in zip(CONTRASTS.items(), tests, corrected, strict=True):
         two_way = two_way_interval(_contrast(shares, weights), confidence=confidence) if shares else None
-        options: dict[str, Any] = {"p_holm": p, "detectable": least, "confidence": confidence, "margin": margin}
-        verdict = judge(test, two_way, **options, above=_least_above(above, name) if above else ())
+        verdict = judge(
+            test,
+            two_way,
+            p_holm=p,
+            detectable=least,
+            confidence=confidence,
+            margin=margin,
+            above=_least_above(above, name) if above else (),
+        )
         rows.append(Effect(name, test, two_way, p, least, verdict))
     return rows
 

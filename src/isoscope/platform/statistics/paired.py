@@ -8,8 +8,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
-from typing import Any, NamedTuple
+from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,10 +102,10 @@ def pairs_needed(effect: float, *, tests: int, confidence: float, power: float) 
 
     `effect`: in standard deviations of the differences.
     """
-    options: dict[str, Any] = {"tests": tests, "confidence": confidence, "power": power}
-    if minimum_detectable_effect(MOST_PAIRS, **options) > effect:
+    detectable = partial(minimum_detectable_effect, tests=tests, confidence=confidence, power=power)
+    if detectable(MOST_PAIRS) > effect:
         return None
-    return bisect_left(range(MOST_PAIRS + 1), -effect, lo=2, key=lambda n: -minimum_detectable_effect(n, **options))
+    return bisect_left(range(MOST_PAIRS + 1), -effect, lo=2, key=lambda n: -detectable(n))
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -154,11 +154,10 @@ def in_family(
     Both are None without a p: it does not count in the family. Without a spread there is no detectable effect.
     """
     corrected = holm([math.nan if test is None or test.p is None else test.p for test in tests])
-    options: dict[str, Any] = {"tests": len(corrected) - sum(map(math.isnan, corrected)), "confidence": confidence}
+    tested = len(corrected) - sum(map(math.isnan, corrected))
+    effect = partial(minimum_detectable_effect, tests=tested, confidence=confidence, power=power)
     return [
-        (p, minimum_detectable_effect(test.n, power=power, **options) * test.sd if test.sd else None)
-        if test and not math.isnan(p)
-        else (None, None)
+        (p, effect(test.n) * test.sd if test.sd else None) if test and not math.isnan(p) else (None, None)
         for test, p in zip(tests, corrected, strict=True)
     ]
 
