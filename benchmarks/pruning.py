@@ -26,8 +26,7 @@ from isoscope.platform.config.search_corners import check_search
 from isoscope.platform.config.searching import Search
 from isoscope.platform.executor.execute import Piece, side_by_side
 from isoscope.platform.runs.follower import FOLLOWED
-from isoscope.platform.search.samplers import pruner, sampler
-from isoscope.platform.search.space import suggest
+from isoscope.platform.search.space import pruner, sampler, suggest
 from isoscope.platform.stages.search_runs import plan
 from isoscope.platform.statistics.differences import differences
 

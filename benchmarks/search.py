@@ -22,8 +22,7 @@ from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.search.driver import Driver
 from isoscope.platform.search.outcomes import PROVENANCE
 from isoscope.platform.search.records import Records
-from isoscope.platform.search.samplers import sampler
-from isoscope.platform.search.space import suggest
+from isoscope.platform.search.space import sampler, suggest
 from isoscope.platform.search.status import Interrupts, LiveStatus, status
 from isoscope.platform.search.storage import Place, place
 from isoscope.platform.search.study import held_study

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,29 @@ class PostgreSQL:
     def _call(self, program: str, *words: str) -> None:
         command = [str(self._binaries / program), "-D", str(self.folder / "data"), *words]
         subprocess.run(command, user=self._user, cwd=self.folder, check=True, stdout=subprocess.DEVNULL, timeout=600)
+
+
+@pytest.fixture(scope="session")
+def running_postgres() -> Iterator[PostgreSQL]:
+    """A server for all tests that ask for `postgres`."""
+    server = PostgreSQL()
+    try:
+        server.start()
+        yield server
+        server.stop()
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def postgres(running_postgres: PostgreSQL) -> PostgreSQL:
+    """A PostgreSQL server with an empty database; a test may restart it."""
+    import psycopg
+
+    with psycopg.connect(running_postgres.url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return running_postgres
 
 
 def _user() -> str | None:

@@ -1,13 +1,16 @@
 """Searches of short sleeps in separate processes: started, killed, and inspected after their end."""
 
 import collections
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import optuna
 
@@ -18,9 +21,9 @@ STATES = optuna.trial.TrialState
 BEGUN: list[subprocess.Popen[str]] = []  # what a failed test leaves running is killed at its end (conftest.py)
 
 
-def begin(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
-    """A search in a folder, with its own process group."""
-    command = [sys.executable, "-W", "ignore", str(WORK), str(folder), *words]
+def begin(folder: Path, environment: Mapping[str, str] = MappingProxyType({}), **given: Any) -> subprocess.Popen[str]:
+    """A search in a folder, with its own process group; `given`: see `search_work.GIVEN`."""
+    command = [sys.executable, "-W", "ignore", str(WORK), str(folder), json.dumps(given)]
     path = os.pathsep.join([str(WORK.parents[1] / "src"), str(WORK.parent)])
     process = subprocess.Popen(
         command,

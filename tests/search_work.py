@@ -1,6 +1,5 @@
-"""A search whose runs only sleep, step by step with a checkpoint: `python search_work.py FOLDER …`."""
+"""A search whose runs only sleep, step by step with a checkpoint: `python search_work.py FOLDER OPTIONS` (JSON)."""
 
-import argparse
 import json
 import os
 import sys
@@ -167,25 +166,27 @@ class Sleeping:
         return {"validation/accuracy": self.value(), "validation/a_1": 1 - self.value()}
 
 
-def main() -> None:
-    """Work on the study in a folder until its budget is spent."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--url")
-    parser.add_argument("--trials", type=int, default=6)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=0.1)
-    parser.add_argument("--steps", type=int, default=2)
-    parser.add_argument("--changed", type=json.loads, default={})
-    parser.add_argument("--broken", default="", help="run, nan, unlogged: what goes wrong")
-    parser.add_argument("--mirror", action="store_true", help="into MLflow, as it goes")
-    parser.add_argument("--cluster")
-    parser.add_argument("--cpus", type=float, default=1)
-    given = parser.parse_args()
+GIVEN: dict[str, Any] = {
+    "url": None,
+    "trials": 6,
+    "workers": 1,
+    "seconds": 0.1,
+    "steps": 2,
+    "changed": {},  # of the search
+    "broken": "",  # run, nan, unlogged: what goes wrong
+    "mirror": False,  # into MLflow, as it goes
+    "cluster": None,
+    "cpus": 1,
+}
+
+
+def main(folder: Path, **changed: Any) -> None:
+    """Work on the study in a folder until its budget is spent; `changed`: of `GIVEN`."""
+    given = SimpleNamespace(**GIVEN | changed)
     import search_work  # under its own name, by which another process finds it, too
 
     search = a_search(budget={"trials": given.trials, "hours": None}, **given.changed)
-    folder, project = given.folder, Project(given.folder, given.folder)
+    project = Project(folder, folder)
     try:
         with held_study(search, IDENTITY, place(given.url, folder), steps=given.steps) as one:
             records = Records(project, search, identity=IDENTITY, name=one.study.study_name)
@@ -213,4 +214,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]), **json.loads(sys.argv[2]))

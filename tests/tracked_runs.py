@@ -169,6 +169,39 @@ class Following:
         return self.unsent
 
 
+class Struck:
+    """A client of MLflow that acts before its request number `at` (from 0), and before each later request."""
+
+    def __init__(self, client: Any, at: int, act: Callable[[], object]) -> None:
+        self._client, self._left, self._act = client, at, act
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._left -= 1
+            if self._left < 0:
+                self._act()
+            return method(*args, **kwargs)
+
+        return call
+
+
+SEND = """
+import sys
+from pathlib import Path
+from isoscope.platform.mirror.mlflow import connect
+from isoscope.platform.mirror.replay import Mirror
+from isoscope.platform.runs.record import read
+root, uri, *paths = sys.argv[1:]
+print("ready", flush=True)
+sys.stdin.readline()
+server = connect(uri or None, Path(root))
+for path in paths: print(Mirror(server).send(read(Path(path))).run_id)
+"""
+"""Sends records, whose paths it is told after the project's root and MLflow's address."""
+
+
 def together(code: str, *words: Sequence[object]) -> list[str]:
     """Run code in a process for each of these lists of words, all at once; return what each says after "ready"."""
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -17,7 +17,7 @@ import numpy as np
 import spaces_tables
 from written import CONFIDENCE, Table
 
-from isoscope.platform.statistics.families import by_chance, families
+from isoscope.platform.statistics.paired import by_chance, families
 
 HERE = Path(__file__).parent
 BLOCK = re.compile(r"(<!-- table: (?P<name>\S+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -81,14 +81,14 @@ def ends_as(one: Look, project: Project) -> Stood:
     return before
 
 
-def same_points(record: RunRecord, right: RunRecord) -> None:
-    """A record holds its end, and each point once."""
+def same_points(record: RunRecord, right: RunRecord, *, but: tuple[str, ...] = ()) -> None:
+    """A record holds its end, and each point once, as the `right` record; `but`: how names begin that may differ."""
     assert record.status == "FINISHED"
     assert record.damaged <= 1, "a line cut by the kill at most"
     assert max(Counter((point.name, point.step) for point in record.metrics).values(), default=1) == 1
-    assert {(point.name, point.step, point.value) for point in record.metrics} == {
-        (point.name, point.step, point.value) for point in right.metrics
-    }
+    points = [[one for one in kept.metrics if not one.name.startswith(but)] for kept in (record, right)]
+    first, second = ({(one.name, one.step, one.value) for one in own} for own in points)
+    assert first == second
 
 
 def struck(one: Look, project: Project, fault: Fault) -> Ended:

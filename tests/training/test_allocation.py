@@ -183,4 +183,3 @@ def test_under_the_null_two_and_a_half_per_cent_hurt_surely() -> None:
     assert found.surely_by_noise == pytest.approx(found.surely, rel=0.1)
     assert found.hurts == pytest.approx(groups / 2, rel=0.05)
     assert found.hurts_by_noise == pytest.approx(groups / 2, rel=1e-6)
-    assert found.flips == 256

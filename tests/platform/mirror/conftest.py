@@ -1,13 +1,13 @@
 """Real stores for the mirror: SQLite and PostgreSQL; all tests share one MLflow server."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from isoscope.platform.mirror.mlflow import Server, connect
 from mlflow_server import empty_database, mlflow_server, running_server  # noqa: F401 - fixtures
-from postgres import PostgreSQL
+from postgres import postgres, running_postgres  # noqa: F401 - fixtures
 
 
 @pytest.fixture
@@ -19,13 +19,7 @@ def project(tmp_path: Path, empty_database: Path) -> Path:  # noqa: F811
     return root
 
 
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
-    """Yield the address of an empty database on a separate PostgreSQL server."""
-    server = PostgreSQL()
-    try:
-        server.start()
-        yield server.url
-        server.stop()
-    finally:
-        server.remove()
+@pytest.fixture
+def server(project: Path) -> Server:
+    """The project's database, as a mirror connects to it."""
+    return connect(None, project)

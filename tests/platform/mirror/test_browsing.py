@@ -9,11 +9,10 @@ import pytest
 
 from isoscope.base.errors import InputError
 from isoscope.platform.mirror import browsing
-from isoscope.platform.mirror.browsing import NOTE
+from isoscope.platform.mirror.browsing import NOTE, _committed, changed, written
 from isoscope.platform.mirror.fields import known_experiments
-from isoscope.platform.mirror.mlflow import Server, connect
+from isoscope.platform.mirror.mlflow import Server
 from isoscope.platform.mirror.replay import Mirror, mirror
-from isoscope.platform.mirror.settings import _committed, changed, written
 from isoscope.platform.runs.field_checks import SEARCH
 from isoscope.platform.runs.lines import Run, RunRecord, plugin_tags
 from isoscope.platform.runs.record import read
@@ -29,50 +28,43 @@ EXTRACTED: dict[str, Any] = {
 BEGUN: dict[str, Any] = {"tags": {SEARCH: "search-small"}}
 
 
-@pytest.fixture
-def server(project: Path) -> Server:
-    return connect(None, project)
-
-
 def everywhere(server: Server, digest: str = DIGEST) -> list[tuple[str, str]]:
     """Experiment and name of every run of a digest."""
     found = server.find([item.name for item in server.experiments()], digest)
     return [(server.names[run.experiment], run.name) for run in found]
 
 
-@pytest.mark.parametrize(
-    "fields, experiment, name",
-    [
-        ({}, "fusion", "additive seed 0"),
-        ({"stage": "extract"}, "fusion/inside", "extract additive seed 0"),
-        ({"stage": "measure"}, "fusion/inside", "measure additive seed 0"),
-        ({"stage": "analyse", **OTHERS}, "fusion/inside", "analyse fusion"),
-        ({"stage": "compare", "study": "mlm_mt", "task": None, **OTHERS}, "mlm_mt/inside", "compare mlm_mt"),
-        ({"stage": "prepare", "study": None, **OTHERS}, "prepare", "prepare order"),
-        ({"stage": "search", "study": "search-small", "arm": "search small", "seed": None}, "search-small", None),
-        ({"stage": "trial", "study": "search-small", "arm": "trial 3", "seed": None}, "search-small", "trial 3"),
-        (BEGUN, "search-small", "additive seed 0"),
-    ],
-)
-def test_an_experiment_holds_comparable_runs(fields: dict[str, Any], experiment: str, name: str | None) -> None:
-    run = Run(0, DIGEST, **{**RUN, **fields})
-    assert (browsing.experiment(RunRecord(run), run), run.title) == (experiment, name or fields["arm"])
+TRAINED = "isoscope train fusion additive --seed 0"
+INSIDE = "isoscope states fusion additive --seed 0"
+SEARCHED: dict[str, Any] = {"study": "search-small", "seed": None}
 
 
 @pytest.mark.parametrize(
-    "fields, command, place",
+    "fields, experiment, name, command, place",
     [
-        ({}, "isoscope train fusion additive --seed 0", f"run-{DIGEST}"),
-        ({"stage": "measure"}, "isoscope states fusion additive --seed 0", "study-fusion"),
-        ({"stage": "analyse", **OTHERS}, "isoscope analyse fusion", "study-fusion"),
-        ({"stage": "compare", "study": "mlm_mt", **OTHERS}, "isoscope compare mlm_mt", "comparison-mlm_mt"),
-        ({"stage": "trial", "study": "search-small", "arm": "trial 3", "seed": None}, "isoscope search run", "search"),
+        ({}, "fusion", "additive seed 0", TRAINED, f"run-{DIGEST}"),
+        ({"stage": "extract"}, "fusion/inside", "extract additive seed 0", INSIDE, "study-fusion"),
+        ({"stage": "measure"}, "fusion/inside", "measure additive seed 0", INSIDE, "study-fusion"),
+        ({"stage": "analyse"} | OTHERS, "fusion/inside", "analyse fusion", "isoscope analyse fusion", "study-fusion"),
+        (
+            {"stage": "compare", "study": "mlm_mt", "task": None, **OTHERS},
+            *("mlm_mt/inside", "compare mlm_mt", "isoscope compare mlm_mt", "comparison-mlm_mt"),
+        ),
+        ({"stage": "prepare", "study": None} | OTHERS, "prepare", "prepare order", "isoscope prepare order", "data"),
+        (
+            {"stage": "search", "arm": "search small"} | SEARCHED,
+            *("search-small", "search small", "isoscope search run", "search"),
+        ),
+        ({"stage": "trial", "arm": "trial 3"} | SEARCHED, "search-small", "trial 3", "isoscope search run", "search"),
+        (BEGUN, "search-small", "additive seed 0", TRAINED, f"run-{DIGEST}"),
     ],
 )
-def test_a_description_names_digest_command_and_place_in_the_report(
-    fields: dict[str, Any], command: str, place: str
+def test_an_experiment_holds_comparable_runs_and_a_description_says_how_to_repeat_them(
+    fields: dict[str, Any], experiment: str, name: str, command: str, place: str
 ) -> None:
-    text = browsing.description(Run(0, DIGEST, **{**RUN, **fields}))
+    run = Run(0, DIGEST, **{**RUN, **fields})
+    assert (browsing.experiment(RunRecord(run), run), run.title) == (experiment, name)
+    text = browsing.description(run)
     assert f"`{DIGEST}`" in text
     assert f"`{command}`" in text
     assert f"`reports/index.html#{place}`" in text
@@ -248,10 +240,9 @@ def test_a_params_file_that_dvc_has_rewritten_is_no_setting(study: Path) -> None
     assert changed(study, run) == {"training.epochs": 4}
 
 
-def test_name_group_columns_and_order_follow_and_stay(study: Path) -> None:
+def test_name_group_columns_and_order_follow_and_stay(study: Path, server: Server) -> None:
     faster = ARM | {"training.learning_rate": 3e-4}
     ends = {"aa" * 32: (ARM, "FINISHED"), "bb" * 32: (faster, "KILLED"), "cc" * 32: (faster, "FAILED")}
-    server = connect(None, study)
     for _ in range(2):
         for digest, (params, status) in ends.items():
             with start(study, digest=digest, params=params) as record:

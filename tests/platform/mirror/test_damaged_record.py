@@ -118,18 +118,19 @@ def test_a_mirror_mends_a_finished_runs_record_and_mlflow_gets_every_point_once(
 
 def store(project: Path, points: list[dict[str, object]]) -> None:
     """The run's stored output, sealed."""
-    output = project / ".isoscope/runs" / DIGEST / "output"
+    seal(written(project / ".isoscope/runs" / DIGEST / "output", points))
+
+
+def written(output: Path, points: list[dict[str, object]]) -> Path:
     output.mkdir(parents=True)
     (output / "metrics.jsonl").write_text("".join(json.dumps(point) + "\n" for point in points))
-    seal(output)
+    return output
 
 
 def published(project: Path, points: list[dict[str, object]]) -> Path:
     """The run's output in the pipeline's place without the stored output, and DVC's lock with its hash."""
-    output = project / "models/fusion/additive/seed-0"
-    output.mkdir(parents=True)
+    output = written(project / "models/fusion/additive/seed-0", points)
     (output / "config.yaml").write_text(f"digest: {DIGEST}\n")
-    (output / "metrics.jsonl").write_text("".join(json.dumps(point) + "\n" for point in points))
     (project / "dvc.lock").write_text(
         f"stages:\n  train:\n    outs:\n    - path: models/fusion/additive/seed-0\n      md5: {dvc_md5(output)}\n"
     )

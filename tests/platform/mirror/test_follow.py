@@ -11,7 +11,7 @@ import pytest
 
 from disks import Disk, disk
 from isoscope.platform.mirror.follow import Follower, follow
-from isoscope.platform.mirror.mlflow import connect
+from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.report.runs import working_seconds
 from isoscope.platform.runs.lines import End
@@ -21,9 +21,8 @@ from tracked_runs import DIGEST, Following, lines, log_epochs, replayed, shown, 
 
 
 def test_a_run_is_seen_while_it_goes_and_ends_as_one_replayed(
-    project: Path, tmp_path: Path, empty_database: Path
+    project: Path, server: Server, tmp_path: Path, empty_database: Path
 ) -> None:
-    server = connect(None, project)
     following = Following(project)
     with start(project) as record:
         log_epochs(record, range(1, 2))
@@ -36,8 +35,7 @@ def test_a_run_is_seen_while_it_goes_and_ends_as_one_replayed(
     assert shown(server, "fusion") == replayed(record.path, tmp_path / "other", empty_database)
 
 
-def test_only_the_digests_asked_for_and_of_all_none_that_had_ended_before(project: Path) -> None:
-    server = connect(None, project)
+def test_only_the_digests_asked_for_and_of_all_none_that_had_ended_before(project: Path, server: Server) -> None:
     write_record(project, digest="aa" * 32)
     following = Following(project)
     with start(project) as record, start(project, digest="bb" * 32, study="other"):
@@ -55,7 +53,7 @@ def test_only_the_digests_asked_for_and_of_all_none_that_had_ended_before(projec
     assert shown(server, "fusion", "ee" * 32), "it ended while the follower was starting"
 
 
-def test_a_run_started_again_is_taken_up(project: Path) -> None:
+def test_a_run_started_again_is_taken_up(project: Path, server: Server) -> None:
     path = write_record(project, epochs=1)
     follower = Follower(path.parent, project, None)
     follower.look()
@@ -65,12 +63,13 @@ def test_a_run_started_again_is_taken_up(project: Path) -> None:
         record.end("FAILED", reason="again")
     follower.look()
     follower.send(math.inf)
-    [run] = shown(connect(None, project), "fusion")
+    [run] = shown(server, "fusion")
     assert (run["status"], [point[0] for point in run["metrics"]["train/loss"]]) == ("FAILED", [1, 2, 3, 4, 5, 99])
 
 
-def test_one_refused_record_does_not_hold_up_the_others(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    server = connect(None, project)
+def test_one_refused_record_does_not_hold_up_the_others(
+    project: Path, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
     server.client.delete_experiment(server.client.create_experiment("fusion"))
     following = Following(project)
     with start(project), start(project, digest="bb" * 32, study="other") as other:
@@ -132,7 +131,7 @@ def test_the_record_goes_on_and_is_sent_when_there_is_room(
     with trouble:
         following = Following(root)
         with start(root) as record:
-            log_epochs(record, range(1, 100))
+            log_epochs(record, range(1, 30))
             said: list[str] = []
             wait_for(
                 lambda: (
@@ -180,10 +179,11 @@ def test_a_clock_set_back_within_an_attempt_and_between_two_gives_no_negative_du
     assert 0 <= run["end"] - run["start"] < 60_000
 
 
-def test_an_earlier_record_whose_end_lies_before_its_start_has_no_duration_in_mlflow(project: Path) -> None:
+def test_an_earlier_record_whose_end_lies_before_its_start_has_no_duration_in_mlflow(
+    project: Path, server: Server
+) -> None:
     record = read(write_record(project, epochs=1))
     record.end = End(record.run.t - YEAR // 10**6, "FINISHED")
-    server = connect(None, project)
     Mirror(server).send(record)
     [run] = shown(server, "fusion")
     assert run["end"] == run["start"]

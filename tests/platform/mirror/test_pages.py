@@ -13,6 +13,7 @@ from isoscope.platform.mirror.mlflow import connect
 from isoscope.platform.mirror.replay import mirror
 from isoscope.platform.report.runs import link
 from isoscope.platform.runs.lines import Run
+from mlflow_server import MlflowServer
 from tracked_runs import RUN, start
 
 pytestmark = pytest.mark.chromium
@@ -53,10 +54,13 @@ def digest(arm: str, seed: int) -> str:
     return f"{[*ACCURACY].index(arm)}{seed}" * 32
 
 
-@pytest.fixture
-def study(project: Path, mlflow_server: Any) -> tuple[str, str]:
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory, running_server: MlflowServer) -> tuple[str, str]:
     """Address of a server, and id of its experiment with the training runs of three arms."""
     chromium()
+    if running_server.process is None:  # another test has stopped it
+        running_server.start()
+    project = tmp_path_factory.mktemp("pages")
     settings(project)
     fft = {"study": STUDY, "arm": "fft", "axes": {"fusion": "fft"}}
     with start(project, digest="9" * 64, seed=0, **fft, **FASTER) as record:
@@ -74,8 +78,8 @@ def study(project: Path, mlflow_server: Any) -> tuple[str, str]:
                     record.metric("system/cpu_utilization_percentage", 10.0 * step, step=step)
                 record.metric("test/accuracy", accuracy + seed / 100, step=5)
                 record.end("FINISHED", output=f"models/{STUDY}/{arm}/seed-{seed}")
-    assert not [sent.error for sent in mirror(project, uri=mlflow_server.uri) if sent.error]
-    return mlflow_server.uri, connect(mlflow_server.uri, project).experiment(STUDY)
+    assert not [sent.error for sent in mirror(project, uri=running_server.uri) if sent.error]
+    return running_server.uri, connect(running_server.uri, project).experiment(STUDY)
 
 
 def names(page: Page) -> list[str]:

@@ -2,7 +2,6 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,20 +9,11 @@ from isoscope.base.errors import InputError
 from isoscope.platform.mirror import fields as plan
 from isoscope.platform.mirror.errors import RefusedError, UnreachableError
 from isoscope.platform.mirror.mlflow import Server, connect, lock
-from isoscope.platform.mirror.replay import Mirror, MirrorResult, mirror
+from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.runs.lines import RunRecord
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import Tail, read
-from tracked_runs import DIGEST, log_epochs, replayed, shown, start, together, write_record
-
-
-@pytest.fixture
-def server(project: Path) -> Server:
-    return connect(None, project)
-
-
-def _wrote_nothing(sent: MirrorResult) -> bool:
-    return not sent.new.total()
+from tracked_runs import DIGEST, SEND, Struck, log_epochs, replayed, shown, start, together, write_record
 
 
 def test_mlflow_shows_all_that_the_record_says_however_often_it_is_replayed(project: Path, server: Server) -> None:
@@ -55,7 +45,7 @@ def test_mlflow_shows_all_that_the_record_says_however_often_it_is_replayed(proj
     assert [name for name, _ in run["artifacts"]] == ["config.yaml", "diff.patch"]
     assert {"metrics": 14, "models": 2, "data sets": 2, "artifacts": 2}.items() <= sent.new.items()
     for _ in range(2):
-        assert _wrote_nothing(Mirror(server).send(read(path)))
+        assert not Mirror(server).send(read(path)).new.total()
         assert shown(server, "fusion") == [run]
 
 
@@ -91,22 +81,9 @@ def test_past_its_deadline_a_mirror_begins_no_request(
     assert not begun
 
 
-class Dying:
-    """A client whose process is killed at the start of its k-th request."""
-
-    def __init__(self, client: Any, last: int) -> None:
-        self._client, self._left = client, last
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._client, name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self._left -= 1
-            if self._left < 0:
-                raise KeyboardInterrupt
-            return method(*args, **kwargs)
-
-        return call
+def die() -> None:
+    """Stand in for the kill of the process."""
+    raise KeyboardInterrupt
 
 
 def test_killed_before_any_request_a_replay_completes_the_same(
@@ -121,7 +98,7 @@ def test_killed_before_any_request_a_replay_completes_the_same(
         root.mkdir()
         shutil.copyfile(empty_database, root / "mlflow.db")
         hurt = connect(None, root)
-        client, hurt.client = hurt.client, Dying(hurt.client, last)  # type: ignore[assignment]
+        client, hurt.client = hurt.client, Struck(hurt.client, last, die)
         try:
             Mirror(hurt).send(read(path))
         except KeyboardInterrupt:
@@ -135,29 +112,16 @@ def test_killed_before_any_request_a_replay_completes_the_same(
     assert kills > 15
 
 
-CHILD = """
-import sys
-from pathlib import Path
-from isoscope.platform.mirror import mlflow
-from isoscope.platform.mirror.replay import Mirror
-from isoscope.platform.runs.record import read
-print("ready", flush=True)
-sys.stdin.readline()
-server = mlflow.connect(None, Path(sys.argv[1]))
-for path in map(Path, sys.argv[2:]): print(Mirror(server).send(read(path)).run_id)
-"""
-
-
 def test_four_processes_at_once_share_a_fresh_database(tmp_path: Path) -> None:
     shared = write_record(tmp_path, digest="aa" * 32, epochs=1)
     own = [write_record(tmp_path, digest=f"b{number}" * 32, epochs=1, seed=number) for number in range(4)]
-    said = together(CHILD, *((tmp_path, shared, path) for path in own))
+    said = together(SEND, *((tmp_path, "", shared, path) for path in own))
     ids = [text.split() for text in said]
     assert len({shared_id for shared_id, _ in ids}) == 1
     assert len({own_id for _, own_id in ids}) == 4
     server = connect(None, tmp_path)
     assert len(shown(server, "fusion", "aa" * 32)) == 1
-    assert _wrote_nothing(Mirror(server).send(read(shared)))
+    assert not Mirror(server).send(read(shared)).new.total()
 
 
 def test_an_inherited_run_id_means_nothing(project: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +151,7 @@ def test_status_follows_the_record_and_leaves_nothing_stale(project: Path, serve
         Mirror(server).send(read(path))
         [run] = shown(server, "fusion")
         seen.append((run["status"], run["tags"].get("isoscope.reason")))
-        assert run["end"] == read(path).end.t  # type: ignore[union-attr]
+        assert run["end"] == read(path).end.t
     assert seen == [
         "RUNNING",
         ("KILLED", "SIGTERM"),
@@ -220,7 +184,7 @@ def test_odd_values_and_names_and_amounts_arrive(project: Path, server: Server) 
     largest = repr(sys.float_info.max)
     assert [value for _, _, value in run["metrics"][name]] == ["nan", largest, f"-{largest}", "5e-324"]
     assert [metric[0] for metric in run["models"][0]["metrics"]] == ["many"]
-    assert _wrote_nothing(Mirror(server).send(read(record.path)))
+    assert not Mirror(server).send(read(record.path)).new.total()
 
 
 def test_a_missing_artifact_holds_nothing_up(project: Path, server: Server) -> None:
@@ -245,14 +209,13 @@ def test_the_record_takes_the_place_of_what_was_restored(project: Path, server: 
     stand_in = RunRecord(**{**vars(record), "restored": True, "attempts": [], "path": None})
     first = Mirror(server).send(stand_in)
     assert shown(server, "fusion")[0]["tags"]["isoscope.timestamps"] == "restored"
-    assert _wrote_nothing(Mirror(server).send(stand_in))
+    assert not Mirror(server).send(stand_in).new.total()
     second = Mirror(server).send(record)
     assert second.run_id != first.run_id
     [run] = shown(server, "fusion")
     assert "isoscope.timestamps" not in run["tags"]
     again = Mirror(server).send(stand_in)
-    assert _wrote_nothing(again)
-    assert again.run_id == second.run_id
+    assert (again.new.total(), again.run_id) == (0, second.run_id)
     assert shown(server, "fusion") == [run]
 
 

@@ -15,7 +15,8 @@ from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import read
 from pipeline_project import wait_for
-from tracked_runs import DIGEST, Following, log_epochs, shown, start, together, write_record
+from postgres import PostgreSQL
+from tracked_runs import DIGEST, SEND, Following, log_epochs, shown, start, together, write_record
 
 
 def test_a_server_shows_what_a_database_shows(project: Path, mlflow_server: Any) -> None:
@@ -89,23 +90,11 @@ def test_a_server_that_answers_500_is_one_that_is_away(project: Path, broken: st
     assert "\n" not in first.error
 
 
-CHILD = """
-import sys
-from pathlib import Path
-from isoscope.platform.mirror.replay import Mirror, connect
-from isoscope.platform.runs.record import read
-root, uri, path = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-print("ready", flush=True)
-sys.stdin.readline()
-Mirror(connect(uri, root)).send(read(path))
-"""
-
-
 @pytest.mark.postgresql
-def test_postgresql_shows_what_sqlite_shows(project: Path, postgresql: str) -> None:
+def test_postgresql_shows_what_sqlite_shows(project: Path, postgres: PostgreSQL) -> None:
     path = write_record(project)
-    together(CHILD, *2 * [(project, postgresql, path)])
-    direct, large = connect(None, project), connect(postgresql, project)
+    together(SEND, *2 * [(project, postgres.url, path)])
+    direct, large = connect(None, project), connect(postgres.url, project)
     Mirror(direct).send(read(path))
     expected = shown(direct, "fusion")
     assert len(expected) == 1

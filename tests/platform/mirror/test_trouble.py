@@ -5,6 +5,8 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from mlflow.store.entities import PagedList
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
+from isoscope.platform.mirror import replay
 from isoscope.platform.mirror.fields import Model, known_experiments
 from isoscope.platform.mirror.follow import follow
 from isoscope.platform.mirror.mlflow import Server, connect
@@ -21,7 +24,7 @@ from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.runs.lease import HeldError, Lease
 from isoscope.platform.runs.record import read
 from isoscope.platform.stages.mirror import mirror_all, serve
-from tracked_runs import DIGEST, shown, together, write_record
+from tracked_runs import DIGEST, SEND, Struck, shown, together, write_record
 
 OTHER = "aa" * 32
 
@@ -36,9 +39,8 @@ OTHER = "aa" * 32
     ],
 )
 def test_a_store_that_cannot_be_used_costs_a_run_its_files_only(
-    project: Path, capsys: pytest.CaptureFixture[str], store: str, cause: str
+    project: Path, server: Server, capsys: pytest.CaptureFixture[str], store: str, cause: str
 ) -> None:
-    server = connect(None, project)
     server.client.create_experiment("fusion", artifact_location=store)
     write_record(project)
     write_record(project, digest="bb" * 32)
@@ -55,8 +57,7 @@ def test_a_store_that_cannot_be_used_costs_a_run_its_files_only(
 
 
 @pytest.mark.parametrize("names", [["mine"], ["mine", "a/b", "slide 3"]])
-def test_an_experiment_renamed_in_mlflow_keeps_its_runs(project: Path, names: list[str]) -> None:
-    server = connect(None, project)
+def test_an_experiment_renamed_in_mlflow_keeps_its_runs(project: Path, server: Server, names: list[str]) -> None:
     path = write_record(project)
     first = Mirror(server).send(read(path))
     for name in names:
@@ -68,22 +69,17 @@ def test_an_experiment_renamed_in_mlflow_keeps_its_runs(project: Path, names: li
         assert {one.name for one in server.experiments()} == {"Default", name}
 
 
-def test_an_experiment_that_has_taken_the_name_of_another_is_refused(project: Path) -> None:
-    server = connect(None, project)
-    write_record(project)
-    mirror(project)
-    server.client.rename_experiment(server.experiment("fusion"), "old")
-    write_record(project, digest=OTHER, study="old")
-    [error] = [sent.error for sent in mirror(project) if sent.error]
-    assert "'old' holds the runs of 'fusion'; give it another name there" in error
-
-
-def test_a_renamed_experiment_that_was_deleted_is_refused_with_the_cure(project: Path) -> None:
-    server = connect(None, project)
+def test_a_renamed_experiment_whose_name_is_anothers_or_that_was_deleted_is_refused_with_the_cure(
+    project: Path, server: Server
+) -> None:
     write_record(project)
     mirror(project)
     known = server.experiment("fusion")
     server.client.rename_experiment(known, "old")
+    other = write_record(project, digest=OTHER, study="old")
+    [error] = [sent.error for sent in mirror(project) if sent.error]
+    assert "'old' holds the runs of 'fusion'; give it another name there" in error
+    other.unlink()
     server.client.delete_experiment(known)
     [sent] = mirror(project)
     assert f"mlflow experiments restore --experiment-id {known}" in (sent.error or "")
@@ -137,66 +133,16 @@ def test_no_error_repeats_a_password(project: Path, monkeypatch: pytest.MonkeyPa
         assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["experiments.json", "mirrored.json"])
-@pytest.mark.parametrize("kind", ["folder", "fifo"])
-def test_a_note_of_another_kind_is_named_and_stops_nothing(
-    project: Path, capsys: pytest.CaptureFixture[str], name: str, kind: str
-) -> None:
-    write_record(project)
-    note = project / ".isoscope" / name
-    note.mkdir() if kind == "folder" else os.mkfifo(note)
-    for _ in range(2):
-        assert mirror_all(Project(project, project), None)["runs"] == 1
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"warning: {note}: damaged (no regular file)")
-    assert note.is_dir() == (kind == "folder")
-    if kind == "fifo":
-        assert isinstance(json.loads(note.read_text()), dict)
-
-
-CHILD = """
-import sys
-from pathlib import Path
-from isoscope.platform.mirror import mlflow
-from isoscope.platform.mirror.replay import mirror
-print("ready", flush=True)
-sys.stdin.readline()
-print([sent.error for sent in mirror(Path(sys.argv[1]), uri=sys.argv[2]) if sent.error])
-"""
-
-
-def test_projects_without_a_common_lock_send_one_run_once(project: Path, tmp_path: Path) -> None:
+def test_projects_without_a_common_lock_send_one_run_once(project: Path, server: Server, tmp_path: Path) -> None:
     """Each has locks of its own, as on two machines."""
-    uri = connect(None, project).uri
     roots = [tmp_path / f"clone-{number}" for number in range(3)]
     for root in roots:
         root.mkdir()
-        write_record(root)
-        write_record(root, digest=OTHER)
-    assert [out.splitlines()[-1] for out in together(CHILD, *((root, uri) for root in roots))] == ["[]"] * len(roots)
-    mirror(roots[0], uri=uri)
-    server = connect(uri, project)
+    together(SEND, *((root, server.uri, write_record(root), write_record(root, digest=OTHER)) for root in roots))
+    mirror(roots[0], uri=server.uri)
     for digest in (DIGEST, OTHER):
         [run] = shown(server, "fusion", digest)
         assert (run["status"], len(run["models"])) == ("FINISHED", 2)
-
-
-class Racing:
-    """A client before whose k-th request another project sends the same run whole."""
-
-    def __init__(self, server: Server, before: int, other: "Mirror", path: Path) -> None:
-        self._client, self._left, self._other, self._path = server.client, before, other, path
-
-    def __getattr__(self, name: str) -> object:
-        method = getattr(self._client, name)
-
-        def call(*args: object, **kwargs: object) -> object:
-            self._left -= 1
-            if self._left == -1:
-                self._other.send(read(self._path))
-            return method(*args, **kwargs)
-
-        return call
 
 
 @pytest.mark.parametrize("before", [0, 6, 12, 18, 21])
@@ -205,7 +151,8 @@ def test_a_project_that_comes_between_two_requests_changes_nothing(project: Path
     one = connect(None, project)
     (tmp_path / "other").mkdir()
     other = connect(one.uri, tmp_path / "other")
-    one.client = Racing(one, before, Mirror(other), path)  # type: ignore[assignment]
+    once = cache(lambda: Mirror(other).send(read(path)))
+    one.client = Struck(one.client, before, once)
     Mirror(one).send(read(path))
     [run] = shown(connect(None, project), "fusion")
     assert run["status"] == "FINISHED"
@@ -236,11 +183,12 @@ def test_projects_that_create_one_model_at_once_keep_the_same(
     (tmp_path / "other").mkdir()
     other = connect(one.uri, tmp_path / "other")
     create, others = one.create_model, []
+    monkeypatch.setattr(replay, "WAITS", [one / 10 for one in replay.WAITS])
 
     def created(experiment: str, run_id: str, model: Model) -> LoggedModel:
         own = create(experiment, run_id, model)
         if linked:
-            other.client = Hiding(other, own)  # type: ignore[assignment]
+            other.client = Hiding(other, own)
             monkeypatch.setattr(one, "create_model", create)
             Mirror(other).send(read(path))
         else:
@@ -257,27 +205,37 @@ def test_projects_that_create_one_model_at_once_keep_the_same(
     assert len(run["outputs"]) == 2
 
 
-DAMAGE = ["[]", "{", "3", '{"mlflow.db": []}', "\udcff"]
+DAMAGE: list[str | Callable[[Path], None]] = ["[]", "{", "3", '{"mlflow.db": []}', "\udcff", Path.mkdir, os.mkfifo]
+"""The text of a note, or what stands in its place."""
 
 
-@pytest.mark.parametrize("name", ["experiments.json", "mirrored.json"])
-@pytest.mark.parametrize("text", DAMAGE)
-def test_a_damaged_note_is_named_and_written_anew(
-    project: Path, name: str, text: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("harm", DAMAGE, ids=str)
+def test_damaged_notes_are_named_once_and_stop_nothing(
+    project: Path, server: Server, harm: str | Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_record(project, epochs=1)
-    note = project / ".isoscope" / name
-    note.write_bytes(text.encode("utf-8", "surrogateescape"))
-    ended = follow(project / ".isoscope/records", project, until=lambda: True, digests={"5e" * 32})
+    path = write_record(project, epochs=1)
+    notes = [project / ".isoscope" / name for name in ("experiments.json", "mirrored.json")]
+    for note in notes:
+        if isinstance(harm, str):
+            note.write_bytes(harm.encode("utf-8", "surrogateescape"))
+        else:
+            harm(note)
+    ended = follow(path.parent, project, until=lambda: True, digests={DIGEST})
     assert (ended.unsent, ended.away) == ({}, False)
-    mirror_all(Project(project, project), None)
-    err = capsys.readouterr().err
-    assert f"warning: {note}: damaged (" in err
-    assert "does not answer" not in err
-    assert isinstance(json.loads(note.read_text("utf-8")), dict)
-    [run] = shown(connect(None, project), "fusion")
+    for _ in range(2):
+        assert mirror_all(Project(project, project), None)["runs"] == 1
+    said = capsys.readouterr().err.splitlines()
+    why = "" if isinstance(harm, str) else "no regular file)"
+    assert [line.startswith(f"warning: {note}: damaged ({why}") for note, line in zip(notes, said, strict=True)] == [
+        True
+    ] * 2
+    [run] = shown(server, "fusion")
     assert run["status"] == "FINISHED"
-    assert known_experiments(project, None).keys() == {"fusion"}
+    if harm == Path.mkdir:
+        assert all(note.is_dir() for note in notes)
+    else:
+        assert all(isinstance(json.loads(note.read_text("utf-8")), dict) for note in notes), "written anew"
+        assert known_experiments(project, None).keys() == {"fusion"}
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"pid": 1, "host": "h", "since": "x"}', "x"])

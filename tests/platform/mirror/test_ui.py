@@ -49,7 +49,10 @@ def served(folder: Path, *before: str) -> tuple[subprocess.Popen[bytes], list[ps
             time.sleep(0.2)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+SIGHUP = pytest.param(signal.SIGHUP, marks=pytest.mark.exhaustive)  # handled as SIGTERM is
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, SIGHUP])
 def test_no_process_outlives_it(pages: Path, number: int) -> None:
     process, all_of_it = served(pages)
     assert len(all_of_it) > 2, "the server has processes of its own"

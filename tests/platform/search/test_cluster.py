@@ -36,10 +36,10 @@ def nodes() -> Iterator[RayNodes]:
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_node_is_killed_in_mid_study(tmp_path: Path, nodes: RayNodes) -> None:
-    words = ["--seconds", "0.6", "--steps", "6", "--workers", "4"]
+    given = {"seconds": 0.6, "steps": 6, "workers": 4}
     hold = tmp_path / "hold"
     hold.touch()  # every run waits after its first step, so that all can be placed anew
-    process = begin(tmp_path, *words, "--trials", "20", "--cluster", "auto", **nodes.settings)
+    process = begin(tmp_path, nodes.settings, **given, trials=20, cluster="auto")
     big, small = nodes.raylets[BIG], nodes.raylets[SMALL]
     wait(process, lambda: all(len(runs_on(node, tmp_path)) == 2 for node in (big, small)))
     kill(*tree(small))
@@ -47,7 +47,7 @@ def test_a_node_is_killed_in_mid_study(tmp_path: Path, nodes: RayNodes) -> None:
     hold.unlink()
     assert ended(process).count("lost with its process or node; run again") == 2
     check_all(tmp_path, 20)
-    ended(begin(tmp_path, *words, "--trials", "24"))
+    ended(begin(tmp_path, **given, trials=24))
     check_all(tmp_path, 24)
 
 
@@ -60,9 +60,9 @@ def runs_on(raylet: int, folder: Path) -> list[str]:
 @pytest.mark.slow
 def test_a_cluster_of_its_own_on_loopback_stops_on_ctrl_c(tmp_path: Path) -> None:
     needs_ray()
-    words = ["--trials", "6", "--workers", "2", "--seconds", "3", "--steps", "10", "--cpus", "0.5"]
+    given = {"workers": 2, "seconds": 3, "steps": 10, "cpus": 0.5}
     for times, states in ((1, {STATES.COMPLETE: 2}), (2, {STATES.COMPLETE: 2, STATES.RUNNING: 2})):
-        process = begin(tmp_path, *words, "--cluster", "local", **SETTINGS)
+        process = begin(tmp_path, SETTINGS, **given, cluster="local")
         wait(process, lambda: len(in_state(STATES.RUNNING, tmp_path)) == 2)
         family = psutil.Process(process.pid).children(recursive=True)
         for _ in range(times):  # soon, before a trial ends and another begins
@@ -75,7 +75,7 @@ def test_a_cluster_of_its_own_on_loopback_stops_on_ctrl_c(tmp_path: Path) -> Non
         ended(process)
         assert collections.Counter(trial.state for trial in trials_of(tmp_path)) == states
         assert psutil.wait_procs(family, timeout=600)[1] == []
-    ended(begin(tmp_path, *words))
+    ended(begin(tmp_path, **given))
     check_all(tmp_path, 6)
 
 

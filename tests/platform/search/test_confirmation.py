@@ -8,7 +8,7 @@ import pytest
 
 from isoscope.metrics.matrix_scores import by_item
 from isoscope.platform.search.confirmation import Fresh, confirmation
-from isoscope.platform.statistics.paired import paired_t, two_way_interval
+from isoscope.platform.statistics.paired import Paired, paired_t, two_way_interval
 
 OPTIONS = {"confidence": 0.95, "power": 0.8, "margin": 0.01}
 ITEMS = 400
@@ -36,14 +36,17 @@ def arms(folder: Path, better: float, seeds: int = 5) -> tuple[list[Fresh], list
     return default, [run(folder, 100 + seed, 0.7 + better, 0.3 - 0.013 * seed) for seed in range(seeds)]
 
 
+def seeds_alone(default: list[Fresh], chosen: list[Fresh], metric: str) -> Paired:
+    """The paired t of a metric over seeds."""
+    pairs = zip(default, chosen, strict=True)
+    return paired_t([other.metrics[metric] - one.metrics[metric] for one, other in pairs], confidence=0.95)
+
+
 def test_accuracy_and_loss_are_judged_over_seeds_and_test_sentences(tmp_path: Path) -> None:
     default, chosen = arms(tmp_path, 0.1)
     accuracy, loss = confirmation(["validation/accuracy", "validation/loss"], default, chosen, **OPTIONS)
     assert (accuracy["judged"], accuracy["by"], accuracy["n"]) == ("test/accuracy", "seeds and sentences", 5)
-    differences = [
-        b.metrics["test/accuracy"] - a.metrics["test/accuracy"] for a, b in zip(default, chosen, strict=True)
-    ]
-    alone = paired_t(differences, confidence=0.95)
+    alone = seeds_alone(default, chosen, "test/accuracy")
     assert accuracy["difference"] == pytest.approx(alone.mean)
     assert accuracy["p"] == alone.p
     names = [[f"{first + seed}-{right}" for seed in range(5)] for first, right in ((100, 0.7 + 0.1), (0, 0.7))]
@@ -84,15 +87,13 @@ def test_a_trial_and_a_default_at_chance_have_no_verdict(figure: str) -> None:
     share = 220 / 400
     entropy = -(share * np.log(share) + (1 - share) * np.log(1 - share))
     metrics = {"test/accuracy": share, "test/f1": 2 * share / (1 + share), "test/matthews": 0.0, "test/loss": entropy}
-    (found,) = confirmation(
-        [f"validation/{figure}"], [Fresh(metrics, items)] * 3, [Fresh(metrics, items)] * 3, **OPTIONS
-    )
-    assert (found["verdict"], found["difference"]) == ("no verdict", 0.0)
     better = {name: value + (-0.2 if name == "test/loss" else 0.2) for name, value in metrics.items()}
-    (found,) = confirmation(
-        [f"validation/{figure}"], [Fresh(metrics, items)] * 3, [Fresh(better, items)] * 3, **OPTIONS
+    same, other = (
+        next(confirmation([f"validation/{figure}"], [Fresh(metrics, items)] * 3, [Fresh(one, items)] * 3, **OPTIONS))
+        for one in (metrics, better)
     )
-    assert found["verdict"] == "under-powered", "the same difference at every seed, but no longer at chance"
+    assert (same["verdict"], same["difference"]) == ("no verdict", 0.0)
+    assert other["verdict"] == "under-powered", "the same difference at every seed, but no longer at chance"
 
 
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
@@ -101,7 +102,4 @@ def test_a_run_that_predicts_no_classes_is_judged_over_seeds(tmp_path: Path, met
     default, chosen = ([one._replace(items={}) for one in arm] for arm in arms(tmp_path, 0.1))
     (found,) = confirmation([f"validation/{metric}"], default, chosen, **OPTIONS)
     assert (found["judged"], found["by"]) == (f"test/{metric}", "seeds")
-    differences = [
-        b.metrics[f"test/{metric}"] - a.metrics[f"test/{metric}"] for a, b in zip(default, chosen, strict=True)
-    ]
-    assert (found["low"], found["high"]) == paired_t(differences, confidence=0.95).interval
+    assert (found["low"], found["high"]) == seeds_alone(default, chosen, f"test/{metric}").interval

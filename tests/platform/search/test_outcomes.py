@@ -27,8 +27,8 @@ def of_two(trials: int, *, axis: bool = False) -> Study:
         x, y, z = (float(value) for value in rng.uniform(-3, 3, 3))
         params, given_ = {"x": x, "y": y, "z": z}, dict.fromkeys("xyz", wide)
         if axis:
-            params["kind"] = "ab"[number % 2]  # type: ignore[assignment]
-            given_["kind"] = optuna.distributions.CategoricalDistribution("ab")  # type: ignore[assignment]
+            params["kind"] = "ab"[number % 2]
+            given_["kind"] = optuna.distributions.CategoricalDistribution("ab")
         value = y**2 if number % 2 and axis else x**2 + 0.1 * y
         study.add_trial(create_trial(value=value, params=params, distributions=given_))
     return study

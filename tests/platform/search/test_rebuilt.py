@@ -21,9 +21,8 @@ from isoscope.platform.config.searching import Search
 from isoscope.platform.search.outcomes import PROVENANCE, front
 from isoscope.platform.search.status import in_words, status
 from isoscope.platform.search.storage import Place, place
-from isoscope.platform.search.stored_trials import StoredTrials
 from isoscope.platform.search.study import held_study, identity, stored_study
-from isoscope.platform.search.trials_table import rebuilt, trials_table
+from isoscope.platform.search.trials_table import StoredTrials, rebuilt, trials_table
 from search_material import NAMES, new, points, searched
 from search_work import IDENTITY, a_search, driven
 
@@ -39,7 +38,6 @@ def go_on(
     with driven(search, where, kept=lambda: kept) as (one, ask):
         while len(one.study.get_trials(states=(STATES.COMPLETE,))) < trials - left:
             trial = ask()
-            assert trial
             one.study.tell(trial, trial.params["penalty.weight"])
         assert all(ask() for _ in range(left))
     return one.study

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
@@ -12,7 +11,7 @@ import pandas as pd
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.study import Study
-from optuna.trial import TrialState, create_trial
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from isoscope.platform.report.search_section import CAPTIONS, caption
 from isoscope.platform.search.outcomes import COLUMNS, front, importances, knee, saved_by_pruning
@@ -21,18 +20,13 @@ from isoscope.platform.search.search_figures import history, pictures, pruning, 
 from search_material import NAMES, new, points, searched
 
 NONE = pd.DataFrame(columns=COLUMNS)
-ONE = ["history", "importances", "slice", "intermediate", "pruning"]
 
 
 def test_every_picture_has_a_title_and_a_caption_and_can_be_read() -> None:
     two = searched(60, 2)
     table = importances(two, least=15, resamples=2)
     found = pictures(two, table, chosen=3, metadata={"Source": "isoscope digest 8406d364"})
-    names = ["history", "front", "importances", "slice", "slice-2"]
-    assert [name for name, *_ in found] == names
-    assert [name for name, *_ in pictures(searched(60), NONE, chosen=None)] == [
-        name for name in ONE if name != "importances"
-    ]
+    assert [name for name, *_ in found] == ["history", "front", "importances", "slice", "slice-2"]
     for name, svg in found:
         assert CAPTIONS[name.removesuffix("-2")] == caption(name)
         assert ElementTree.fromstring(svg).tag.endswith("svg")
@@ -41,34 +35,64 @@ def test_every_picture_has_a_title_and_a_caption_and_can_be_read() -> None:
     assert plt.get_fignums() == [], "nothing is left in pyplot's state"
     first, again, other = (pictures(searched(25, seed=seed), NONE, chosen=5) for seed in (0, 0, 1))
     assert first == again != other
+    assert [name for name, *_ in first] == ["history", "slice", "intermediate", "pruning"]
 
 
-def failed(count: int) -> Study:
-    study = new()
-    for _ in range(count):
-        study.add_trial(create_trial(state=TrialState.FAIL))
+def study_of(*trials: FrozenTrial, objectives: int = 1) -> Study:
+    study = new(objectives)
+    study.add_trials(trials)
     return study
 
 
-@pytest.mark.parametrize(
-    "study, names",
-    [
-        (new(), set()),
-        (new(2), set()),
-        (failed(3), set()),
-        (searched(1), {"history", "intermediate"}),
-        (searched(1, 2), {"history", "front"}),
-        (searched(2, 3), {"history", "front", "front-2", "front-3", "slice", "slice-2", "slice-3"}),
-        (searched(2, axis=None), {"history", "slice", "intermediate"}),
-        (points([[1.0]], ["minimize"], infeasible=[0])[0], {"history"}),
-        (points([[1.0], [1.0]], ["minimize"])[0], {"history", "slice"}),
-        (points([[math.inf], [1.0], [-math.inf], [2.0]], ["minimize"])[0], {"history", "slice"}),
-    ],
-    ids=["none", "none of two", "failed", "1", "1 of two", "2 of three", "2, no axis", "infeasible", "equal", "inf"],
-)
-def test_few_trials_give_few_pictures_and_no_failure(study: Study, names: set[str]) -> None:
+def trial(*values: float, rate: float = 0.1, reports: dict[int, float] | None = None) -> FrozenTrial:
+    """A complete trial with one number and one choice."""
+    return create_trial(
+        values=values,
+        params={"training.learning_rate": rate, "fusion": "additive"},
+        distributions={
+            "training.learning_rate": FloatDistribution(1e-5, 1.0, log=True),
+            "fusion": CategoricalDistribution(("additive", "conv2d")),
+        },
+        intermediate_values=reports or {},
+    )
+
+
+FAILED = create_trial(state=TrialState.FAIL)
+UNREPORTED = {0: math.nan, 1: math.nan}
+PRUNED = create_trial(state=TrialState.PRUNED, intermediate_values=UNREPORTED)
+FRONTS = {"front", "front-2", "front-3", "slice", "slice-2", "slice-3"}
+STUDIES: dict[str, tuple[Study, set[str]]] = {
+    "none": (new(), set()),
+    "none of two": (new(2), set()),
+    "1": (searched(1), {"history", "intermediate"}),
+    "1 of two": (searched(1, 2), {"history", "front"}),
+    "2 of three": (searched(2, 3), {"history"} | FRONTS),
+    "2, no axis": (searched(2, axis=None), {"history", "slice", "intermediate"}),
+    "infeasible": (points([[1.0]], ["minimize"], infeasible=[0])[0], {"history"}),
+    "equal values": (points([[1.0], [1.0]], ["minimize"])[0], {"history", "slice"}),
+    "inf": (points([[math.inf], [1.0], [-math.inf], [2.0]], ["minimize"])[0], {"history", "slice"}),
+    "equal and logarithmic": (study_of(*(trial(0.5, rate=0.1 + k / 100) for k in range(6))), {"history", "slice"}),
+    "equal parameters": (study_of(*(trial(0.5 + k / 100) for k in range(6))), {"history"}),
+    "all equal": (study_of(*6 * [trial(0.5)]), {"history"}),
+    "one trial": (study_of(trial(0.5)), {"history"}),
+    "endless": (study_of(*6 * [trial(math.inf)]), set()),
+    "one number": (study_of(trial(0.5), *5 * [trial(math.inf)]), {"history"}),
+    "reports missing": (study_of(*6 * [trial(0.5, reports=UNREPORTED)]), {"history"}),
+    "all pruned": (study_of(*6 * [PRUNED]), {"pruning"}),
+    "all failed": (study_of(*6 * [FAILED]), set()),
+    "two equal objectives": (study_of(*6 * [trial(0.5, 0.5)], objectives=2), {"history", "front"}),
+    "an endless objective": (study_of(*(trial(k, math.inf) for k in range(6)), objectives=2), set()),
+}
+
+
+@pytest.mark.parametrize("kind", STUDIES)
+def test_few_trials_or_trials_without_numbers_give_few_pictures_and_no_failure(kind: str) -> None:
+    study, names = STUDIES[kind]
     chosen = getattr(knee(front(study), study.directions), "number", None)
     assert {name for name, *_ in pictures(study, NONE, chosen=chosen)} == names
+    found = importances(study, least=3, resamples=2)
+    for name, svg in pictures(study, found, chosen=0 if study.trials else None, metadata={}):
+        assert not re.search(r' d="[^"]*(nan|inf)', svg), name
 
 
 def drawn(axes: Any, gid: str) -> list[tuple[float, float]]:
@@ -80,7 +104,6 @@ def drawn(axes: Any, gid: str) -> list[tuple[float, float]]:
 def test_over_the_points_stand_the_best_so_far_the_front_and_the_chosen_trial() -> None:
     study = searched(60, 2)
     best = knee(front(study), study.directions)
-    assert best is not None
     shown = shown_points(study, trial_rows(study, best.number))
     allowed = [one for one in study.trials if one.state == TrialState.COMPLETE and one.values[0] >= 0.7]
     for index, axes in enumerate(history(study, shown).axes):
@@ -91,7 +114,6 @@ def test_over_the_points_stand_the_best_so_far_the_front_and_the_chosen_trial() 
     assert drawn(axes, "front") == sorted(tuple(one.values) for one in front(study))
     assert drawn(axes, f"trial:{best.number}") == drawn(axes, "chosen") == [tuple(best.values)]
     figure = slices(study, shown, f"objective/{NAMES[0]}")
-    assert figure is not None
     panels = {axes.get_title(loc="left").replace("\n", ""): axes for axes in figure.axes if axes.axison}
     assert panels["training.learning_rate"].get_xscale() == "log"
     assert [text.get_text() for text in panels["model.fusion.kernel_size"].get_xticklabels()] == ["[3]", "[3, 5]"]
@@ -116,53 +138,3 @@ def test_hostile_names_are_text() -> None:
         study.add_trial(create_trial(value=float(number), params=params, distributions=given))
     for _, svg in pictures(study, NONE, chosen=0):
         assert not [one for one in ElementTree.fromstring(svg).iter() if one.tag.endswith("script")]
-
-
-def filled(add: Callable[[Study, int], None], *, objectives: int = 1, trials: int = 6) -> Study:
-    study = new(objectives)
-    for number in range(trials):
-        add(study, number)
-    return study
-
-
-def trial(study: Study, values: list[float], *, rate: float = 0.1, reports: dict[int, float] | None = None) -> None:
-    """A complete trial with one number and one choice."""
-    study.add_trial(
-        create_trial(
-            values=values,
-            params={"training.learning_rate": rate, "fusion": "additive"},
-            distributions={
-                "training.learning_rate": FloatDistribution(1e-5, 1.0, log=True),
-                "fusion": CategoricalDistribution(("additive", "conv2d")),
-            },
-            intermediate_values=reports or {},
-        )
-    )
-
-
-def pruned(study: Study, number: int) -> None:
-    study.add_trial(create_trial(state=TrialState.PRUNED, intermediate_values={0: math.nan, 1: math.nan}))
-
-
-KINDS: dict[str, Callable[[], Study]] = {
-    "equal values": lambda: filled(lambda study, number: trial(study, [0.5], rate=0.1 + number / 100)),
-    "equal parameters": lambda: filled(lambda study, number: trial(study, [0.5 + number / 100])),
-    "all equal": lambda: filled(lambda study, number: trial(study, [0.5])),
-    "one trial": lambda: filled(lambda study, number: trial(study, [0.5]), trials=1),
-    "endless": lambda: filled(lambda study, number: trial(study, [math.inf])),
-    "one endless": lambda: filled(lambda study, number: trial(study, [math.inf if number else 0.5])),
-    "reports missing": lambda: filled(lambda study, number: trial(study, [0.5], reports={0: math.nan, 1: math.nan})),
-    "all pruned": lambda: filled(pruned),
-    "all failed": lambda: filled(lambda study, number: study.add_trial(create_trial(state=TrialState.FAIL))),
-    "none": new,
-    "two equal objectives": lambda: filled(lambda study, number: trial(study, [0.5, 0.5]), objectives=2),
-    "an endless objective": lambda: filled(lambda study, number: trial(study, [number, math.inf]), objectives=2),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_figures_survive_trials_without_numbers(kind: str) -> None:
-    study = KINDS[kind]()
-    found = importances(study, least=3, resamples=2)
-    for name, svg in pictures(study, found, chosen=0 if study.trials else None, metadata={}):
-        assert not re.search(r' d="[^"]*(nan|inf)', svg), name

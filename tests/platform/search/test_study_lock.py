@@ -16,9 +16,8 @@ from isoscope.base.errors import InputError
 from isoscope.platform.runs.lease import HeldError
 from isoscope.platform.search import storage
 from isoscope.platform.search.status import in_words, status
-from isoscope.platform.search.storage import place
+from isoscope.platform.search.storage import held, place
 from isoscope.platform.search.study import stored_study
-from isoscope.platform.search.study_lock import held
 from postgres import PostgreSQL
 from search_under_way import begin, children, ended, kill, trials_of, wait
 from search_work import IDENTITY, a_search, driven
@@ -70,18 +69,18 @@ def test_a_second_driver_is_refused_and_a_lock_ends_with_its_holder(
 ) -> None:
     """Its runs may live a little longer: they have no part of the lock."""
     url = request.getfixturevalue("postgres").url if where == "postgresql" else None
-    words = ["--trials", "3", "--workers", "2", *(["--url", url] if url else [])]
+    given = {"trials": 3, "workers": 2, "url": url}
     (tmp_path / "hold").touch()  # a run waits after its first step
-    process = begin(tmp_path, *words)
+    process = begin(tmp_path, **given)
     wait(process, lambda: len(children(process.pid)) == 2 and (tmp_path / "runs").exists())
-    said = ended(begin(tmp_path, *words), code=2)
+    said = ended(begin(tmp_path, **given), code=2)
     assert f"held by process {process.pid} on " in said
     assert len(said.splitlines()) == 1
     runs = children(process.pid)
     kill(*runs, number=19)  # SIGSTOP: they do not hear that their parent has ended
     kill(process.pid)
     process.communicate()
-    again = begin(tmp_path, *words)
+    again = begin(tmp_path, **given)
     wait(again, lambda: len(children(again.pid)) == 2)
     kill(*runs)
     (tmp_path / "hold").unlink()
@@ -110,7 +109,6 @@ def test_a_storage_that_fails_while_a_trial_begins_leaves_none_behind(
         monkeypatch.setattr(owner, name, fails_once)
         for number in range(2):
             trial = ask()
-            assert trial
             assert trial.number == number
             assert "penalty.weight" in trial.params
         assert len(one.study.trials) == 2
@@ -123,7 +121,6 @@ def test_a_trial_that_was_half_drawn_keeps_what_it_has(tmp_path: Path) -> None:
         assert begun.suggest_categorical("fusion", ["additive", "conv2d"])
         begun.report(0.5, 3)
         trial = ask()
-        assert trial
         assert trial.params["fusion"] == begun.params["fusion"]
         assert "penalty.weight" in trial.params
         assert len(one.study.trials) == 1

@@ -58,16 +58,16 @@ def test_nothing_is_lost_and_nothing_counted_twice(
     exhaustive = pytestconfig.getoption("--exhaustive")
     trials, kills, wholes = (200, 20, 9) if exhaustive else (20, 4, 3)
     url = request.getfixturevalue("postgres").url if where == "postgresql" else None
-    words = ["--trials", str(trials), "--workers", "4", "--seconds", "0.6" if exhaustive else "1", "--steps", "4"]
-    words += ["--changed", '{"retries": 30}', *(["--url", url] if url else [])]
+    given = {"trials": trials, "workers": 4, "seconds": 0.6 if exhaustive else 1, "steps": 4, "url": url}
+    given |= {"changed": {"retries": 30}}
     for whole in range(wholes):
-        process = begin(tmp_path, *words)
+        process = begin(tmp_path, **given)
         wait(process, lambda: len(tree(process.pid)) > 1)  # noqa: B023
         strike(process, -(-kills // wholes), seed=whole)
         assert process.poll() is None, process.communicate()
         kill(*tree(process.pid)[: 1 if whole % 2 else None], number=DEATHS[whole % 3])
         process.communicate()
-    ended(begin(tmp_path, *words))
+    ended(begin(tmp_path, **given))
     check(tmp_path, trials, url)
     mirrored(tmp_path, trials)
 
@@ -75,8 +75,7 @@ def test_nothing_is_lost_and_nothing_counted_twice(
 @pytest.mark.postgresql
 @pytest.mark.slow
 def test_postgresql_restarts_in_mid_study(tmp_path: Path, postgres: PostgreSQL) -> None:
-    words = ["--trials", "20", "--workers", "3", "--seconds", "0.2", "--url", postgres.url]
-    process = begin(tmp_path, *words)
+    process = begin(tmp_path, trials=20, workers=3, seconds=0.2, url=postgres.url)
     for _ in range(2):
         done = len(in_state(STATES.COMPLETE, tmp_path, postgres.url))
         wait(process, lambda: len(in_state(STATES.COMPLETE, tmp_path, postgres.url)) > done + 4)  # noqa: B023
@@ -93,8 +92,8 @@ def test_mlflow_is_dead_for_a_minute(tmp_path: Path, mlflow_server: MlflowServer
     minute, trials = (60, 360) if pytestconfig.getoption("--exhaustive") else (3, 32)
     (tmp_path / "params.yaml").touch()
     (tmp_path / "dvc.yaml").touch()
-    words = ["--trials", str(trials), "--workers", "2", "--seconds", "0.5", "--steps", "1", "--mirror"]
-    process = begin(tmp_path, *words, MLFLOW_TRACKING_URI=mlflow_server.uri)
+    there = {"MLFLOW_TRACKING_URI": mlflow_server.uri}
+    process = begin(tmp_path, there, trials=trials, workers=2, seconds=0.5, steps=1, mirror=True)
     server = connect(mlflow_server.uri, tmp_path)
     wait(process, lambda: shown(server))
     mlflow_server.stop()
@@ -111,13 +110,13 @@ def test_mlflow_is_dead_for_a_minute(tmp_path: Path, mlflow_server: MlflowServer
 
 
 def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path) -> None:
-    words = ["--trials", "6", "--workers", "2", "--seconds", "2", "--steps", "10"]
-    process = begin(tmp_path, *words)
+    given = {"workers": 2, "seconds": 2, "steps": 10}
+    process = begin(tmp_path, **given)
     wait(process, lambda: len(in_state(STATES.RUNNING, tmp_path)) == 2)
     process.send_signal(signal.SIGINT)
     ended(process)
     assert collections.Counter(trial.state for trial in trials_of(tmp_path)) == {STATES.COMPLETE: 2}
-    process = begin(tmp_path, *words[:-4], "--seconds", "20", "--steps", "100")
+    process = begin(tmp_path, workers=2, seconds=20, steps=100)
     wait(process, lambda: len(in_state(STATES.RUNNING, tmp_path)) == 2)
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)
@@ -127,13 +126,13 @@ def test_one_ctrl_c_finishes_what_was_begun_and_two_stop_at_once(tmp_path: Path)
         "isoscope: stopping; run the same command to resume",
     ]
     assert trials_of(tmp_path)[-1].state == STATES.RUNNING
-    ended(begin(tmp_path, *words))
+    ended(begin(tmp_path, **given))
     check(tmp_path, 6)
 
 
 def test_a_run_that_is_stopped_from_outside_goes_on_and_that_is_no_try(tmp_path: Path) -> None:
     """As by a scheduler that wants the room: with no retries allowed, no trial fails."""
-    process = begin(tmp_path, "--trials", "3", "--seconds", "6", "--steps", "30")
+    process = begin(tmp_path, trials=3, seconds=6, steps=30)
     for _ in range(3):
         wait(process, lambda: 0 < under_way(tmp_path) < 8 and len(tree(process.pid)) == 2)
         run = tree(process.pid)[1]
@@ -146,7 +145,7 @@ def test_a_run_that_is_stopped_from_outside_goes_on_and_that_is_no_try(tmp_path:
 def test_no_run_is_forked_with_a_connection(tmp_path: Path) -> None:
     """SQLite's locks are its process's, and a child that inherits a connection believes it has them, too."""
     (tmp_path / "hold").touch()
-    process = begin(tmp_path, "--trials", "2", "--workers", "2")
+    process = begin(tmp_path, trials=2, workers=2)
     wait(process, lambda: len(children(process.pid)) == 2 and len(in_state(STATES.RUNNING, tmp_path)) == 2)
     for run in children(process.pid):
         assert not any("studies.db" in str(one.readlink()) for one in Path(f"/proc/{run}/fd").iterdir())

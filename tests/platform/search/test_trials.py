@@ -1,17 +1,18 @@
-"""Proposals, pruning, and trials that fail."""
+"""Proposals (quasi-random proposals cover every name evenly), pruning, and trials that fail."""
 
 import collections
 import json
+import math
 from pathlib import Path
 
 import optuna
 import pytest
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from isoscope.base.errors import InputError
 from isoscope.platform.config.searching import corners
 from isoscope.platform.search import space
-from isoscope.platform.search.samplers import sampler
-from isoscope.platform.search.space import combinations, point, wanted
+from isoscope.platform.search.space import combinations, point, sampler, value_at, wanted
 from isoscope.platform.search.status import status
 from isoscope.platform.search.storage import place
 from isoscope.platform.search.study import BASE, forget, held_study, stored_study
@@ -100,6 +101,53 @@ def test_corners_meet_every_choice_and_bound_under_every_condition() -> None:
     assert {one["penalty.weight"] for one in found if one["fusion"] == "additive"} == {0.1, 100.0}
 
 
+COUNT = 64
+
+
+def proposed(seed: int, count: int = COUNT) -> list[dict[str, object]]:
+    """Return the draws of trials, each in a study without history."""
+    search, found = a_search(sampler={"kind": "qmc", "seed": seed}), []
+    for number in range(count):
+        trial = optuna.create_study(sampler=sampler(search, number)).ask()
+        found.append(space.suggest(search, trial))
+    return found
+
+
+def test_a_proposal_needs_no_history() -> None:
+    assert proposed(3) == proposed(3, 2 * COUNT)[:COUNT]
+    assert proposed(3) != proposed(4)
+
+
+def test_every_name_is_covered_evenly() -> None:
+    """Of 64 points each sixteenth of a coordinate has four; random points would have none or many."""
+    found = proposed(3)
+    assert collections.Counter(one["fusion"] for one in found) == {"additive": 32, "conv2d": 32}
+    low, high = math.log(0.1), math.log(100)
+    shares = [(math.log(one["penalty.weight"]) - low) / (high - low) for one in found]
+    assert set(collections.Counter(int(16 * share) for share in shares).values()) == {4}
+    widths = collections.Counter(one["model.fusion.width"] for one in found if "model.fusion.width" in one)
+    assert set(widths) == set(range(1, 10))
+    assert max(widths.values()) <= 5
+
+
+@pytest.mark.parametrize(
+    "distribution, expected",
+    [
+        (CategoricalDistribution(["a", "b", "c"]), ["a", "a", "b", "c", "c"]),
+        (IntDistribution(1, 3), [1, 1, 2, 3, 3]),
+        (IntDistribution(1, 9, step=4), [1, 1, 5, 9, 9]),
+        (IntDistribution(1, 100, log=True), [1, 2, 7, 27, 100]),
+        (FloatDistribution(0.0, 4.0), [0.0, 1.0, 2.0, 3.0, 4.0]),
+        (FloatDistribution(0.0, 1.0, step=0.5), [0.0, 0.0, 0.5, 1.0, 1.0]),
+        (FloatDistribution(0.01, 100.0, log=True), [0.01, 0.1, 1.0, 10.0, 100.0]),
+    ],
+)
+def test_shares_are_values(distribution: BaseDistribution, expected: list[object]) -> None:
+    found = [value_at(distribution, share) for share in (0.0, 0.25, 0.5, 0.75, 1 - 2**-53)]
+    assert found == (expected if isinstance(expected[0], str) else pytest.approx(expected))
+    assert all(type(one) is type(expected[0]) for one in found)
+
+
 HEAVY, NAN = "ValueError: too heavy to run", "validation/accuracy is nan"
 
 
@@ -110,8 +158,7 @@ HEAVY, NAN = "ValueError: too heavy to run", "validation/accuracy is nan"
 def test_a_trial_that_crashes_or_gives_no_number_fails_alone_and_is_shown(
     tmp_path: Path, broken: str, retries: int, error: str, shown: str
 ) -> None:
-    changed = f'{{"retries": {retries}}}'
-    said = ended(begin(tmp_path, "--trials", "12", "--seconds", "0", "--broken", broken, "--changed", changed))
+    said = ended(begin(tmp_path, trials=12, seconds=0, broken=broken, changed={"retries": retries}))
     trials = trials_of(tmp_path)
     heavy = [trial for trial in trials if trial.params["penalty.weight"] > 10]
     assert heavy
@@ -122,7 +169,7 @@ def test_a_trial_that_crashes_or_gives_no_number_fails_alone_and_is_shown(
 
 
 def test_an_objective_that_is_never_logged_ends_the_search_at_once(tmp_path: Path) -> None:
-    said = ended(begin(tmp_path, "--seconds", "0", "--broken", "unlogged"), code=2)
+    said = ended(begin(tmp_path, seconds=0, broken="unlogged"), code=2)
     assert "no run logs 'validation/accuracy'; did you mean 'validation/accuracies'?" in said
     assert "Traceback" not in said
     assert [trial.state for trial in trials_of(tmp_path)] == [STATES.FAIL]
@@ -132,8 +179,7 @@ def test_an_objective_that_is_never_logged_ends_the_search_at_once(tmp_path: Pat
 def test_hopeless_trials_are_ended_early(kind: str, tmp_path: Path) -> None:
     options = {"median": {"startup": 3, "warmup": 0}, "hyperband": {"reduction": 2}}[kind]
     changed = {"pruner": {"kind": kind, **options}, "sampler": {"kind": "random", "seed": 0}}
-    words = ("--trials", "12", "--seconds", "0.4", "--steps", "6", "--changed", json.dumps(changed))
-    ended(begin(tmp_path, *words))
+    ended(begin(tmp_path, trials=12, seconds=0.4, steps=6, changed=changed))
     counts = collections.Counter(trial.state for trial in trials_of(tmp_path))
     assert counts[STATES.PRUNED] > 1
     assert counts[STATES.COMPLETE] > 1
@@ -174,7 +220,6 @@ def test_a_space_that_has_grown_keeps_the_trials_inside(tmp_path: Path) -> None:
     with driven(search, where, identity=old) as (one, ask):
         for number in range(6):
             trial = ask()
-            assert trial
             trial.report(0.5, 1)
             one.study.tell(trial, *((None, STATES.FAIL) if number == 3 else (number / 10, None)))
         before = one.study.trials

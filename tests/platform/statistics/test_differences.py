@@ -6,8 +6,14 @@ import pytest
 from scipy import stats
 
 from isoscope.platform.statistics.differences import differences
-from isoscope.platform.statistics.families import by_chance, families
-from isoscope.platform.statistics.paired import holm, in_family, minimum_detectable_effect, paired_t
+from isoscope.platform.statistics.paired import (
+    by_chance,
+    families,
+    holm,
+    in_family,
+    minimum_detectable_effect,
+    paired_t,
+)
 
 SEEDS = range(5)
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isoscope.platform.statistics.delete_a_group import delete_a_group, grouped_mean
+from isoscope.platform.statistics.delete_a_group import delete_a_group, grouped_mean, over_pairs
 from isoscope.platform.statistics.paired import Interval, paired_t
-from isoscope.platform.statistics.seed_jackknife import over_pairs
 
 
 def test_of_a_mean_it_is_the_t_interval_over_the_groups_means() -> None:

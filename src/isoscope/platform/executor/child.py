@@ -30,6 +30,11 @@ class Ending(NamedTuple):
     kind: str
     text: str
 
+    @property
+    def line(self) -> str:
+        """How it ended, in one line."""
+        return "stopped by another process" if self.kind == STOPPED else self.text.strip().rpartition("\n")[2] or "?"
+
 
 class Child:
     """A forked process that does `work`. Its output goes to `said()`.

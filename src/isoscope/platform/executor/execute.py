@@ -11,7 +11,7 @@ from typing import NamedTuple
 from isoscope.base.errors import RunError
 from isoscope.base.processes import StoppedError, StopSignal
 from isoscope.base.workers import cores
-from isoscope.platform.executor.child import CRASHED, DONE, FAILED, STOPPED, WRONG, Child, Ending
+from isoscope.platform.executor.child import CRASHED, DONE, FAILED, WRONG, Child, Ending
 from isoscope.platform.executor.cluster import Nodes, Remote
 from isoscope.platform.executor.live_table import PieceProgress, Progress, Screen
 
@@ -139,8 +139,7 @@ def side_by_side(
                     shown.ended(done=False)
                     shown.say(f"isoscope: {piece.name} failed: {ending.text.rstrip()}")
                 elif not stop.stop:
-                    how = "stopped by another process" if ending.kind == STOPPED else ending.text
-                    shown.say(f"isoscope: {piece.name}: {how}; replaced")
+                    shown.say(f"isoscope: {piece.name}: {ending.line}; replaced")
                     waiting.appendleft(piece)
             shown.look()
         for line in [line for line, times in said.items() if times > 1]:
@@ -149,6 +148,6 @@ def side_by_side(
         done = f"{shown.done} of {shown.total} done"
         raise StoppedError(stop.received, f"{title}: stopped with {done}; run the same command to resume")
     if failures:
-        why = "; ".join(f"{name}: {(it.text.strip() or '?').splitlines()[-1]}" for name, it in failures.items())
+        why = "; ".join(f"{name}: {ending.line}" for name, ending in failures.items())
         raise RunError(f"{title}: {len(failures)} of {shown.total} failed: {why}")
     return results

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,27 +18,18 @@ from isoscope.platform.runs.record import Tail
 LONGEST_PAUSE = 60.0
 
 
+@dataclass
 class _MirroredRecord:
-    """A record and its mirror: what has been read, and how many lines have been sent."""
+    """A record, its mirror while the run has not ended, and how many lines were `sent`."""
 
-    def __init__(self, path: Path) -> None:
-        self.tail = Tail(path)
-        self.mirror: Mirror | None = None
-        self.sent = 0
-        self.refusal: str | None = None
+    tail: Tail
+    mirror: Mirror | None = None
+    sent: int = 0
+    refusal: str | None = None
 
     @property
     def unsent(self) -> int:
         return self.tail.lines - self.sent
-
-    def send(self, server: Server, deadline: float) -> None:
-        """Send new lines; drop the mirror's state when the run has ended."""
-        self.mirror = self.mirror or Mirror(server)
-        lines = self.tail.lines
-        self.mirror.send(self.tail.record, deadline)
-        self.sent, self.refusal = lines, None
-        if self.tail.record.status != RUNNING:
-            self.mirror = None
 
 
 class Follower:
@@ -58,7 +50,7 @@ class Follower:
         for path in sorted(self.records.glob("*.jsonl")):
             if self.digests is not None and path.stem not in self.digests:
                 continue
-            known = self.followed.setdefault(path, _MirroredRecord(path))
+            known = self.followed.setdefault(path, _MirroredRecord(Tail(path)))
             try:
                 known.tail.poll()
             except OSError:
@@ -75,12 +67,17 @@ class Follower:
             if not item.unsent:
                 continue
             self._server = self._server or connect(self.uri, self.root)
+            item.mirror, lines = item.mirror or Mirror(self._server), item.tail.lines
             try:
-                item.send(self._server, deadline)
+                item.mirror.send(item.tail.record, deadline)
             except RefusedError as error:
                 if item.refusal != str(error):
                     item.refusal = str(error)
                     _say(f"MLflow refuses {item.tail.path.name}: {error}")
+            else:
+                item.sent, item.refusal = lines, None
+                if item.tail.record.status != RUNNING:
+                    item.mirror = None
 
 
 class End(NamedTuple):

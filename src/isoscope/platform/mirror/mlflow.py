@@ -11,9 +11,9 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 from sqlalchemy import create_engine
@@ -119,11 +119,8 @@ class Server:
 
     def experiments(self, view: int = entities.ViewType.ACTIVE_ONLY) -> list[entities.Experiment]:
         """Return all experiments [default: that are not deleted]."""
-
-        def page(count: int, token: str | None) -> Any:
-            return self.client.search_experiments(view, max_results=count, page_token=token)
-
-        return list(get_results_from_paginated_fn(page, 1000))
+        ask = partial(self.client.search_experiments, view)
+        return list(get_results_from_paginated_fn(lambda most, at: ask(max_results=most, page_token=at), 1000))
 
     def find(self, experiments: Collection[str], digest: str) -> list[Present]:
         """Return the runs of a digest in `experiments` (names, also of experiments that were renamed in MLflow).
@@ -166,12 +163,8 @@ class Server:
 
     def models(self, experiment: str, run_id: str) -> list[entities.LoggedModel]:
         """Return the logged models of a run, the first created first; usually one of each `Model.key`."""
-
-        def page(count: int, token: str | None) -> Any:
-            own = f"source_run_id = '{run_id}'"
-            return self.client.search_logged_models([experiment], own, max_results=count, page_token=token)
-
-        found = get_results_from_paginated_fn(page, 100)
+        ask = partial(self.client.search_logged_models, [experiment], f"source_run_id = '{run_id}'")
+        found = get_results_from_paginated_fn(lambda most, at: ask(max_results=most, page_token=at), 100)
         return sorted(found, key=lambda model: (model.creation_timestamp, model.model_id))
 
     def create_model(self, experiment: str, run_id: str, model: Model) -> entities.LoggedModel:

@@ -13,7 +13,6 @@ from isoscope.platform.mirror import browsing
 from isoscope.platform.mirror import fields as plan
 from isoscope.platform.mirror.errors import ConflictError, RefusedError, UnreachableError, storing, trouble
 from isoscope.platform.mirror.mlflow import LOCK_SECONDS, Present, Server, connect, lock
-from isoscope.platform.mirror.settings import changed, written
 from isoscope.platform.runs.field_checks import SEARCH
 from isoscope.platform.runs.lines import RUNNING, TRAIN, Run, RunRecord
 from isoscope.platform.runs.provenance import file_md5
@@ -159,15 +158,16 @@ class Mirror:
 
     def _name(self, run: Run) -> str:
         """Return a run's name: its title, and the parameters that differ from its study's settings."""
-        return plan.cut(f"{run.title} {written(changed(self.server.root, run))}".strip(), plan.NAME_LENGTH)
+        changes = browsing.written(browsing.changed(self.server.root, run))
+        return plan.cut(f"{run.title} {changes}".strip(), plan.NAME_LENGTH)
 
     def _changes(self, present: Present, run: Run) -> str:
         """Return these parameters in words, as first written, since settings may change later; show them as columns."""
         known = present.tags.get(browsing.CHANGED)
         if known is None:
-            changes = changed(self.server.root, run)
+            changes = browsing.changed(self.server.root, run)
             self.server.show(present.experiment, [browsing.column("params", name) for name in changes])
-            known = written(changes)
+            known = browsing.written(changes)
         return known
 
     def _below(self, record: RunRecord, run: Run) -> dict[str, str]:
@@ -288,7 +288,7 @@ def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] |
     server: Server | None = None
     away: str | None = None
     for record in records:
-        digest = record.run.digest if record.run else record.path.stem if record.path else "?"
+        digest = record.run.digest if record.run else "?"
         try:
             if away is not None:
                 raise UnreachableError(away)

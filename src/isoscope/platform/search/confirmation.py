@@ -47,10 +47,16 @@ def confirmation(
         arms = [np.stack([one.items[name].shares for one in arm]) for arm in (default, chosen)] if known else []
         two_way = two_way_interval(arms[1] - arms[0], confidence=confidence) if known else None
         ((p, detectable),) = in_family([paired], confidence=confidence, power=power)
-        options: dict[str, Any] = {"p_holm": p, "detectable": detectable, "confidence": confidence, "margin": margin}
-        above = tuple(map(default[0].items[name].above, pairs.mean(axis=1))) if known else ()
-        verdict = judge(paired, two_way, **options, above=above)
-        interval = two_way or paired.interval
+        verdict = judge(
+            paired,
+            two_way,
+            p_holm=p,
+            detectable=detectable,
+            confidence=confidence,
+            margin=margin,
+            above=tuple(map(default[0].items[name].above, pairs.mean(axis=1))) if known else (),
+        )
+        low, high = two_way or paired.interval or (None, None)
         yield {
             "figure": figure,
             "judged": judged,
@@ -59,8 +65,8 @@ def confirmation(
             "mean_reference": float(pairs[0].mean()),
             "mean": float(pairs[1].mean()),
             "difference": paired.mean,
-            "low": interval and interval.low,
-            "high": interval and interval.high,
+            "low": low,
+            "high": high,
             "p": paired.p,
             "tests": int(p is not None),
             "p_holm": p,

@@ -16,11 +16,11 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from isoscope.base.errors import InputError
-from isoscope.platform.executor.child import DONE, STOPPED, WRONG, Ending
+from isoscope.platform.executor.child import DONE, WRONG, Ending
 from isoscope.platform.executor.cluster import Nodes
 from isoscope.platform.executor.execute import Piece, Pool
 from isoscope.platform.runs.secrets import scrub
-from isoscope.platform.search import samplers, space
+from isoscope.platform.search import space
 from isoscope.platform.search.outcomes import PROVENANCE
 from isoscope.platform.search.records import Records
 from isoscope.platform.search.status import Interrupts, LiveStatus
@@ -128,7 +128,7 @@ class Driver:
             return None
         waiting = [one.number for one in trials if one.state == TrialState.WAITING]
         number = left.number if left else min(waiting, default=len(trials))
-        study.sampler = samplers.sampler(self.search, number)
+        study.sampler = space.sampler(self.search, number)
         if left is None:
             trial = study.ask()
         else:
@@ -152,7 +152,7 @@ class Driver:
             self._tell(one, TrialState.PRUNED)
         elif (done and one.advance()) or one.again(ending):
             if not done:
-                self.screen.say(f"{one.title}: {_last_line(ending)}; run again")
+                self.screen.say(f"{one.title}: {ending.line}; run again")
             self._start(one)
         elif done:
             self._judge(one)
@@ -227,8 +227,3 @@ class Driver:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as file:
             file.write(f"{text}\n")
-
-
-def _last_line(ending: Ending) -> str:
-    """How a run has ended, without its traceback."""
-    return "stopped by another process" if ending.kind == STOPPED else ending.text.rstrip().rpartition("\n")[2]

@@ -133,10 +133,15 @@ def importance(study: Study, importances: pd.DataFrame) -> Figure:
     called |= {name: title(name) for name in study.metric_names or ()}
     size = importances.groupby("parameter")["importance"].transform("mean")
     rows = importances.assign(size=size).sort_values("size", ascending=False, kind="stable")
-    places: dict[str, Any] = {"y": "parameter", "rows": "objective", "columns": "architecture"}
-    return Intervals(x="importance", labels=("Share of variance", ""), limits=(-0.02, 1.02), names=called, **places)(
-        rows
-    )
+    return Intervals(
+        x="importance",
+        y="parameter",
+        rows="objective",
+        columns="architecture",
+        labels=("Share of variance", ""),
+        limits=(-0.02, 1.02),
+        names=called,
+    )(rows)
 
 
 def intermediate(study: Study, trials: pd.DataFrame) -> Figure | None:

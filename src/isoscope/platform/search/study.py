@@ -19,11 +19,9 @@ from isoscope.base.errors import InputError
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.tree import NOT_IN_DIGEST, changes, flatten
 from isoscope.platform.search.outcomes import worked
-from isoscope.platform.search.samplers import pruner
-from isoscope.platform.search.space import chosen, combinations, inside, point
-from isoscope.platform.search.storage import TROUBLE, Place, connect, refusal
-from isoscope.platform.search.stored_trials import StoredTrials, add, catch_up, needed_of, nothing_stored
-from isoscope.platform.search.study_lock import held
+from isoscope.platform.search.space import chosen, combinations, inside, point, pruner
+from isoscope.platform.search.storage import TROUBLE, Place, connect, held, refusal
+from isoscope.platform.search.trials_table import StoredTrials, add, catch_up, needed_of
 
 _NOT_OF_IT = ("name", "study", "budget", "retries", "sampler", "pruner")
 _OF_SPACE = ("space", "overlays", "code", "plugins")
@@ -63,7 +61,7 @@ def held_study(
     *,
     steps: int,
     fork: bool = False,
-    kept: Callable[[], StoredTrials | None] = nothing_stored,
+    kept: Callable[[], StoredTrials | None] = lambda: None,
     fits: Callable[[FrozenTrial], bool] = lambda _: False,
 ) -> Iterator[HeldStudy]:
     """Find or create the study with this identity, and hold its lock: `name`, or `name-2`, … for forks.

@@ -17,8 +17,7 @@ from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.stored import LOCK, locked
 from isoscope.platform.search import space
 from isoscope.platform.search.outcomes import PROVENANCE
-from isoscope.platform.search.stored_trials import DamagedError, StoredTrials
-from isoscope.platform.search.trials_table import rebuilt
+from isoscope.platform.search.trials_table import DamagedError, StoredTrials, rebuilt
 from isoscope.platform.search.under_way import judged, means_of
 from isoscope.platform.stages.search_runs import TrainingRun
 

@@ -6,13 +6,13 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from isoscope.platform.statistics.paired import holm, minimum_detectable_effect, paired_t
+from isoscope.platform.statistics.paired import in_family, paired_t
 
 COLUMNS = [
     *("figure", "arm", "reference", "n", "mean_reference", "mean", "difference", "sd", "low", "high", "p"),
     *("family", "tests", "p_holm", "detectable", "dropped"),
 ]
-
+_NUMBERS = ("sd", "low", "high", "p", "tests", "p_holm", "detectable")
 
 WHERE = " where "
 """Separates a metric's name from the conditions of the measurement."""
@@ -42,7 +42,7 @@ def differences(
     against = dict.fromkeys(figures["arm"], figures["arm"].iloc[0]) if against is None else against
     numbers = figures["value"].astype(float)
     finite = figures.assign(value=numbers.where(np.isfinite(numbers)))
-    rows = []
+    rows, tests = [], []
     for (figure, own), arm in product(finite.groupby("figure", sort=False), dict.fromkeys(figures["arm"])):
         values = own.groupby(["arm", "seed"])["value"].agg(lambda same: same.mean(skipna=False))
         first, measured = against[arm], set(own["arm"])
@@ -54,9 +54,10 @@ def differences(
             continue
         scale = float(pairs.abs().max(axis=None))
         test = paired_t((pairs["arm"] - pairs["reference"]).tolist(), confidence=confidence, scale=scale)
-        lost = len(both) - len(pairs)
-        if lost:
+        if lost := len(both) - len(pairs):
             test = test._replace(interval=None, p=None)
+        tests.append(test)
+        low, high = test.interval or (None, None)
         rows.append(
             {
                 "figure": figure,
@@ -66,20 +67,17 @@ def differences(
                 "mean_reference": pairs["reference"].mean(),
                 "mean": pairs["arm"].mean(),
                 "difference": test.mean,
-                "sd": np.nan if test.sd is None else test.sd,
-                "low": test.interval.low if test.interval else np.nan,
-                "high": test.interval.high if test.interval else np.nan,
-                "p": np.nan if test.p is None else test.p,
+                "sd": test.sd,
+                "low": low,
+                "high": high,
+                "p": test.p,
+                "family": str(figure).partition(WHERE)[0],
                 "dropped": lost,
             }
         )
-    found = pd.DataFrame(rows, columns=COLUMNS)
-    found["family"] = found["figure"].map(lambda figure: figure.partition(WHERE)[0])
+    found = pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(_NUMBERS, float))
     for _, family in found.groupby("family", sort=False):
-        tested = family[family["p"].notna()]
-        found.loc[family.index, "tests"] = len(tested)
-        found.loc[tested.index, "p_holm"] = holm(tested["p"].tolist())
-        for n, rows in tested[tested["sd"] > 0].groupby("n"):
-            effect = minimum_detectable_effect(int(n), tests=len(tested), confidence=confidence, power=power)
-            found.loc[rows.index, "detectable"] = effect * rows["sd"]
+        corrected = in_family([tests[row] for row in family.index], confidence=confidence, power=power)
+        found.loc[family.index, "tests"] = family["p"].notna().sum()
+        found.loc[family.index, ["p_holm", "detectable"]] = np.array(corrected, dtype=float)
     return found

@@ -1,7 +1,8 @@
 """Two factors of two levels each, over seeds: main effects and interaction."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,16 +58,22 @@ def effects(
 
     Source: Box, Hunter and Hunter 2005, ch. 5. Raises `KeyError` if one of the four combinations is missing.
     """
-    found = {name: _contrast(scores, weights) for name, weights in CONTRASTS.items()}
     scale = float(max(np.abs(values).max() for values in scores.values()))
-    tests = {name: paired_t(values.tolist(), confidence=confidence, scale=scale) for name, values in found.items()}
-    corrected = in_family([*tests.values()], confidence=confidence, power=power)
+    found = [_contrast(scores, weights).tolist() for weights in CONTRASTS.values()]
+    tests = [paired_t(values, confidence=confidence, scale=scale) for values in found]
+    corrected = in_family(tests, confidence=confidence, power=power)
     rows = []
-    for (name, test), (p, least) in zip(tests.items(), corrected, strict=True):
-        shared = None if shares is None else _contrast(shares, CONTRASTS[name])
-        two_way = None if shared is None else two_way_interval(shared, confidence=confidence)
-        options: dict[str, Any] = {"p_holm": p, "detectable": least, "confidence": confidence, "margin": margin}
-        verdict = judge(test, two_way, **options, above=_least_above(above, name) if above else ())
+    for (name, weights), test, (p, least) in zip(CONTRASTS.items(), tests, corrected, strict=True):
+        two_way = two_way_interval(_contrast(shares, weights), confidence=confidence) if shares else None
+        verdict = judge(
+            test,
+            two_way,
+            p_holm=p,
+            detectable=least,
+            confidence=confidence,
+            margin=margin,
+            above=_least_above(above, name) if above else (),
+        )
         rows.append(Effect(name, test, two_way, p, least, verdict))
     return rows
 
@@ -77,7 +84,9 @@ def _contrast(values: Mapping[Levels, NDArray[np.float64]], weights: Mapping[Lev
 
 def _least_above(above: Mapping[Levels, float], name: str) -> tuple[float, float]:
     """Return `above` of the two combinations that an effect subtracts of which the better is the least above chance."""
-    second = ((True, True), (True, False)), ((False, True), (False, False))
-    first = ((True, True), (False, True)), ((True, False), (False, False))
-    pairs = {"first": first, "second": second, "interaction": (*first, *second)}[name]
-    return min(((above[one], above[other]) for one, other in pairs), key=max)
+    pairs = [
+        (above[one], above[other])
+        for (one, weight), (other, against) in combinations(CONTRASTS[name].items(), 2)
+        if weight * against < 0 and (one[0] == other[0] or one[1] == other[1])
+    ]
+    return min(pairs, key=max)

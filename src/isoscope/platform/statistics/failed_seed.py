@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from isoscope.platform.statistics.paired import FEWEST_SEEDS, ROUNDING, Interval
@@ -47,20 +48,17 @@ def robust(differences: Sequence[float], *, confidence: float) -> Robust | None:
     cut = int((2 * stats.binom.cdf(np.arange(n), n, 0.5) <= 1 - confidence).sum()) - 1  # values left out at each end
     interval = Interval(float(values[cut]), float(values[-1 - cut])) if cut >= 0 else None
     ends = Interval(float(values[0]), float(values[-1]))
-    return Robust(float(np.median(values)), interval, ends, apart(differences))
+    return Robust(float(np.median(values)), interval, ends, _apart(np.asarray(differences)))
 
 
-def apart(differences: Sequence[float]) -> int | None:
+def _apart(values: NDArray[np.float64]) -> int | None:
     """Return the place of a difference that lies apart from all others, as that of a failed seed does; None if none.
 
     It lies farther from the mean of the others than k times their standard deviation, k = √(n/(n − 1)) · t(n − 2) at
     `LEVEL`/2n: 47 for 3 seeds, 6.5 for 5, 4.0 for 10. This is Grubbs' test (1950), which finds a seed apart in 5 % of
-    normal samples. Two failed seeds hide each other. None for fewer than 3 differences.
+    normal samples. Two failed seeds hide each other.
     """
-    values = np.asarray(differences, dtype=np.float64)
     n = len(values)
-    if n < FEWEST_SEEDS or not np.isfinite(values).all():
-        return None
     place = int(np.abs(values - values.mean()).argmax())
     others = np.delete(values, place)
     bound = np.sqrt(n / (n - 1)) * stats.t.isf(LEVEL / (2 * n), n - 2) * others.std(ddof=1)

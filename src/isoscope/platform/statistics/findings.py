@@ -26,12 +26,12 @@ class Difference(NamedTuple):
 
 def of_row(row: Mapping[str, Any], what: str, *, confidence: float, margin: float) -> Difference:
     """Return a row of `statistics.differences` as a finding, with its verdict; only seeds are a sample."""
-    known = {name: None if pd.isna(row[name]) else float(row[name]) for name in ("low", "high", "p_holm", "detectable")}
-    p_holm, detectable = known["p_holm"], known["detectable"]
-    interval = None if known["low"] is None or known["high"] is None else Interval(known["low"], known["high"])
+    p_holm, detectable = (None if pd.isna(row[name]) else float(row[name]) for name in ("p_holm", "detectable"))
+    interval = None if pd.isna(row["low"]) else Interval(float(row["low"]), float(row["high"]))
     paired = Paired(int(row["n"]), float(row["difference"]), None, interval, p_holm)
-    settings: dict[str, Any] = {"confidence": confidence, "margin": margin, "items": False}
-    verdict = judge(paired, None, p_holm=p_holm, detectable=detectable, **settings)
+    verdict = judge(
+        paired, None, p_holm=p_holm, detectable=detectable, confidence=confidence, margin=margin, items=False
+    )
     named = what, str(row["arm"]), str(row["reference"])
     return Difference(*named, verdict, paired.mean, interval, paired.n, detectable)
 

@@ -23,8 +23,6 @@ class Hurting(NamedTuple):
     """Allocations whose 95 % interval is above 0."""
     hurts_by_noise: float
     surely_by_noise: float
-    flips: int
-    """Sign patterns behind the two expectations."""
 
 
 def hurts_surely(folds: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -67,7 +65,6 @@ def hurting(folds: NDArray[np.float64], *, flips: int = 4096, seed: int = 0) -> 
         surely=int(hurts_surely(folds).sum()),
         hurts_by_noise=positive / len(signs),
         surely_by_noise=surely / len(signs),
-        flips=len(signs),
     )
 
 

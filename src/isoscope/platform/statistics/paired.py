@@ -1,15 +1,19 @@
-"""Intervals, tests, power and verdict for the difference between two arms over a handful of seeds."""
+"""Intervals, tests, power and verdict for the difference between two arms over a handful of seeds.
+
+Families of tests are counted where p is corrected: how many findings would chance alone give?
+"""
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
-
-from isoscope.platform.statistics.families import note
 
 FEWEST_SEEDS = 3
 """With fewer pairs there is no interval and no p: a t interval with one degree of freedom is uninformative."""
@@ -17,6 +21,8 @@ FEWEST_SEEDS = 3
 
 ROUNDING = 1e-6
 """Relative tolerance below which differences count as equal: models compute in single precision."""
+
+_FAMILIES: ContextVar[list[Sequence[float]] | None] = ContextVar("families", default=None)
 
 
 class Interval(NamedTuple):
@@ -71,6 +77,7 @@ def paired_t(differences: Sequence[float], *, confidence: float, scale: float = 
     return Paired(n, mean, sd, Interval(float(low), float(high)), float(test.pvalue))
 
 
+@cache
 def minimum_detectable_effect(n: int, *, tests: int, confidence: float, power: float) -> float:
     """Return the smallest true mean difference, in standard deviations of the differences, that the test can detect.
 
@@ -95,10 +102,10 @@ def pairs_needed(effect: float, *, tests: int, confidence: float, power: float) 
 
     `effect`: in standard deviations of the differences.
     """
-    options: dict[str, Any] = {"tests": tests, "confidence": confidence, "power": power}
-    if minimum_detectable_effect(MOST_PAIRS, **options) > effect:
+    detectable = partial(minimum_detectable_effect, tests=tests, confidence=confidence, power=power)
+    if detectable(MOST_PAIRS) > effect:
         return None
-    return bisect_left(range(MOST_PAIRS + 1), -effect, lo=2, key=lambda n: -minimum_detectable_effect(n, **options))
+    return bisect_left(range(MOST_PAIRS + 1), -effect, lo=2, key=lambda n: -detectable(n))
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -114,8 +121,29 @@ def holm(p: Sequence[float]) -> list[float]:
     adjusted = np.full(len(given), np.nan)
     adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
     found = [float(value) for value in adjusted]
-    note(found)
+    if (counted := _FAMILIES.get()) is not None:
+        counted.append(found)
     return found
+
+
+@contextmanager
+def families() -> Iterator[list[Sequence[float]]]:
+    """Collect the corrected p of every family that is corrected within the block, wherever that happens."""
+    found: list[Sequence[float]] = []
+    token = _FAMILIES.set(found)
+    try:
+        yield found
+    finally:
+        _FAMILIES.reset(token)
+
+
+def by_chance(families: int, *, confidence: float) -> float:
+    """Return how many findings chance alone gives in so many families, if no null hypothesis is false.
+
+    Of m tests at level (1 − `confidence`)/m each, 1 − `confidence` reject on average, however they depend on each
+    other. Holm's later steps add less than a tenth of that.
+    """
+    return families * (1 - confidence)
 
 
 def in_family(
@@ -126,11 +154,10 @@ def in_family(
     Both are None without a p: it does not count in the family. Without a spread there is no detectable effect.
     """
     corrected = holm([math.nan if test is None or test.p is None else test.p for test in tests])
-    options: dict[str, Any] = {"tests": len(corrected) - sum(map(math.isnan, corrected)), "confidence": confidence}
+    tested = len(corrected) - sum(map(math.isnan, corrected))
+    effect = partial(minimum_detectable_effect, tests=tested, confidence=confidence, power=power)
     return [
-        (p, minimum_detectable_effect(test.n, power=power, **options) * test.sd if test.sd else None)
-        if test and not math.isnan(p)
-        else (None, None)
+        (p, effect(test.n) * test.sd if test.sd else None) if test and not math.isnan(p) else (None, None)
         for test, p in zip(tests, corrected, strict=True)
     ]
 

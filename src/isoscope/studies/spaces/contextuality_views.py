@@ -11,8 +11,8 @@ from isoscope.platform.figures.form import averaged, where
 from isoscope.platform.figures.line_form import Profile
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.text_form import Texts
+from isoscope.platform.statistics.delete_a_group import over_pairs
 from isoscope.platform.statistics.paired import paired_t
-from isoscope.platform.statistics.seed_jackknife import over_pairs
 from isoscope.studies.fusion.layers import profile
 
 AVERAGE = {
