@@ -14,8 +14,7 @@ from isoscope.platform.mirror.fields import known_experiments
 from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
 from isoscope.platform.mirror.settings import _committed, changed, written
-from isoscope.platform.runs.field_checks import SEARCH
-from isoscope.platform.runs.lines import Run, RunRecord, plugin_tags
+from isoscope.platform.runs.lines import SEARCH, Run, RunRecord, plugin_tags
 from isoscope.platform.runs.record import read
 from isoscope.platform.stages.mirror import serve
 from tracked_runs import DIGEST, RUN, shown, start, write_record

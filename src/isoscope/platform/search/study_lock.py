@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy.exc import OperationalError
 
-from isoscope.platform.runs.lease import HeldError, Lease
+from isoscope.platform.runs.locks import HeldError, Lease
 from isoscope.platform.search.storage import Place
 
 _TAKE = "SELECT pg_try_advisory_lock(%s)"
