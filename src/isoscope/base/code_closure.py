@@ -41,6 +41,7 @@ INERT = (
     "plugins.py",
 )
 
+_INERT_PLACES = tuple(f"{part}/" for part in INERT)
 _REGISTRY = "isoscope.base.registry."
 _NOTHING = "pass"
 NUMBERS = "published.yaml"
@@ -110,7 +111,8 @@ def _files(name: str) -> tuple[Path, ...]:
 
 def inert(file: Path) -> bool:
     """Return whether a source file belongs to `INERT`, or has nothing but a docstring."""
-    return any(file.is_relative_to(PACKAGE / part) for part in INERT) or _read(file)[1] == _NOTHING
+    place = f"{file.relative_to(PACKAGE).as_posix()}/"
+    return place.startswith(_INERT_PLACES) or _read(file)[1] == _NOTHING
 
 
 @cache
