@@ -22,7 +22,7 @@ from isoscope.base.workers import workers
 from isoscope.data import embedded, tokens, treebank
 from isoscope.data.probe import probe_set
 from isoscope.models.build import from_scratch
-from isoscope.platform.config.extraction import Measures
+from isoscope.platform.config.project import Measures
 from isoscope.platform.config.tree import read_yaml
 from isoscope.states import hidden_states as passes
 from isoscope.states.measure import MeasureInputs, cell, part, parts_of

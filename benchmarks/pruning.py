@@ -21,8 +21,8 @@ from timing import table
 
 from isoscope.base import paths
 from isoscope.base.processes import StopSignal
+from isoscope.platform.config.across_studies import check_search
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.config.search_corners import check_search
 from isoscope.platform.config.searching import Search
 from isoscope.platform.executor.execute import Piece, side_by_side
 from isoscope.platform.runs.follower import FOLLOWED

@@ -1,9 +1,11 @@
-"""dvc.yaml agrees with the code of the stages and with the files that they read."""
+"""dvc.yaml and MLproject agree with the code of the stages and with the files that they read."""
 
 import importlib
 import inspect
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,3 +145,28 @@ def test_the_committed_schema_is_the_configuration() -> None:
 def test_no_source_file_is_longer_than_contributors_are_told() -> None:
     lengths = {file: len(file.read_text("utf-8").splitlines()) for file in (ROOT / "src").rglob("*.py")}
     assert not {file.name: number for file, number in lengths.items() if number > 300}
+
+
+def test_parameters_have_no_default_but_an_empty_one() -> None:
+    """A number in MLproject would duplicate params.yaml."""
+    for name, entry in read_yaml(ROOT, Path("MLproject"))["entry_points"].items():
+        for parameter, kind in entry.get("parameters", {}).items():
+            default = kind.get("default") if isinstance(kind, dict) else None
+            assert default in (None, ""), f"{name}: {parameter}"
+
+
+@pytest.mark.parametrize(
+    "settings, code, words",
+    [
+        ("", 0, "agree"),
+        ("training.epochs=2 training.batch_size=16", 0, "agree"),
+        ("training.epochs=2 training.batch_sise=16", 2, "training.batch_sise"),
+        ("report.title=Order of words and sums", 0, "agree"),
+    ],
+    ids=["none", "two", "second misspelt", "a text with spaces"],
+)
+def test_one_string_carries_several_settings(settings: str, code: int, words: str) -> None:
+    command = [sys.executable, "-m", "isoscope", "check", "-S", settings]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == code, done.stderr
+    assert words in done.stdout + done.stderr

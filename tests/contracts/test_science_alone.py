@@ -19,7 +19,7 @@ IMPORTS = """
 from importlib import import_module
 from pkgutil import walk_packages
 
-for part in sys.argv[1:]:
+for part in sys.argv[2:]:
     package = import_module(f"isoscope.{part}")
     for module in walk_packages(package.__path__, f"{package.__name__}."):
         import_module(module.name)
@@ -63,19 +63,17 @@ print(*{point["name"] for point in made.points.read()})
 """
 
 
-def run(code: str, *arguments: str) -> list[str]:
-    command = [sys.executable, "-c", WITHOUT + code, *arguments]
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    """What a process without the platform prints: modules that it imports, metrics of a model that it trains."""
+    command = [sys.executable, "-c", WITHOUT + IMPORTS + TRAINS, str(tmp_path_factory.mktemp("alone")), *PARTS]
     done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
-
-
-def test_every_module_of_the_science_imports_without_the_platform() -> None:
-    found = run(IMPORTS, *PARTS)
-    assert {name.split(".")[1] for name in found} == {*PARTS}
+    return [line.split() for line in done.stdout.splitlines()]
 
 
 @pytest.mark.slow
-def test_a_model_trains_from_plain_settings_without_the_platform(tmp_path: Path) -> None:
-    found = run(TRAINS, str(tmp_path))
-    assert {"test/accuracy", "step/penalty", "validation/a_1", "fusion/moved"} <= {*found}
+def test_every_module_of_the_science_imports_and_a_model_trains_without_the_platform(alone: list[list[str]]) -> None:
+    *modules, metrics = alone
+    assert {name.split(".")[1] for (name,) in modules} == {*PARTS}
+    assert {"test/accuracy", "step/penalty", "validation/a_1", "fusion/moved"} <= {*metrics}

@@ -104,7 +104,7 @@ def test_tasks_with_a_joint_vocabulary_have_the_same_tokenizer_and_their_own_bas
     with (tmp_path / "texts/others.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"src": "new", "tgt": "neu"}')
     with pytest.raises(
-        InputError, match=r"^texts/others\.jsonl: has changed since it was prepared to data/processed/pairs"
+        InputError, match=r"^data/processed/pairs: texts/others\.jsonl has changed since it was prepared"
     ):
         check_prepared(project, configuration, "pairs")
 

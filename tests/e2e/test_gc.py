@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from isoscope.base import paths
-from isoscope.platform.runs.gc import _size, clear
-from isoscope.platform.runs.lease import Lease
+from isoscope.platform.runs.locks import Lease
+from isoscope.platform.runs.upkeep import _size, clear
 from pipeline_project import ARMS, Finished, Project, wait_for
 
 MONTHS = 60 * 86400

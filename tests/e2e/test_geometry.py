@@ -13,7 +13,7 @@ import warm
 from browser import opened
 from isoscope.platform.cli import main
 from isoscope.platform.report.checkpoint_page import read_tables
-from isoscope.platform.runs.folder_lock import writing
+from isoscope.platform.runs.locks import writing
 from isoscope.studies.geometry.views import VIEWS
 from probe_material import bert, gpt2, save, sentences
 from struck_views import wrong

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.platform.runs.provenance import file_md5s
-from isoscope.platform.runs.reconcile import free_dvc
+from isoscope.platform.runs.upkeep import free_dvc
 from pipeline_project import BINARIES, Project, family, strike, wait_for, written
 
 STRUCK: list[str] = []

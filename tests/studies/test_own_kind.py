@@ -15,7 +15,7 @@ from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.cli import app
-from isoscope.platform.config.comparing import check_comparison
+from isoscope.platform.config.across_studies import check_comparison
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import dump_yaml, read_yaml
 from isoscope.platform.runs.follower import FOLLOWED

@@ -95,12 +95,12 @@ def seal(folder: Path, *, of: str | None = None) -> str:
     for left in list(folder.rglob(".*.writing")):
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     files = {
-        path.relative_to(folder).as_posix(): sha256(path)
+        _name(path, folder): sha256(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != MANIFEST
     }
     for inner in sorted(path.parent for path in folder.rglob(MANIFEST) if path.parent != folder):
-        prefix = f"{inner.relative_to(folder).as_posix()}/"
+        prefix = f"{_name(inner, folder)}/"
         now = {name.removeprefix(prefix): known for name, known in files.items() if name.startswith(prefix)}
         if wrong := fault(inner, now):
             raise RunError(f"{inner}: {wrong}; run the same command again to resume from an older state")
@@ -130,12 +130,23 @@ def fault(folder: Path, now: Mapping[str, str] | None = None, *, of: str | None 
         return f"{MANIFEST} is missing"
     except _DAMAGED as error:
         return f"{MANIFEST} cannot be read ({type(error).__name__}: {error})"
-    for name, known in expected.items():
+    if wrong := changed(folder, expected, sha256 if now is None else lambda path: now.get(_name(path, folder))):
+        return wrong
+    return f"it is the output of run {owner[:12]}" if of is not None and owner != of else None
+
+
+def changed(folder: Path, known: Mapping[str, str], hashed: Callable[[Path], str | None]) -> str | None:
+    """Return which file of a folder is missing, or has another hash than `known`, by relative path; None if none."""
+    for name, expected in known.items():
         if not (folder / name).is_file():
             return f"{name} is missing"
-        if (sha256(folder / name) if now is None else now.get(name)) != known:
+        if hashed(folder / name) != expected:
             return f"{name} has changed since it was written"
-    return f"it is the output of run {owner[:12]}" if of is not None and owner != of else None
+    return None
+
+
+def _name(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix()
 
 
 def listed(folder: Path) -> dict[str, str]:
@@ -149,9 +160,8 @@ def listed(folder: Path) -> dict[str, str]:
 def unlisted(folder: Path, below: Path) -> list[str]:
     """Return the files of `below`, a part of the sealed `folder`, that its manifest does not list; no hidden files."""
     known = listed(folder)
-    files = (path for path in sorted(below.rglob("*")) if path.is_file() and path.name != MANIFEST)
-    names = (path.relative_to(folder).as_posix() for path in files if not path.name.startswith("."))
-    return [name for name in names if name not in known]
+    files = (path for path in sorted(below.rglob("*")) if path.is_file() and not path.name.startswith("."))
+    return [name for path in files if (name := _name(path, folder)) not in known and path.name != MANIFEST]
 
 
 def sealed_json(facts: Mapping[str, Any]) -> str:

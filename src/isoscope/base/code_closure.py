@@ -41,6 +41,7 @@ INERT = (
     "plugins.py",
 )
 
+_INERT_PLACES = tuple(f"{part}/" for part in INERT)
 _REGISTRY = "isoscope.base.registry."
 _NOTHING = "pass"
 NUMBERS = "published.yaml"
@@ -99,17 +100,19 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
             yield from _executed(node)
 
 
-def _files(name: str) -> list[Path]:
+@cache
+def _files(name: str) -> tuple[Path, ...]:
     """Return the files behind the dotted `name`: the __init__ and the `NUMBERS` of each package, then the module."""
     parts = name.split(".")[1:]
     folders = [PACKAGE.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
     files = [folder / name for folder in folders for name in ("__init__.py", NUMBERS)]
-    return [file for file in (*files, PACKAGE.joinpath(*parts).with_suffix(".py")) if parts and file.is_file()]
+    return tuple(file for file in (*files, PACKAGE.joinpath(*parts).with_suffix(".py")) if parts and file.is_file())
 
 
 def inert(file: Path) -> bool:
     """Return whether a source file belongs to `INERT`, or has nothing but a docstring."""
-    return any(file.is_relative_to(PACKAGE / part) for part in INERT) or _read(file)[1] == _NOTHING
+    place = f"{file.relative_to(PACKAGE).as_posix()}/"
+    return place.startswith(_INERT_PLACES) or _read(file)[1] == _NOTHING
 
 
 @cache

@@ -2,9 +2,10 @@
 
 import inspect
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType, NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -18,6 +19,7 @@ _BOUNDS = {
     "lt": (operator.lt, "less than {}"),
     "le": (operator.le, "less than or equal to {}"),
     "min_length": (lambda value, least: len(value) >= least, "at least {} items"),
+    "func": (lambda value, holds: holds(value), "{.__doc__}"),
 }
 
 
@@ -71,8 +73,8 @@ class Entry:
         try:
             refuse(*((name not in self.options, f"{name}: unknown key") for name in complete))
             refuse(*((name not in complete, f"{name}: missing") for name in self.options))
-            faults = [misfit(value, self.options[name].annotation, name) for name, value in options.items()]
-            refuse(*((fault is not None, str(fault)) for fault in faults))
+            fault = _first(misfit(value, self.options[name].annotation, name) for name, value in options.items())
+            refuse((fault is not None, str(fault)))
             if self.check is not None:
                 self.check(SimpleNamespace(**complete))
         except ValueError as error:
@@ -90,14 +92,12 @@ def refuse(*conflicts: tuple[bool, str]) -> None:
 def misfit(value: Any, kind: Any, name: str) -> str | None:
     """Return why a value is not of a type, with its bounds; None if it is, or if the type is no plain one.
 
-    Plain types: int, float, str, bool, None; literals; tuples (a list is one), unions and `Annotated` of plain types.
-    Bounds are those of `annotated_types`, or alike.
+    Plain types: int, float, str, bool, None; literals; tuples (a list is one), mappings, unions and `Annotated` of
+    plain types. Bounds are those of `annotated_types`, or alike; the docstring of a predicate says what is expected.
     """
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if origin is Annotated:
-        return misfit(value, inner[0], name) or next(
-            filter(None, (_out(value, bound, name) for bound in inner[1:])), None
-        )
+        return misfit(value, inner[0], name) or _first(_out(value, bound, name) for bound in inner[1:])
     if origin in (Union, UnionType):
         found = [misfit(value, one, name) for one in inner]
         return None if None in found else found[0]
@@ -106,18 +106,25 @@ def misfit(value: Any, kind: Any, name: str) -> str | None:
     elif inner and origin is tuple and isinstance(value, list | tuple):
         kinds = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
         each = (misfit(one, of, f"{name}.{number}") for number, (one, of) in enumerate(zip(value, kinds, strict=False)))
-        if fault := next(filter(None, each), None):
+        if fault := _first(each):
             return fault
         fits, wanted = len(kinds) == len(value), f"{len(kinds)} items"
+    elif origin is Mapping and isinstance(value, Mapping):
+        pairs = ((misfit(key, inner[0], name), misfit(one, inner[1], f"{name}.{key}")) for key, one in value.items())
+        return _first(chain.from_iterable(pairs))
     else:
         fits, wanted = _fits(value, origin), "null" if origin is NoneType else getattr(origin, "__name__", origin)
     return None if fits else f"{name}: expected {wanted}, got {value!r}"
 
 
+def _first(faults: Iterable[str | None]) -> str | None:
+    return next(filter(None, faults), None)
+
+
 def _fits(value: Any, kind: Any) -> bool:
     if kind is float:
         kind = int | float
-    elif kind not in (int, str, bool, NoneType, tuple):
+    elif kind not in (int, str, bool, NoneType, tuple, Mapping):
         return True
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 

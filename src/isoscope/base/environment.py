@@ -41,16 +41,15 @@ RULES = (
     Rule("ACCELERATE_FP8_*", "ignored", "training.precision decides"),
     Rule("ACCELERATE_DOWNCAST_BF16", "ignored", "training.precision decides"),
     Rule("ACCELERATE_TORCH_DEVICE", "ignored", "training.device decides", frozenset()),
-    Rule("ACCELERATE_USE_DEEPSPEED", "refused", _SHARDS),
-    Rule("ACCELERATE_USE_FSDP", "refused", _SHARDS),
-    Rule("ACCELERATE_USE_MEGATRON_LM", "refused", _SHARDS),
-    Rule("ACCELERATE_USE_PARALLELISM_CONFIG", "refused", _SHARDS),
-    Rule("ACCELERATE_USE_SAGEMAKER", "refused", _SHARDS),
+    *(
+        Rule(f"ACCELERATE_USE_{name}", "refused", _SHARDS)
+        for name in ("DEEPSPEED", "FSDP", "MEGATRON_LM", "PARALLELISM_CONFIG", "SAGEMAKER")
+    ),
     Rule("ACCELERATE_DYNAMO_BACKEND", "refused", "isoscope does not compile models; unset it, or set it to no"),
-    Rule("ACCELERATE_USE_CPU", "refused", "expected true or false; unset it", _FLAGS),
-    Rule("ACCELERATE_CPU_AFFINITY", "refused", "expected true or false; unset it", _FLAGS),
-    Rule("ACCELERATE_DEBUG_MODE", "refused", "expected true or false; unset it", _FLAGS),
-    Rule("FORK_LAUNCHED", "refused", "expected true or false; unset it", _FLAGS),
+    *(
+        Rule(name, "refused", "expected true or false; unset it", _FLAGS)
+        for name in ("ACCELERATE_USE_CPU", "ACCELERATE_CPU_AFFINITY", "ACCELERATE_DEBUG_MODE", "FORK_LAUNCHED")
+    ),
     *(
         Rule(pattern, "recorded", _KERNELS, frozenset())
         for pattern in (

@@ -95,17 +95,21 @@ def processed(task: str) -> Path:
 
 def trained(study: str, arm: str, seed: int) -> Path:
     """Folder of a finished training run: checkpoints, snapshots, metrics, predictions."""
-    return Path("models") / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
+    return _of_cell(Path("models"), study, arm, seed)
 
 
 def extracted(study: str, arm: str, seed: int) -> Path:
     """Folder of the hidden states of a run's snapshots over the probe set."""
-    return Path("data/hidden_states") / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
+    return _of_cell(Path("data/hidden_states"), study, arm, seed)
 
 
 def measured(study: str, arm: str, seed: int) -> Path:
     """Folder of the measures of a run's hidden states."""
-    return Path("data/measures") / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
+    return _of_cell(Path("data/measures"), study, arm, seed)
+
+
+def _of_cell(place: Path, study: str, arm: str, seed: int) -> Path:
+    return place / checked_name("study", study) / checked_name("arm", arm) / f"seed-{seed}"
 
 
 def analysed(study: str) -> Path:

@@ -41,22 +41,17 @@ def check_links(project: Project) -> None:
 
 def _unusual(project: Project) -> Iterator[tuple[Path, int]]:
     """Yield what is neither a file nor a folder, with its mode."""
-    for path in _paths(project):
+    state = (project.state / name for name in (".isoscope", "mlartifacts"))
+    trees = [*state, *(project.folder / name for name in _TREES)]
+    walked = (place for tree in trees for place in os.walk(tree, onerror=_unless_gone))
+    below = (Path(folder, name) for folder, folders, names in walked for name in (*folders, *names))
+    for path in (project.state / "mlflow.db", *(project.folder / name for name in _FILES), *trees, *below):
         try:
             mode = path.lstat().st_mode
         except (FileNotFoundError, NotADirectoryError):  # a live run may remove files meanwhile
             continue
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             yield path, mode
-
-
-def _paths(project: Project) -> Iterator[Path]:
-    files = (project.state / "mlflow.db", *(project.folder / name for name in _FILES))
-    state = (project.state / name for name in (".isoscope", "mlartifacts"))
-    trees = (*state, *(project.folder / name for name in _TREES))
-    yield from (*files, *trees)
-    for folder, folders, names in (place for tree in trees for place in os.walk(tree, onerror=_unless_gone)):
-        yield from (Path(folder, name) for name in (*folders, *names))
 
 
 def _unless_gone(error: OSError) -> None:

@@ -13,8 +13,7 @@ from isoscope.platform.mirror.browsing import NOTE, _committed, changed, written
 from isoscope.platform.mirror.fields import known_experiments
 from isoscope.platform.mirror.mlflow import Server
 from isoscope.platform.mirror.replay import Mirror, mirror
-from isoscope.platform.runs.field_checks import SEARCH
-from isoscope.platform.runs.lines import Run, RunRecord, plugin_tags
+from isoscope.platform.runs.lines import SEARCH, Run, RunRecord, plugin_tags
 from isoscope.platform.runs.record import read
 from isoscope.platform.stages.mirror import serve
 from tracked_runs import DIGEST, RUN, shown, start, write_record

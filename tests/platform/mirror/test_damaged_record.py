@@ -11,11 +11,11 @@ from isoscope.base.atomic_files import seal
 from isoscope.base.paths import Project
 from isoscope.platform.mirror.mlflow import connect
 from isoscope.platform.mirror.replay import mirror
-from isoscope.platform.runs.lease import Lease
 from isoscope.platform.runs.lines import RunRecord
+from isoscope.platform.runs.locks import Lease
 from isoscope.platform.runs.provenance import dvc_md5
-from isoscope.platform.runs.reconcile import mended
 from isoscope.platform.runs.record import Record, read
+from isoscope.platform.runs.upkeep import mended
 from isoscope.platform.stages.mirror import mirror_all
 from tracked_runs import DIGEST, shown, start, write_record
 

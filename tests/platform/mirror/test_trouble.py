@@ -21,7 +21,7 @@ from isoscope.platform.mirror.fields import Model, known_experiments
 from isoscope.platform.mirror.follow import follow
 from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
-from isoscope.platform.runs.lease import HeldError, Lease
+from isoscope.platform.runs.locks import HeldError, Lease
 from isoscope.platform.runs.record import read
 from isoscope.platform.stages.mirror import mirror_all, serve
 from tracked_runs import DIGEST, SEND, Struck, shown, together, write_record

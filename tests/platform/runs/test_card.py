@@ -3,19 +3,17 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import transformers
 from huggingface_hub import ModelCard
 
 from isoscope.base.atomic_files import write_whole
-from isoscope.base.paths import Project
-from isoscope.base.processes import StopSignal
 from isoscope.platform.runs.card import auto_class
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import restored
-from isoscope.platform.runs.run import FOLLOWED, Identity, Run, tracked
+from isoscope.platform.runs.run import FOLLOWED, Run
+from own_runs import finish, make, publish
 
 POINTS = [
     {"name": "train/loss", "value": 0.9, "step": 4, "epoch": 1},
@@ -46,24 +44,17 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     data.mkdir(parents=True)
     about = {"source": "local:words.csv", "licence": "CC|BY 4.0", "revision": None}
     (data / "manifest.json").write_text(json.dumps(about))
-    names: dict[str, Any] = {"study": "fusion", "arm": "conv2d", "seed": 3, "task": "words"}
-    axes: dict[str, Any] = {"axes": {"fusion": "conv2d"}, "inputs": {"data": "1"}, "input_paths": {}, "plugins": {}}
-    one = Run(Project(tmp_path, tmp_path), Identity("train", **names, params=PARAMS, **axes))
-    with StopSignal() as stop, tracked(one, stop):
-        one.begin(device="cpu", threads=1, precision="fp32")
-        one.work.mkdir(parents=True)
+
+    def write(folder: Path) -> None:
         for epoch in (1, 2):
-            write_whole(one.work / f"checkpoints/epoch-{epoch}", lambda to, at=epoch: checkpoint(to, at), "checkpoint")
-        (one.work / "metrics.jsonl").write_text("".join(json.dumps(point) + "\n" for point in POINTS))
-        one.complete()
-    return one
+            write_whole(folder / f"checkpoints/epoch-{epoch}", lambda to, at=epoch: checkpoint(to, at), "checkpoint")
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(point) + "\n" for point in POINTS))
+
+    return finish(make(tmp_path, arm="conv2d", seed=3, params=PARAMS, inputs={"data": "1"}), write)
 
 
 def published(run: Run) -> Path:
-    target = run.project.folder / "models/fusion/conv2d/seed-3"
-    with StopSignal() as stop, tracked(one := Run(run.project, run.identity), stop):
-        one.finished_as(target, one.publish(target, labels=["a", "b"]))
-    return target
+    return publish(run, run.project.folder / "models/fusion/conv2d/seed-3")
 
 
 def test_a_card_says_what_the_model_is_and_how_to_load_it(run: Run) -> None:

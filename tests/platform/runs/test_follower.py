@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.base.paths import Project
 from isoscope.base.processes import StopSignal
 from isoscope.platform.runs import follower
-from isoscope.platform.runs.run import FOLLOWED, Identity, Run, tracked
+from isoscope.platform.runs.run import FOLLOWED, tracked
+from own_runs import make
 from pipeline_project import wait_for
 
 WARNING = "part of the record; send the rest with: isoscope mirror"
@@ -69,9 +69,7 @@ def test_a_run_to_which_nothing_is_added_waits_for_no_follower(
         return started[-1]
 
     monkeypatch.setattr(follower, "start", start)
-    names = {"study": "fusion", "arm": "additive", "seed": 0, "task": "words", "axes": {}}
-    identity = Identity("train", **names, params={}, inputs={}, input_paths={}, plugins={})  # type: ignore[arg-type]
-    with StopSignal() as stop, tracked(Run(Project(tmp_path, tmp_path), identity), stop):
+    with StopSignal() as stop, tracked(make(tmp_path), stop):
         pass
     assert started[0].returncode is not None
     assert capsys.readouterr().err == ""

@@ -1,17 +1,15 @@
 """One owner per run and one command per folder: leases and locks, also where a file system has none."""
 
 import errno
-import fcntl
 import json
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import pytest
 from filelock import Timeout
@@ -19,17 +17,15 @@ from filelock import Timeout
 import no_locks
 from isoscope.base.errors import InputError
 from isoscope.models import exported
-from isoscope.platform.runs.folder_lock import writing
-from isoscope.platform.runs.lease import Lease, held
-from isoscope.platform.runs.locks import file_lock
+from isoscope.platform.runs.locks import Lease, file_lock, held, writing
 from isoscope.platform.stages import export
 from isoscope.platform.stages.page_folder import page_folder
 
 USERS: dict[str, Callable[[Path], object]] = {
     "lease": Lease,
     "held": held,
-    "mirror": lambda folder: file_lock(folder / "mlflow-schema.lock", seconds=1),
-    "results": lambda folder: file_lock(folder / "results.lock"),
+    "file": lambda folder: file_lock(folder / "results.lock"),
+    "folder": lambda folder: writing(folder / "page", called="it").__enter__(),
 }
 
 
@@ -44,7 +40,10 @@ def _said(number: int, folder: Path, pipe: Connection) -> None:
     pipe.send(said)
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP], ids=errno.errorcode.get)
+NO_LOCKS = [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF]
+
+
+@pytest.mark.parametrize("number", NO_LOCKS, ids=errno.errorcode.get)
 def test_each_user_of_locks_names_the_folder_and_the_remedy(number: int, tmp_path: Path) -> None:
     (tmp_path / "lease.json").write_text("{}")
     ours, theirs = multiprocessing.Pipe(duplex=False)
@@ -54,18 +53,19 @@ def test_each_user_of_locks_names_the_folder_and_the_remedy(number: int, tmp_pat
     said = ours.recv()
     process.join()
     assert said.keys() == USERS.keys()
-    for text in said.values():
+    for user, text in said.items():
+        place = tmp_path / "page" if user == "folder" else tmp_path
         assert text.startswith(
-            f"{tmp_path}: its file system has no locks (flock: {os.strerror(number)}); use a local disk"
+            f"{place}: its file system has no locks (flock: {os.strerror(number)}); use a local disk"
         )
+    assert not (tmp_path / "page").exists()
 
 
-@pytest.mark.parametrize("user", [user for user in USERS if user != "held"])
+@pytest.mark.parametrize("user", ["lease", "file"])
 def test_a_link_is_not_followed(user: str, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("kept")
-    names = ("lease.json", "mlflow-schema.lock", "results.lock")
-    for name in names:
+    for name in ("lease.json", "results.lock"):
         (tmp_path / name).symlink_to(target)
     with pytest.raises(OSError, match="symbolic links"):
         USERS[user](tmp_path)
@@ -87,7 +87,7 @@ CONTEND = """
 import os, random, sys, time
 from pathlib import Path
 from isoscope.base.errors import InputError
-from isoscope.platform.runs.lease import Lease
+from isoscope.platform.runs.locks import Lease
 folder, wanted = Path(sys.argv[1]), int(sys.argv[2])
 alone = folder / "alone"
 had = refused = 0
@@ -106,21 +106,27 @@ print(had, refused)
 HOLD = """
 import sys, time
 from pathlib import Path
-from isoscope.platform.runs.lease import Lease
-lease = Lease(Path(sys.argv[1]))
-print("held", flush=True)
-time.sleep(60)
+from isoscope.platform.runs.locks import Lease, writing
+folder = Path(sys.argv[2])
+with Lease(folder) if sys.argv[1] == "lease" else writing(folder, called="it"):
+    (folder / "file").touch()
+    print("held", flush=True)
+    time.sleep(600)
 """
 
 
-@pytest.fixture
-def holder(tmp_path: Path):
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+def start(lock: str, folder: Path) -> subprocess.Popen[str]:
+    """A process that holds a run's lease, or writes a folder."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, lock, str(folder)], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "held\n"
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    return process
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    with start("lease", tmp_path) as process:
+        yield process
+        process.kill()
 
 
 def test_a_second_owner_is_refused_and_told_who_has_it(holder: subprocess.Popen[str], tmp_path: Path) -> None:
@@ -151,43 +157,14 @@ def test_a_thousand_turns_between_four_processes_and_never_two_owners(tmp_path: 
     assert sum(int(refused) for _, refused in answers) > 100, "they did meet"
 
 
-WRITING = """\
-import sys, time
-from pathlib import Path
-from isoscope.platform.runs.folder_lock import writing
-with writing(Path(sys.argv[1]), called="it"):
-    Path(sys.argv[1], "file").touch()
-    print("held", flush=True)
-    time.sleep(600)
-"""
-
-
-def writer(folder: Path) -> subprocess.Popen[str]:
-    """A process that writes the folder."""
-    process = subprocess.Popen([sys.executable, "-c", WRITING, str(folder)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "held\n"
-    return process
-
-
 def test_the_second_is_refused_with_the_first_and_a_kill_frees_the_folder(tmp_path: Path) -> None:
     folder = tmp_path / "page"
-    with writer(folder) as first:
+    with start("folder", folder) as first:
         with pytest.raises(InputError, match=f"^--out page: process {first.pid} is writing there; wait for it"):
             writing(folder, called="--out page").__enter__()
         first.send_signal(signal.SIGKILL)
     with writing(folder, called="--out page"):
         assert (folder / "file").exists()
-
-
-@pytest.mark.parametrize("error", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF])
-def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
-    def refused(*_: Any) -> None:
-        raise OSError(error, os.strerror(error))
-
-    monkeypatch.setattr(fcntl, "flock", refused)
-    with pytest.raises(InputError, match=rf"^{tmp_path}/page: its file system has no locks .*; use a local disk"):
-        writing(tmp_path / "page", called="it").__enter__()
-    assert not (tmp_path / "page").exists()
 
 
 @pytest.mark.parametrize("name", ["geometry", "spaces", "translate"])

@@ -164,26 +164,18 @@ def test_a_tail_takes_in_each_line_once_and_leaves_the_unfinished_one(tmp_path: 
     assert tail.record == read(path)
 
 
-def test_lines_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
-    path = write_record(tmp_path, epochs=1)
-    with path.open("ab") as file:
-        for line in (
-            '{"kind": "dream", "t": 1}',
-            '{"kind": "metric", "t": 1, "name": "new", "value": 1, "step": 0, "of": 2}',
-        ):
-            file.write(summed(line) + b"\n")
-    record = read(path)
-    assert record.damaged == 0
-    assert record.metrics[-1].name == "new"
-
-
-def test_garbage_is_counted_and_costs_no_other_line(tmp_path: Path) -> None:
+def test_garbage_is_counted_and_lines_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
     path = write_record(tmp_path, epochs=1)
     good = _count(read(path))
+    later = [
+        summed('{"kind": "dream", "t": 1}'),
+        summed('{"kind": "metric", "t": 1, "name": "new", "value": 1, "step": 0, "of": 2}'),
+    ]
     garbage = [b"\0" * 40, b"\xff\xfe", b"[1, 2]", b'{"kind": "metric"}', b"{}", b'{"kind": "metric", "t": 1, "name"']
-    path.write_bytes(b"\n".join([*path.read_bytes().splitlines(), *garbage, b""]))
+    path.write_bytes(b"\n".join([*path.read_bytes().splitlines(), *garbage, *later, b""]))
     record = read(path)
-    assert (_count(record), record.damaged) == (good, len(garbage))
+    assert (_count(record), record.damaged) == (good + 1, len(garbage))
+    assert record.metrics[-1].name == "new"
 
 
 def test_another_runs_record_and_bad_names_are_refused(tmp_path: Path) -> None:

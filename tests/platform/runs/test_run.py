@@ -1,33 +1,20 @@
 """A run's folder, from work to output, and the ending in its record."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
 from isoscope.base.errors import InputError
-from isoscope.base.paths import Project
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.tree import dump_yaml
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.record import read
-from isoscope.platform.runs.run import FOLLOWED, Identity, Run, tracked
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv(FOLLOWED, "1")
-    names = {"study": "fusion", "arm": "additive", "seed": 0, "task": "words", "axes": {"fusion": "additive"}}
-    identity = Identity("train", **names, params={}, inputs={}, input_paths={}, plugins={})
-    return Run(Project(tmp_path, tmp_path), identity)
+from isoscope.platform.runs.run import Run, tracked
+from own_runs import finish, publish
 
 
 def work(run: Run, text: str) -> None:
-    with StopSignal() as stop, tracked(run, stop):
-        run.begin(device="cpu", threads=1, precision="fp32")
-        run.work.mkdir(parents=True)
-        (run.work / "metrics.jsonl").write_text(text)
-        run.complete()
+    finish(run, lambda folder: (folder / "metrics.jsonl").write_text(text))
 
 
 def test_work_becomes_the_output_and_a_damaged_output_is_replaced(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,11 +67,7 @@ def test_a_finished_run_that_is_found_makes_its_damaged_record_whole(
 ) -> None:
     """Damage in turn its identity, its attempt, a point and its end."""
     point = {"name": "test/loss", "value": 0.5, "step": 3, "epoch": 1}
-    with StopSignal() as stop, tracked(run, stop):
-        run.begin(device="cpu", threads=1, precision="fp32")
-        run.record.metric(**point)  # type: ignore[arg-type]
-        run.work.mkdir(parents=True)
-        run.complete()
+    finish(run, lambda _: run.record.metric(**point))  # type: ignore[arg-type]
     lines = run.record.path.read_bytes().splitlines(keepends=True)
     lines[line] = lines[line].replace(b'": ', b'";', 1)
     run.record.path.write_bytes(b"".join(lines))
@@ -92,7 +75,8 @@ def test_a_finished_run_that_is_found_makes_its_damaged_record_whole(
         one = Run(run.project, run.identity)
         with StopSignal() as stop, tracked(one, stop):
             assert one.finished
-            one.found([point], source="metrics.jsonl")
+            one.mend([point], source="metrics.jsonl")
+            one.record.finish()
         record = read(one.record.path)
         assert (record.run.digest, record.status) == (run.digest, "FINISHED")
         assert [(found.name, found.value, found.step) for found in record.metrics] == [("test/loss", 0.5, 3)]
@@ -101,9 +85,7 @@ def test_a_finished_run_that_is_found_makes_its_damaged_record_whole(
 
 def test_a_damaged_output_is_put_back_from_where_it_was_published(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     work(run, "whole")
-    target = run.project.folder / "models" / "additive"
-    with StopSignal() as stop, tracked(one := Run(run.project, run.identity), stop):
-        one.finished_as(target, one.publish(target))
+    publish(run, run.project.folder / "models" / "additive")
     (run.output / "metrics.jsonl").unlink()  # the published one may be its second name
     (run.output / "metrics.jsonl").write_text("broke")
     assert Run(run.project, run.identity).finished
@@ -118,9 +100,7 @@ def test_a_published_output_without_a_record_counts_where_dvc_lock_vouches_for_i
 ) -> None:
     """Publish like a stage of one run, or like a stage of an arm with all its seeds."""
     work(run, "whole")
-    target = run.project.folder / "models/fusion/additive/seed-0"
-    with StopSignal() as stop, tracked(one := Run(run.project, run.identity), stop):
-        one.publish(target)
+    target = publish(run, run.project.folder / "models/fusion/additive/seed-0")
     shutil.rmtree(run.project.state / ".isoscope")
     md5 = dvc_md5(run.project.folder / out)
     if harm == "a byte":

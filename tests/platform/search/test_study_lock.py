@@ -13,7 +13,7 @@ from optuna.trial import Trial
 from sqlalchemy.exc import OperationalError
 
 from isoscope.base.errors import InputError
-from isoscope.platform.runs.lease import HeldError
+from isoscope.platform.runs.locks import HeldError
 from isoscope.platform.search import storage
 from isoscope.platform.search.status import in_words, status
 from isoscope.platform.search.storage import held, place

@@ -10,7 +10,7 @@ import pytest
 from isoscope.base import paths
 from isoscope.base.atomic_files import MANIFEST, seal
 from isoscope.base.errors import InputError
-from isoscope.platform.runs.lease import HeldError, Lease
+from isoscope.platform.runs.locks import HeldError, Lease
 from isoscope.platform.runs.provenance import file_md5s
 from isoscope.platform.runs.record import read
 from isoscope.platform.stages.study_cells import intact, train_starts

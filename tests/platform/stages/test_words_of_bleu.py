@@ -10,7 +10,6 @@ import pytest
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
-from isoscope.platform.config.decided import completed
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import differing, dump_yaml, flatten, read_yaml
 from isoscope.platform.runs.follower import FOLLOWED
@@ -83,7 +82,7 @@ def test_a_page_takes_them_for_what_was_asked(tmp_path: Path) -> None:
     made = training_job(setup, "s", "translation-additive", 0)
     recorded, asked = flatten(made.run.identity.params), setup.configuration.cell("s", "translation-additive")
     assert [*differing(recorded, flatten(asked.tree))] == ["objective.tokenize"]
-    assert not differing(recorded, flatten(completed(asked, made.job.manifest).tree))
+    assert not differing(recorded, flatten(asked.completed(made.job.manifest).tree))
 
 
 def test_the_option_is_part_of_the_run(tmp_path: Path) -> None:

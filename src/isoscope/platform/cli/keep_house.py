@@ -87,7 +87,7 @@ def gc(
     Example: isoscope gc --dry-run
     """
     from isoscope.base.symlinks import dvc_cache
-    from isoscope.platform.runs.gc import clear
+    from isoscope.platform.runs.upkeep import clear
 
     project = project_here()
     # First, because the disk may be full: `heal` writes.

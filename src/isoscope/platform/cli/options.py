@@ -242,7 +242,7 @@ def say(values: dict[str, Any], as_json: bool, line: str) -> None:
 
 def heal(project: Any) -> list[Any]:
     """Mark runs of dead processes as KILLED and return them. Cheap when there are none."""
-    from isoscope.platform.runs.reconcile import reconcile
+    from isoscope.platform.runs.upkeep import reconcile
 
     healed = reconcile(project)
     for one in healed:

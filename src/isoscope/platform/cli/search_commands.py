@@ -122,7 +122,7 @@ def _searched(here: Here, storage: str | None) -> tuple[Any, Any, Any, Any]:
     project, configuration, _ = here
     if configuration.root.search is None:
         raise InputError("params.yaml: search: null; define a search there")
-    load("platform.config.search_corners").check_search(configuration)
+    load("platform.config.across_studies").check_search(configuration)
     section = configuration.root.search
     where = load("platform.search.storage").place(storage, project.state / ".isoscope" / "search")
     check_prepared(project, configuration, configuration.study(section.study).task)

@@ -183,7 +183,7 @@ def compare(here: Here, name: Annotated[str, typer.Argument(help="A comparison o
 
     Example: isoscope compare spaces
     """
-    from isoscope.platform.config.comparing import check_comparison
+    from isoscope.platform.config.across_studies import check_comparison
 
     configuration = here.configuration
     asked = configuration.comparison(name)
@@ -213,7 +213,7 @@ def report(here: Here) -> Said:
 
     Example: isoscope report -S 'report.title=Fusion on SST-2'
     """
-    from isoscope.platform.config.comparing import check_comparison
+    from isoscope.platform.config.across_studies import check_comparison
 
     configuration, root = here.configuration, here.configuration.root
     here.begin(*root.tasks)

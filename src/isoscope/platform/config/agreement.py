@@ -10,7 +10,7 @@ from isoscope.base.errors import InputError
 from isoscope.base.paths import CODE, PARAMS, VARIANTS, overlay
 from isoscope.platform.config.code_digests import check_code
 from isoscope.platform.config.data import Local
-from isoscope.platform.config.explain import Faults, nearest
+from isoscope.platform.config.explain import Faults, find, nearest
 from isoscope.platform.config.load import SECTIONS, Configuration, check_sections
 from isoscope.platform.config.profiles import drop, known, lacks_its_base
 from isoscope.platform.config.tree import Tree, merge, read_yaml
@@ -112,28 +112,24 @@ def _named_by(profile: Tree, params: Tree) -> Tree:
 def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> None:
     """Check that stages loop over all studies or comparisons, and that stage params are known sections."""
     for name, stage in stages.items():
-        body = stage.get("do", stage)
-        found.keep(
-            *(
-                f"{DVC}: stages.{name}.params: {section!r} is not a section{nearest(str(section), SECTIONS)}"
-                for section in body.get("params", ())
-                if section != {str(CODE): [name]}
-                and (not isinstance(section, str) or section.split(".")[0] not in SECTIONS)
-            )
-        )
+        place, body = f"{DVC}: stages.{name}", stage.get("do", stage)
+        sections = [one for one in body.get("params", ()) if one != {str(CODE): [name]}]
+        strange = [one for one in sections if not isinstance(one, str) or one.split(".")[0] not in SECTIONS]
+        found.keep(*(f"{place}.params: {one!r} is not a section{nearest(str(one), SECTIONS)}" for one in strange))
         _, command, entry, *_ = [*str(body.get("cmd", "")).split(), "", "", ""]
-        if command in _LOOPS:
-            section, one = _LOOPS[command]
-            given = configuration.raw.get(section)
-            named = given if isinstance(given, dict) else getattr(configuration.root, section)  # also invalid
-            every, foreach, own = entry == "${key}", stage.get("foreach"), f"{section}.${{key}}"
-            unseen = not {own, section} & set(map(str, body.get("params", ())))
-            faults = {
-                f"cmd: no {one} {entry!r}{nearest(entry, named)}": not every and entry not in named,
-                f"foreach: expected '${{{section}}}', got {foreach!r}": every and foreach != f"${{{section}}}",
-                f"params: DVC would miss changes of a {one}; add {own!r}": every and unseen,
-            }
-            found.keep(*(f"{DVC}: stages.{name}.{fault}" for fault, applies in faults.items() if applies))
+        if command not in _LOOPS:
+            continue
+        section, one = _LOOPS[command]
+        if entry != "${key}":
+            given = configuration.raw.get(section)  # also invalid entries
+            with found.each():
+                find(entry, given if isinstance(given, dict) else {}, f"{place}.cmd: no {one} {entry!r}")
+            continue
+        if (foreach := stage.get("foreach")) != f"${{{section}}}":
+            found.keep(f"{place}.foreach: expected '${{{section}}}', got {foreach!r}")
+        own = f"{section}.${{key}}"
+        if not {own, section} & set(map(str, sections)):
+            found.keep(f"{place}.params: DVC would miss changes of a {one}; add {own!r}")
     needed = ("train", "analyse", *(("compare",) if configuration.root.comparisons else ()))
     found.keep(*(f"{DVC}: stages.{verb}: missing" for verb in needed if verb not in stages))
 

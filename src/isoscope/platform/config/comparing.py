@@ -8,18 +8,13 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from types import GenericAlias, ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
 from pydantic import Field, create_model
 
-from isoscope.base import paths
 from isoscope.base.errors import InputError, brief
 from isoscope.base.kind import kind, names
 from isoscope.platform.config.base import Name, Section
-from isoscope.platform.config.explain import Faults, nearest
-
-if TYPE_CHECKING:
-    from isoscope.platform.config.load import Configuration
 
 
 class Comparison(Section):
@@ -67,22 +62,3 @@ def _of(kind: str, module: ModuleType) -> type[Comparison]:
         raise InputError(f"kind {kind!r}: COMPARISON is {brief(declared)}; expected a class of {Comparison.__module__}")
     named: dict[str, Any] = {"kind": (Literal[kind], ...)}
     return create_model(declared.__name__, __base__=declared, __doc__=declared.__doc__, **named)
-
-
-def check_comparison(configuration: "Configuration", name: str) -> None:
-    """Check that a comparison has a name of its own, and that its studies are run and have what it needs."""
-    place, found = f"{paths.PARAMS}: comparisons.{name}", Faults()
-    if name in configuration.root.studies:
-        found.keep(f"{place}: a study has this name, and both write to {paths.analysed(name)}; rename one")
-    comparison, studies = configuration.comparison(name), configuration.root.studies
-    for task in comparison.tasks:
-        if task not in configuration.root.tasks:
-            found.keep(f"{place}: task {task!r} is not in tasks {[*configuration.root.tasks]}; add it")
-    for study in comparison.compared:
-        if study not in studies:
-            found.keep(f"{place}: no study {study!r}{nearest(study, studies)}")
-        elif not studies[study].seeds:
-            found.keep(f"{place}: study {study!r} has no seeds; set studies.{study}.seeds")
-        elif lacks := comparison.lacks(study, {name: arm.cell for name, arm in configuration.cells(study).items()}):
-            found.keep(f"{place}: study {study!r} {lacks}")
-    found.stop()

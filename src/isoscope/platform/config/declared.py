@@ -66,17 +66,21 @@ def title(name: str, own: Mapping[str, Metric] = NONE) -> str:
 
     `own`: the metrics of the objective that logged it, by name.
     """
-    place, _, last = name.partition("/") if "/" in name else ("", "", name)
+    place = name.rpartition("/")[0] and name.partition("/")[0]
     where = WHERE.get(place, place)
-    label = (own.get(last) or known().get(last, Metric(last))).label
+    label = _declared(name, own).label
     return f"{label}, {where}" if where else label
 
 
 def natural(name: str, own: Mapping[str, Metric] = NONE) -> tuple[float | None, float | None]:
     """Return the ends of the range that a logged name can take; None: no bound."""
-    last = name.partition("/")[2] or name
-    found = own.get(last) or known().get(last, Metric(last))
+    found = _declared(name, own)
     return found.low, found.high
+
+
+def _declared(name: str, own: Mapping[str, Metric]) -> Metric:
+    last = name.partition("/")[2] or name
+    return own.get(last) or known().get(last, Metric(last))
 
 
 def logged_by(metric: str) -> str:

@@ -1,10 +1,10 @@
 """Explain each configuration fault in one line: file, dotted path, expected value, "did you mean"."""
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -36,6 +36,7 @@ class Faults:
 
 
 _KIND = "kind"
+Value = TypeVar("Value")
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
@@ -49,6 +50,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close := closest(str(name), names):
         return f"; did you mean {close!r}?"
     return f"; known: {', '.join(names)}" if names else ""
+
+
+def find(name: str, known: Mapping[str, Value], line: str) -> Value:
+    """Return the known value of that name. Raises `InputError`: the line, and the name that was meant."""
+    if name not in known:
+        raise InputError(f"{line}{nearest(name, known)}")
+    return known[name]
 
 
 def explain(kind: type[BaseModel], tree: Any, error: ValidationError, origin: Callable[[str], str]) -> list[str]:

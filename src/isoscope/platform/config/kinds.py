@@ -7,7 +7,7 @@ import itertools
 import textwrap
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 from pydantic.json_schema import GenerateJsonSchema
@@ -15,13 +15,12 @@ from pydantic.json_schema import GenerateJsonSchema
 from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError
 from isoscope.base.registry import DATASETS, FUSIONS, OBJECTIVES, OBSERVERS, PENALTIES
+from isoscope.platform.config import loss
 from isoscope.platform.config.base import Name, Section
 from isoscope.platform.config.comparing import Comparison, section
 from isoscope.platform.config.data import Data, Embedded, Hub, Local
 from isoscope.platform.config.explain import Faults, explain
 from isoscope.platform.config.model import Model
-from isoscope.platform.config.objective import OBJECTIVES as BUILT_IN_OBJECTIVES
-from isoscope.platform.config.penalty import BUILT_IN, Weighted
 from isoscope.platform.config.project import Cell, Root, Study
 from isoscope.platform.config.tree import Tree
 
@@ -34,17 +33,20 @@ def validate(kind: type[BaseModel], tree: Tree, origin: Any) -> Any:
         raise InputError(*explain(kind, tree, error, origin)) from None
 
 
+@cache
+def _alone(name: str) -> Any:
+    """Return the type of a mapping with one of the project's sections."""
+    field = Root.model_fields[name]
+    return extended(Section, **{name: (field.annotation, field)})
+
+
 def valid_root(tree: Tree, origin: Any, faults: Faults) -> Root:
     """Return the sections of the project. Collects faults in `faults` and leaves the faulty sections out."""
-    try:
-        return cast(Root, validate(Root, tree, origin))
-    except InputError as error:
-        faults.keep(*error.lines)
     sound: dict[str, Any] = {"plugins": (), "tasks": (), "comparisons": {}, "search": None}
-    for name, field in Root.model_fields.items():
-        alone = extended(Section, **{name: (field.annotation, field)})
-        with contextlib.suppress(InputError):
-            sound[name] = getattr(validate(alone, {name: tree.get(name)}, origin), name)
+    for name in Root.model_fields:
+        with faults.each():
+            given = {name: tree[name]} if name in tree else {}
+            sound[name] = getattr(validate(_alone(name), given, origin), name)
     if "studies" not in sound:
         sound |= {"studies": _sound_studies(tree.get("studies"), origin), "comparisons": {}, "search": None}
     return Root.model_construct(**sound)
@@ -120,8 +122,8 @@ def cell_type() -> type[Cell]:
     fields: dict[str, Any] = {
         "data": (data_type(), ...),
         "model": (extended(Model, fusion=(_union((), FUSIONS.values()), ...)), ...),
-        "objective": (_union(BUILT_IN_OBJECTIVES, OBJECTIVES.own.values()), ...),
-        "penalty": (_union(BUILT_IN, PENALTIES.own.values(), Weighted), ...),
+        "objective": (_union(loss.OBJECTIVES, OBJECTIVES.own.values()), ...),
+        "penalty": (_union(loss.PENALTIES, PENALTIES.own.values(), loss.Weighted), ...),
     }
     if OBSERVERS.own:
         fields["observers"] = (dict[Name, _union((), OBSERVERS.own.values())], ...)  # type: ignore[misc]

@@ -10,19 +10,18 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, create_model
 
 from isoscope import plugins
+from isoscope.base import built_in, paths
 from isoscope.base import kind as kinds
-from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.registry import FUSIONS, OBJECTIVES, OBSERVERS, PENALTIES
 from isoscope.platform.config import comparing
-from isoscope.platform.config.comparing import Comparison, check_comparison
+from isoscope.platform.config.across_studies import check_comparison, check_search, start_cells
+from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.data import Data
 from isoscope.platform.config.declared import metrics_of
-from isoscope.platform.config.explain import Faults, closest, nearest
+from isoscope.platform.config.explain import Faults, closest, find, nearest
 from isoscope.platform.config.kinds import cell_type, data_type, valid_comparisons, valid_root, validate
 from isoscope.platform.config.project import Cell, Root, Study
-from isoscope.platform.config.search_corners import check_search
-from isoscope.platform.config.start_cells import start_cells
 from isoscope.platform.config.tree import (
     NOT_IN_DIGEST,
     Origin,
@@ -47,6 +46,13 @@ class ResolvedCell(NamedTuple):
     cell: Cell
     tree: Tree
     axes: dict[str, str]
+
+    def completed(self, manifest: Mapping[str, Any]) -> "ResolvedCell":
+        """Return the cell with the options of its objective that its task decides; `manifest`: the task's."""
+        objective = self.cell.objective
+        options = built_in.load(built_in.GIVEN, "train").decided(objective, manifest)
+        cell = self.cell.model_copy(update={"objective": objective.model_copy(update=options)})
+        return self._replace(cell=cell, tree=self.tree | {"objective": self.tree["objective"] | options})
 
 
 class Configuration:
@@ -83,16 +89,16 @@ class Configuration:
             with found.each():
                 override.apply(self.raw, OVERRIDE, origin)
         self._check_sections(found)
-        root = {name: self.raw[name] for name in Root.model_fields if name in self.raw}
-        self.root: Root = valid_root(root, origin, found)
+        self.root: Root = valid_root(self.raw, origin, found)
         self._cell_type: type[Cell] = Cell
         for path in (*(folder / name for name in self.root.plugins), *self.extra_plugins):
             with found.each():
                 plugins.load(path)
         found.keep(*self._unknown_kinds())
-        given, self.root = self.root.comparisons, self.root.model_copy(update={"comparisons": {}})
+        comparisons: dict[str, Comparison] = {}
         with found.each():
-            self.root = self.root.model_copy(update={"comparisons": valid_comparisons(given, origin)})
+            comparisons = valid_comparisons(self.root.comparisons, origin)
+        self.root = self.root.model_copy(update={"comparisons": comparisons})
         with found.each():
             self._cell_type = cell_type()
         self._check_overrides(found)
@@ -139,17 +145,11 @@ class Configuration:
 
     def study(self, name: str) -> Study:
         """Return the study called `name`."""
-        if name not in self.root.studies:
-            raise InputError(f"{paths.PARAMS}: studies.{name}: no such study{nearest(name, self.root.studies)}")
-        return self.root.studies[name]
+        return find(name, self.root.studies, f"{paths.PARAMS}: studies.{name}: no such study")
 
     def comparison(self, name: str) -> Comparison:
         """Return the comparison called `name`."""
-        known = self.root.comparisons
-        if name not in known:
-            there = nearest(name, known) or "; there are none"
-            raise InputError(f"{paths.PARAMS}: comparisons.{name}: no such comparison{there}")
-        return known[name]
+        return find(name, self.root.comparisons, f"{paths.PARAMS}: comparisons.{name}: no such comparison")
 
     def arms(self, study: str) -> dict[str, dict[str, str]]:
         """Return every arm of a study by name, as axis → value, in the order of its axes."""
@@ -169,10 +169,8 @@ class Configuration:
         `chosen`: axis → overlay (replaces or adds an axis of the arm), or dotted name → value. `settings`: overlays in
         addition to the study's. Refuses a name that does not exist under the chosen overlays.
         """
-        arms = self.arms(study)
-        if arm not in arms:
-            raise InputError(f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}{nearest(arm, arms)}")
-        axes = arms[arm] | {name: str(value) for name, value in chosen.items() if "." not in name}
+        own = find(arm, self.arms(study), f"{paths.PARAMS}: studies.{study}.axes: no arm {arm!r}")
+        axes = own | {name: str(value) for name, value in chosen.items() if "." not in name}
         tree, origin = self._merged([*self._shared(study, settings), *axes.items()])
         for value in (Override(None, name, value) for name, value in chosen.items() if "." in name):
             if value.section == "data":

@@ -14,11 +14,10 @@ from ruamel.yaml.representer import RoundTripRepresenter
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.base.paths import PARAMS, PROFILES, checked_name
-from isoscope.platform.config.explain import nearest
+from isoscope.platform.config.explain import find
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
-from isoscope.platform.config.tree import Tree, parse_yaml, read_yaml
-from isoscope.platform.config.yaml_scalars import represent_float
+from isoscope.platform.config.tree import Tree, merge, parse_yaml, read_yaml, represent_float
 
 _KEPT = Path(".isoscope/params.before-reset.yaml")
 
@@ -33,17 +32,15 @@ def apply(folder: Path, name: str) -> str:
 
     Raises `InputError` if params.yaml differs from its committed state, or the result is invalid.
     """
-    profiles, missing = known(folder), PROFILES / f"{checked_name('profile', name)}.yaml"
-    if name not in profiles:
-        raise InputError(f"{missing}: no such file{nearest(name, profiles)}")
-    overlay = read_yaml(folder, profiles[name])
+    file = find(name, known(folder), f"{PROFILES / checked_name('profile', name)}.yaml: no such file")
+    overlay = read_yaml(folder, file)
     before = (folder / PARAMS).read_text("utf-8")
     if before != committed(folder):
         raise InputError(
             f"{PARAMS}: has changes that are not committed; commit them, or drop them with: isoscope profile --reset"
         )
     if lacks_its_base(parse_yaml(before, str(PARAMS)), overlay):
-        raise InputError(f"{profiles[name]}: search: incomplete, and {PARAMS} has search: null; define it there first")
+        raise InputError(f"{file}: search: incomplete, and {PARAMS} has search: null; define it there first")
     after = laid_over(before, overlay)
     Configuration(folder, raw=parse_yaml(after, str(PARAMS))).check()
     write_text(folder / PARAMS, after, "params")
@@ -81,7 +78,7 @@ def laid_over(text: str, overlay: Tree) -> str:
     """
 
     def lay(tree: Any) -> None:
-        _lay(tree, overlay)
+        merge(tree, overlay)
         drop(tree, overlay)
 
     return edited(text, lay)
@@ -133,16 +130,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
-
-
-def _lay(base: Any, overlay: Mapping[str, Any]) -> None:
-    for key, value in overlay.items():
-        if isinstance(value, Mapping) and "kind" not in value and isinstance(base.get(key), Mapping):
-            _lay(base[key], value)
-        else:
-            if places := base.ca.items.get(key):
-                places[3] = None  # the layout of a block list (as DVC writes it): ruamel would expect a list there
-            base[key] = value
 
 
 def drop(tree: Tree, overlay: Tree) -> None:

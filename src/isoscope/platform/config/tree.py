@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.representer import SafeRepresenter
 
 from isoscope.base.errors import InputError, disk_trouble
 from isoscope.base.paths import PARAMS
 from isoscope.platform.config.explain import nearest
-from isoscope.platform.config.yaml_scalars import add_scalars
 
 Tree = dict[str, Any]
 
@@ -98,12 +98,17 @@ def _untracked(folder: Path, name: Path) -> str:
 
 
 def merge(base: Tree, overlay: Mapping[str, Any]) -> None:
-    """Merge `overlay` into `base` in place; a node whose overlay sets `kind` is replaced completely."""
+    """Merge `overlay` into `base` in place; a node whose overlay sets `kind` is replaced completely.
+
+    `base` may be a tree of ruamel, with comments.
+    """
     for key, value in overlay.items():
         if isinstance(value, Mapping) and "kind" not in value and isinstance(base.get(key), dict):
             merge(base[key], value)
-        else:
-            base[key] = copy.deepcopy(value)
+            continue
+        if isinstance(base, CommentedMap) and (places := base.ca.items.get(key)):
+            places[3] = None  # the layout of a block list (as DVC writes it): ruamel would expect a list there
+        base[key] = copy.deepcopy(value)
 
 
 def difference(base: Mapping[str, Any], tree: Mapping[str, Any]) -> Tree:
@@ -153,11 +158,31 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+_WORD = re.compile(r"y|n|yes|no|on|off", re.IGNORECASE)
+_BASE_SIXTY = re.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?")
+
+
+def represent_float(to: Any, value: float) -> Any:
+    """Return the node of a float: `1.0e-08`, which in YAML 1.1 would be text without the point."""
+    node = to.represent_float(value)
+    node.value = re.sub(r"^(-?\d+)e", r"\1.0e", node.value)
+    return node
+
+
+def _text(to: Any, value: str) -> Any:
+    """Return the node of a text, quoted if YAML 1.1 reads another value: `no` is false there, and `1:30` is 90."""
+    node = to.represent_str(value)
+    if _WORD.fullmatch(value) or _BASE_SIXTY.fullmatch(value):
+        node.style = "'"
+    return node
+
+
 class _Plain(SafeRepresenter):
     """Represents scalars for readers of YAML 1.1, too."""
 
 
-add_scalars(_Plain)
+_Plain.add_representer(float, represent_float)
+_Plain.add_representer(str, _text)
 
 
 def dump_yaml(tree: Any) -> str:

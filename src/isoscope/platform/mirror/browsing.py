@@ -27,8 +27,7 @@ from isoscope.platform.config.tree import (
     parse_yaml,
     read_yaml,
 )
-from isoscope.platform.runs.field_checks import SEARCH
-from isoscope.platform.runs.lines import FAILED, FINISHED, KILLED, PLUGIN, RUNNING, TRAIN, Run, RunRecord
+from isoscope.platform.runs.lines import FAILED, FINISHED, KILLED, PLUGIN, RUNNING, SEARCH, TRAIN, Run, RunRecord
 
 EXPERIMENT = "isoscope.experiment"
 """Tag of an experiment: its name here, which stays when a person renames the experiment in MLflow's page."""

@@ -13,8 +13,7 @@ from isoscope.platform.mirror import browsing
 from isoscope.platform.mirror import fields as plan
 from isoscope.platform.mirror.errors import ConflictError, RefusedError, UnreachableError, storing, trouble
 from isoscope.platform.mirror.mlflow import LOCK_SECONDS, Present, Server, connect, lock
-from isoscope.platform.runs.field_checks import SEARCH
-from isoscope.platform.runs.lines import RUNNING, TRAIN, Run, RunRecord
+from isoscope.platform.runs.lines import RUNNING, SEARCH, TRAIN, Run, RunRecord
 from isoscope.platform.runs.provenance import file_md5
 from isoscope.platform.runs.record import read
 

@@ -1,4 +1,8 @@
-"""Lines of a record: one type per kind of line, and `RunRecord`, which collects them."""
+"""Lines of a record: one type per kind of line, and `RunRecord`, which collects them.
+
+Files may come from elsewhere, so every field is checked where it is read. Names of a study, an arm or a task become
+parts of paths: a name must not lead out of its folder.
+"""
 
 import hashlib
 import json
@@ -7,16 +11,46 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from isoscope.platform.runs.field_checks import check_identity, is_inside
+from annotated_types import Ge, Lt, MinLen, Predicate
+
+from isoscope.base.entry import misfit
+from isoscope.base.paths import LONGEST
 
 FINISHED, FAILED, KILLED, RUNNING = "FINISHED", "FAILED", "KILLED", "RUNNING"
 TRAIN = "train"
 DIFF = "diff.patch"
 PLUGIN = "isoscope.plugin."
 """Prefix of a tag: a plugin's file → sha256 of its code."""
+SEARCH = "isoscope.search"
+"""Tag of a training run that a search has begun: the name of the search's experiment."""
 _SUM = re.compile(rb', "sum": "([0-9a-f]{16})"\}$')
+_NO_PART = re.compile(r"[/\\\x00-\x1f\x7f]|^\.{0,2}$")
+
+
+def _is_digest(text: str) -> bool:
+    """64 hexadecimal digits"""
+    return re.fullmatch(r"[0-9a-f]{64}", text) is not None
+
+
+def _is_part(name: str) -> bool:
+    """a name without '/' that is not too long"""
+    return len(name) <= LONGEST and not _NO_PART.search(name)
+
+
+def is_inside(path: str) -> bool:
+    """a relative path without '..'"""
+    return not {"", "..", "."} & set(re.split(r"[/\\]", path)) and "\0" not in path
+
+
+def _is_tags(tags: Mapping[str, str]) -> bool:
+    """a search whose name is no path"""
+    return _is_part(tags.get(SEARCH, TRAIN))
+
+
+Part = Annotated[str, Predicate(_is_part)]
+Count = Annotated[int, Ge(0), Lt(2**63)]
 
 
 class Run(NamedTuple):
@@ -25,18 +59,18 @@ class Run(NamedTuple):
     """
 
     t: int
-    digest: str
-    stage: str
-    study: str | None = None
-    arm: str | None = None
-    seed: int | None = None
-    task: str | None = None
-    axes: Mapping[str, Any] = {}
+    digest: Annotated[str, Predicate(_is_digest)]
+    stage: Part
+    study: Part | None = None
+    arm: Part | None = None
+    seed: Count | None = None
+    task: Part | None = None
+    axes: Mapping[str, str] = {}
     params: Mapping[str, Any] = {}
     inputs: Mapping[str, str] = {}
     code: str | None = None
     parent: str | None = None
-    tags: Mapping[str, str] = {}
+    tags: Annotated[Mapping[str, str], Predicate(_is_tags)] = {}
 
     @property
     def title(self) -> str:
@@ -67,10 +101,10 @@ class Point(NamedTuple):
     """Value of a metric at a step."""
 
     t: int
-    name: str
+    name: Annotated[str, MinLen(1)]
     value: float
-    step: int
-    epoch: int | None = None
+    step: Count
+    epoch: Count | None = None
 
 
 class Dataset(NamedTuple):
@@ -89,7 +123,7 @@ class Artifact(NamedTuple):
 
     t: int
     path: str
-    name: str
+    name: Annotated[str, Predicate(is_inside)]
 
 
 class Checkpoint(NamedTuple):
@@ -101,7 +135,7 @@ class Checkpoint(NamedTuple):
     step: int
     path: str
     md5: str
-    metrics: Mapping[str, float] = {}
+    metrics: Mapping[str, Any] = {}
 
 
 class End(NamedTuple):
@@ -115,7 +149,7 @@ class End(NamedTuple):
 
 
 class AcceptedVersion(NamedTuple):
-    """A code version that reproduces the run's golden trace: `code`, and the run's `digest` under that version."""
+    """A code version that reproduces the run's golden trace: `code`, and the run's `digest` under it."""
 
     t: int
     code: str
@@ -149,6 +183,19 @@ LISTS: dict[Any, str] = {
     Checkpoint: "checkpoints",
     AcceptedVersion: "accepted",
 }
+
+
+def parsed(kind: Any, fields: Mapping[str, Any]) -> Any:
+    """Return `fields` as a `kind` of line, without the fields of later versions."""
+    item = kind(**{name: fields[name] for name in kind._fields if name in fields})
+    return item._replace(value=float(item.value)) if kind is Point else item  # NaN and ±∞ are text in JSON
+
+
+def check(item: Any) -> None:
+    """Raise `ValueError`, in one line, for the first field of a line that has a wrong type or form."""
+    for name, value in item._asdict().items():
+        if fault := misfit(value, item.__annotations__[name], name):
+            raise ValueError(fault)
 
 
 def summed(text: str) -> bytes:
@@ -199,13 +246,9 @@ class RunRecord:
             kind = KINDS.get(fields.pop("kind"))
             if kind is None:
                 return
-            item = kind(**{name: fields[name] for name in kind._fields if name in fields})
-            if kind is Run:
-                check_identity(item._asdict())
-            if kind is Artifact and not is_inside(item.name):
-                raise ValueError("an artifact's name leads to another folder")
-            if kind is Point:
-                item = item._replace(value=float(item.value))
+            item = parsed(kind, fields)
+            if kind is not Point:  # there are many, and their checksum vouches for them
+                check(item)
         except (ValueError, TypeError, KeyError, AttributeError):
             self.damaged += 1
             return

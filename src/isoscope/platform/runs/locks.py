@@ -1,14 +1,25 @@
-"""Locks of the kernel (flock) between processes: they end with their holder, however it ends."""
+"""Locks of the kernel (flock) between processes: they end with their holder, however it ends.
+
+`Lease` is the right to write a run, `writing` the right to write a folder that has no run.
+"""
 
 import errno
 import fcntl
+import json
 import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from multiprocessing.util import register_after_fork
 from pathlib import Path
 
 from filelock import FileLock
 
+from isoscope.base.atomic_files import announce
 from isoscope.base.errors import InputError
 
+LOCKS = Path("/proc/locks")
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF)
 """Errors of a file system without locks. EBADF: NFS locks no folder, because a folder cannot be opened for writing."""
 
@@ -57,3 +68,107 @@ def file_lock(path: Path, *, seconds: float = -1) -> FileLock:
     """
     check_locks(path)
     return FileLock(path, timeout=seconds)
+
+
+class HeldError(InputError):
+    """Another process holds the run."""
+
+
+class Lease(AbstractContextManager["Lease"]):
+    """Exclusive right to write a run's folder, held while the process lives.
+
+    It is a kernel lock (flock), so killing the holder frees it at once. The file's text (host, pid, start time) only
+    names the holder. Raises `HeldError`, which names the holder, if another process has the lock.
+    """
+
+    def __init__(self, folder: Path, *, title: str | None = None, note: bool = True) -> None:
+        """Take the lock. `title`: title of the run in errors. `note=False`: write nothing, for full disks."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "lease.json"
+        self._descriptor = opened(self.path)
+        try:
+            flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
+        except BlockingIOError:
+            text = os.pread(self._descriptor, 4096, 0).decode("utf-8", "replace")
+            os.close(self._descriptor)
+            called = f"{title} ({folder.name[:12]})" if title else folder.name
+            raise HeldError(f"{called}: this run is already in progress: {_noted_holder(text)}") from None
+        register_after_fork(self, Lease._close)
+        self._noted = note
+        if not note:
+            return
+        try:
+            announce("lease", self.path)
+            who = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
+            written = os.pwrite(self._descriptor, json.dumps(who).encode(), 0)
+            # After writing, so that a full disk does not erase a dead owner's note.
+            os.ftruncate(self._descriptor, written)
+        except BaseException:
+            self._close()
+            raise
+
+    def __exit__(self, *exception: object) -> None:
+        if self._noted:
+            os.ftruncate(self._descriptor, 0)
+        self._close()
+
+    def _close(self) -> None:
+        """Close the lock's file: at the end, and in a forked process, so that the lock ends with its own process."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def held(folder: Path) -> bool:
+    """Return whether a live process holds the lease of a run's folder."""
+    try:
+        with (folder / "lease.json").open("r") as file:
+            flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB, folder)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _noted_holder(text: str) -> str:
+    try:
+        note = json.loads(text)
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(note["since"]))
+        return f"held by process {note['pid']} on {note['host']} since {since}; wait for it or end it"
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return "held by an unknown process"
+
+
+@contextmanager
+def writing(folder: Path, *, called: str) -> Iterator[None]:
+    """Hold the only right to write `folder`; makes it, and takes it away again if it stays empty.
+
+    Two commands would mix their files there. `called`: name of the folder in errors, such as `--out page`. Raises
+    `InputError` that names the process that writes there, and for a file system without locks.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
+        except BlockingIOError:
+            raise InputError(
+                f"{called}: {_listed_holder(descriptor)} is writing there; wait for it to end, or give another folder"
+            ) from None
+        yield
+    finally:
+        with suppress(OSError):  # it holds something
+            folder.rmdir()
+        os.close(descriptor)
+
+
+def _listed_holder(descriptor: int) -> str:
+    """Return the process that holds a lock, as Linux lists it."""
+    inode = f":{os.fstat(descriptor).st_ino}"
+    with suppress(OSError):
+        for line in LOCKS.read_text("ascii").splitlines():
+            fields = line.split()
+            if "FLOCK" in fields and any(field.endswith(inode) for field in fields) and "->" not in fields:
+                return f"process {fields[4]}"
+    return "another process"

@@ -1,5 +1,6 @@
 """Record how busy the machine is while a run works: CPU, memory, GPUs, under the names that MLflow shows in a tab."""
 
+import math
 import subprocess
 import threading
 from contextlib import suppress
@@ -55,25 +56,22 @@ class LoadSampler:
 def gpu_load() -> dict[str, float]:
     """Return use, memory and power of each NVIDIA GPU, under MLflow's names; what is not known is missing."""
     command = ("nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader,nounits")
-    text = ""
-    with suppress(OSError, subprocess.SubprocessError):
+    with suppress(OSError, subprocess.SubprocessError, ValueError):
         text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=EVERY).stdout
-    return {name: value for line in text.splitlines() for name, value in _parse(line).items()}
+        return {name: value for line in text.splitlines() for name, value in _parse(line).items()}
+    return {}
 
 
 def _parse(line: str) -> dict[str, float]:
     """Return the values of a line of `nvidia-smi`; memory is in MiB there, and in MB in MLflow."""
-    found: dict[str, float] = {}
-    for name, text in zip(_QUERY, line.split(", "), strict=False):
-        with suppress(ValueError):  # "[N/A]"
-            found[name] = float(text)
-    if "index" not in found:
+    texts = line.split(", ")
+    if len(texts) != len(_QUERY):  # "No devices were found"
         return {}
-    used, whole = found.get("memory.used"), found.get("memory.total")
+    index, utilization, used, whole, power = (math.nan if text.startswith("[") else float(text) for text in texts)
     values = {
-        "utilization_percentage": found.get("utilization.gpu"),
-        "memory_usage_megabytes": None if used is None else used * 2**20 / 1e6,
-        "memory_usage_percentage": 100 * used / whole if whole and used is not None else None,
-        "power_usage_watts": found.get("power.draw"),
+        "utilization_percentage": utilization,
+        "memory_usage_megabytes": used * 2**20 / 1e6,
+        "memory_usage_percentage": 100 * used / (whole or math.nan),
+        "power_usage_watts": power,
     }
-    return {f"gpu_{found['index']:.0f}_{name}": value for name, value in values.items() if value is not None}
+    return {f"gpu_{index:.0f}_{name}": value for name, value in values.items() if not math.isnan(value)}

@@ -7,17 +7,17 @@ from typing import Any
 
 from isoscope import plugins
 from isoscope.base import paths
+from isoscope.base.atomic_files import changed
 from isoscope.base.errors import InputError
 from isoscope.platform.config.data import Data, JointTokenizer, Local
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.config.tree import Tree, flatten
+from isoscope.platform.config.tree import Tree, changes, flatten
 from isoscope.platform.runs.provenance import dvc_md5, file_sha256
 from isoscope.platform.runs.secrets import scrub_tree
 
 MANIFEST, SETTINGS, FILES = "manifest.json", "settings.json", "files"
 VOCABULARY = "vocabulary"
 """Fact of a manifest: the hashes of the local files that each source of a joint vocabulary consists of."""
-_MISSING = "missing"
 
 
 def settings(data: Data) -> Tree:
@@ -39,18 +39,12 @@ def _hashes(folder: Path) -> dict[str, str]:
 
 def check_whole(project: paths.Project, task: str) -> None:
     """Check every file of a prepared task. Raises `InputError` with the file that has changed, and the remedy."""
-    folder, again = paths.processed(task), f"run: isoscope prepare {task}"
-    known = _settings(project, task).get(FILES)
-    if not isinstance(known, dict):
-        raise InputError(f"{folder}: {SETTINGS} has no hashes of its files (prepared by an older isoscope); {again}")
-    found = _hashes(project.folder / folder)
-    for name in sorted(known.keys() | found):
-        if name not in found:
-            raise InputError(f"{folder}: {name} is missing; {again}")
-        if name not in known:
-            raise InputError(f"{folder}: {name} was not written by isoscope prepare; remove it, or {again}")
-        if found[name] != known[name]:
-            raise InputError(f"{folder}: {name} has changed since it was prepared; {again}")
+    folder = project.folder / paths.processed(task)
+    known = _settings(project, task)[FILES]
+    if wrong := changed(folder, known, file_sha256):
+        raise _unfit(task, wrong)
+    if strange := sorted(_hashes(folder).keys() - known):
+        raise _unfit(task, f"{strange[0]} was not written by isoscope prepare")
 
 
 def content_md5(folder: Path) -> str:
@@ -60,11 +54,10 @@ def content_md5(folder: Path) -> str:
 
 def read_manifest(project: paths.Project, task: str) -> dict[str, Any]:
     """Return a prepared task's manifest. Raises `InputError` if the task is not prepared, or a file is damaged."""
-    folder = paths.processed(task)
-    if not (project.folder / folder / MANIFEST).is_file():
-        raise InputError(f"{folder}: task {task!r} is not prepared; run: isoscope prepare {task}")
+    if not (project.folder / paths.processed(task) / MANIFEST).is_file():
+        raise _unfit(task, f"task {task!r} is not prepared")
     check_whole(project, task)
-    return _read(project.folder, folder / MANIFEST, task)
+    return _read(project, task, MANIFEST)
 
 
 def source(project: paths.Project, task: str, md5: str | None) -> Tree | None:
@@ -77,13 +70,12 @@ def source(project: paths.Project, task: str, md5: str | None) -> Tree | None:
 
 def overridden(configuration: Configuration, task: str) -> list[str]:
     """Return the names below `data` that `-S` changes for a task."""
-    now = flatten(settings(configuration.data(task)))
     try:
         plain = Configuration(configuration.folder, (), configuration.extra_plugins)
         without = flatten(settings(plain.data(task)))
     except InputError:  # the task exists only with -S
         without = {}
-    return [name for name in now | without if now.get(name, _MISSING) != without.get(name, _MISSING)]
+    return [*changes(without, flatten(settings(configuration.data(task))))]
 
 
 def check_prepared(project: paths.Project, configuration: Configuration, task: str) -> None:
@@ -91,46 +83,38 @@ def check_prepared(project: paths.Project, configuration: Configuration, task: s
 
     A task that is not prepared passes; its reader reports that. Raises `InputError` with both values and the remedy.
     """
-    folder = paths.processed(task)
-    if not (project.folder / folder / MANIFEST).is_file():
+    if not (project.folder / paths.processed(task) / MANIFEST).is_file():
         return
-    again = f"run: isoscope prepare {task}"
     data, origin = configuration.data_with_origin(task)
     stored = {name: value for name, value in _settings(project, task).items() if name != FILES}
     then, now = flatten(stored), flatten(settings(data))
-    changed = [name for name in now | then if now.get(name, _MISSING) != then.get(name, _MISSING)]
-    if changed:
-        name = min(changed, key=lambda one: not one.endswith(".kind"))
+    if differing := changes(then, now):
+        name = min(differing, key=lambda one: not one.endswith(".kind"))
         if name.startswith("plugins."):
+            raise _unfit(task, f"{name.removeprefix('plugins.')} has changed since the task was prepared")
+        old, new = then.get(name, "missing"), now.get(name, "missing")
+        more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
+        values = f"prepared with {name} {old!r}, but {origin(name)} says {new!r}{more}"
+        if given := [one for one in overridden(configuration, task) if one in differing]:
             raise InputError(
-                f"{folder}: {name.removeprefix('plugins.')} has changed since the task was prepared; {again}"
+                f"{paths.processed(task)}: {values}; -S {given[0]} cannot change prepared data: run isoscope repro "
+                f"-S …, or define another task in {paths.VARIANTS}/task/"
             )
-        if given := [one for one in overridden(configuration, task) if one in changed]:
-            again = (
-                f"-S {given[0]} cannot change prepared data: run isoscope repro -S …, or define another task in "
-                f"{paths.VARIANTS}/task/"
-            )
-        old, new = then.get(name, _MISSING), now.get(name, _MISSING)
-        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
-        raise InputError(f"{folder}: prepared with {name} {old!r}, but {origin(name)} says {new!r}{more}; {again}")
+        raise _unfit(task, values)
     facts = read_manifest(project, task).get("facts", {})
     read = [(data.source, facts.get("inputs", {}))]
     if isinstance(data.tokenizer, JointTokenizer):
-        known = facts.get(VOCABULARY, [])
-        if len(known) != len(data.tokenizer.sources):
-            raise InputError(f"{folder}: its manifest has {len(known)} of the tokenizer's sources; {again}")
-        read += zip(data.tokenizer.sources, known, strict=True)
-    for source, inputs in read:
-        if isinstance(source, Local):
-            _check_files(project.folder, source.path, inputs, f"{folder}: {again}")
+        read += zip(data.tokenizer.sources, facts[VOCABULARY], strict=True)
+    local = [(Path(source.path), inputs) for source, inputs in read if isinstance(source, Local)]
+    for place, name, known in ((place, *one) for place, inputs in local for one in inputs.items()):
+        path = place if (project.folder / place).is_file() else place / name
+        file = project.folder / path
+        if file.is_file() and file_sha256(file) != known:  # a file that is gone passes, as in a clone
+            raise _unfit(task, f"{path} has changed since it was prepared")
 
 
-def _check_files(root: Path, source: str, inputs: Mapping[str, str], cure: str) -> None:
-    """Check that the user's files have not changed since preparation; a missing file passes."""
-    for name, known in inputs.items():
-        path = Path(source) if (root / source).is_file() else Path(source) / name
-        if (root / path).is_file() and file_sha256(root / path) != known:
-            raise InputError(f"{path}: has changed since it was prepared to {cure}")
+def _unfit(task: str, fault: str, more: str = "") -> InputError:
+    return InputError(f"{paths.processed(task)}: {fault}; run: isoscope prepare {task}{more}")
 
 
 def check_trained_on(inputs: Mapping[str, str], project: paths.Project, task: str, what: Path, command: str) -> None:
@@ -143,20 +127,19 @@ def check_trained_on(inputs: Mapping[str, str], project: paths.Project, task: st
 
 
 def _settings(project: paths.Project, task: str) -> dict[str, Any]:
-    folder = paths.processed(task)
-    if not (project.folder / folder / SETTINGS).is_file():
-        raise InputError(
-            f"{folder}: no {SETTINGS}, so its settings are unknown (prepared by an older isoscope); "
-            f"run: isoscope prepare {task} (runs keep their digests if the data are equal)"
-        )
-    return _read(project.folder, folder / SETTINGS, task)
+    there = (project.folder / paths.processed(task) / SETTINGS).is_file()
+    found = _read(project, task, SETTINGS) if there else {}
+    if not isinstance(found.get(FILES), dict):
+        fault = f"no {SETTINGS} with settings and hashes (prepared by an older isoscope)"
+        raise _unfit(task, fault, " (runs keep their digests if the data are equal)")
+    return found
 
 
-def _read(root: Path, file: Path, task: str) -> dict[str, Any]:
+def _read(project: paths.Project, task: str, name: str) -> dict[str, Any]:
     try:
-        found = json.loads((root / file).read_text("utf-8"))
+        found = json.loads((project.folder / paths.processed(task) / name).read_text("utf-8"))
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise InputError(f"{file}: damaged; run: isoscope prepare {task}")
+        raise _unfit(task, f"{name} is damaged")
     return found

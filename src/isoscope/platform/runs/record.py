@@ -14,8 +14,7 @@ from typing import Any
 
 from isoscope.base.atomic_files import announce, sync, write_text
 from isoscope.base.errors import InputError
-from isoscope.platform.runs.field_checks import is_inside
-from isoscope.platform.runs.lines import DIFF, RunRecord, plain, summed
+from isoscope.platform.runs.lines import DIFF, FINISHED, RunRecord, is_inside, plain, summed
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.secrets import scrub, scrub_tree
 
@@ -120,6 +119,11 @@ class Record(AbstractContextManager["Record"]):
         reason = scrub(reason) if reason else None
         fields = {"t": t, "status": status, "reason": reason, "output": output, "output_md5": output_md5}
         self._append("end", {name: value for name, value in fields.items() if value is not None}, force=True)
+
+    def finish(self) -> None:
+        """Write that a run is finished whose output is whole, if the record does not say so."""
+        if self.begun and self.before.status != FINISHED:
+            self.end(FINISHED, t=self.before.latest)
 
     def accepted(self, *, code: str, digest: str) -> None:
         """Write that a code version reproduces the run's golden trace; `digest`: the run's digest under it."""

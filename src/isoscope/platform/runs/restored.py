@@ -9,13 +9,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import FIGURES, processed
 from isoscope.platform.config.tree import flatten, read_yaml
 from isoscope.platform.runs.card import CARD
-from isoscope.platform.runs.field_checks import check_identity, check_point
 from isoscope.platform.runs.lines import (
     FINISHED,
     TRAIN,
@@ -26,6 +25,8 @@ from isoscope.platform.runs.lines import (
     Point,
     Run,
     RunRecord,
+    check,
+    parsed,
     plugin_tags,
 )
 from isoscope.platform.runs.provenance import dvc_md5, file_md5s, tree_md5
@@ -36,7 +37,15 @@ OBJECTIVE = "objective.json"
 ANALYSE = "analyse"
 _AGAIN = "get it with dvc pull, or train the run"
 _DIGEST = re.compile(r"^digest: ([0-9a-f]{64})$", re.MULTILINE)
+_PUBLISHED = ("digest", "stage", "study", "arm", "seed", "task", "axes", "params", "inputs", "code")
+"""Entries of a published config.yaml about its run."""
 CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}  # split → MLflow's context
+
+
+class _Plugins(NamedTuple):
+    """Entry of a published config.yaml: file → sha256 of its code."""
+
+    plugins: Mapping[str, str]
 
 
 def restored(output: Path, *, root: Path, t: int) -> RunRecord:
@@ -76,15 +85,15 @@ def _identity(output: Path, t: int) -> Run:
         config = read_yaml(output, Path(CONFIG))
     except InputError as error:
         raise InputError(f"{output}/{error}; {_AGAIN}") from None
-    names: dict[str, Any] = {name: config.get(name) for name in ("digest", "study", "arm", "seed", "task", "code")}
-    names["stage"] = config.get("stage") or TRAIN
-    names |= {name: config.get(name) or {} for name in ("axes", "params", "inputs", "plugins")}
+    given = {name: value for name, value in config.items() if name in _PUBLISHED and value is not None}
+    plugins = _Plugins(config.get("plugins") or {})
     try:
-        check_identity(names)
+        run: Run = parsed(Run, {"digest": None, "stage": TRAIN, **given, "t": t})
+        check(run)
+        check(plugins)
     except ValueError as error:
         raise InputError(f"{output / CONFIG}: {error}; {_AGAIN}") from None
-    plugins = names.pop("plugins")
-    return Run(t, **{**names, "params": flatten(names["params"]), "tags": plugin_tags(plugins)})
+    return run._replace(params=flatten(run.params), tags=plugin_tags(plugins.plugins))
 
 
 def shown(folder: Path) -> list[Path]:
@@ -98,7 +107,7 @@ def _scores(path: Path) -> Iterator[dict[str, Any]]:
     _check_file(path)
     try:
         for point in score_points(json.loads(path.read_text("utf-8"))):
-            check_point(point)
+            check(parsed(Point, {"t": 0, **point}))
             yield point
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{path}: not the scores of a study; {_AGAIN}") from None
@@ -144,8 +153,8 @@ def points_of(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, start=1):
         try:
             point = json.loads(line)
-            check_point(point)
-            yield {**point, "value": float(point["value"])}
+            check(item := parsed(Point, {"t": 0, **point}))
+            yield {**point, "value": item.value}
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{path}:{number}: not a metric point (name, value, step, epoch): {line[:80]!r}") from None
 

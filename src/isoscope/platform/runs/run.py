@@ -20,8 +20,8 @@ from isoscope.platform.config.tree import NOT_IN_DIGEST, Tree, changes, dump_yam
 from isoscope.platform.runs import follower, stored
 from isoscope.platform.runs.card import cards
 from isoscope.platform.runs.follower import FOLLOWED, PARENT_RUN
-from isoscope.platform.runs.lease import Lease
 from isoscope.platform.runs.lines import FINISHED, plugin_tags
+from isoscope.platform.runs.locks import Lease
 from isoscope.platform.runs.machine_load import LoadSampler
 from isoscope.platform.runs.provenance import dvc_md5, environment, git_state
 from isoscope.platform.runs.record import Record
@@ -154,12 +154,6 @@ class Run:
         if self.record.begun:
             self.record.mend(points, source=source)
 
-    def found(self, points: Iterable[Mapping[str, Any]], *, source: str) -> None:
-        """Complete the record of a run that is already finished: missing points and the status FINISHED."""
-        self.mend(points, source=source)
-        if self.record.begun and self.record.before.status != FINISHED:
-            self.record.end(FINISHED, t=self.record.before.latest)
-
     def _introduce(self) -> None:
         """Write the run's identity to the record."""
         one = self.identity
@@ -234,17 +228,17 @@ def tracked(run: Run, stop: StopSignal) -> Iterator[None]:
     """Own the run, mirror its record, and on an error write its end: KILLED after a signal, FAILED otherwise."""
     with Lease(run.folder, title=run.identity.title), run.record, _follower(run):
         try:
-            with plugins_named():
-                yield
+            try:
+                with plugins_named():
+                    yield
+            finally:
+                run.stop_sampling()
         except BaseException as error:
             if run.record.begun and (run.under_way or run.record.before.status != FINISHED):
                 killed = stop.received is not None or isinstance(error, KeyboardInterrupt)
                 reason = f"{type(error).__name__}: {error}".splitlines()[0]
-                run.stop_sampling()
                 run.record.end("KILLED" if killed else "FAILED", reason=reason)
             raise
-        finally:
-            run.stop_sampling()
 
 
 @contextmanager
@@ -291,7 +285,8 @@ def carry_out(
         elif not finished:
             return None
         if finished:
-            run.found(points(run.output), source=source)
+            run.mend(points(run.output), source=source)
+            run.record.finish()
         if output is None:
             return run.output
         run.finished_as(output, run.publish(output, **facts(run.output)))

@@ -13,14 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from isoscope.base.atomic_files import fault, listed, replacing, seal, write_text
+from isoscope.base.atomic_files import changed, fault, listed, replacing, seal, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.base.symlinks import dvc_cache
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.runs.card import CARD
-from isoscope.platform.runs.field_checks import is_inside
-from isoscope.platform.runs.lines import FINISHED, End
+from isoscope.platform.runs.lines import FINISHED, End, is_inside
 from isoscope.platform.runs.provenance import dvc_md5, file_md5, file_sha256, tree_md5
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import CONFIG, METRICS, named_digest, points_of
@@ -171,12 +170,9 @@ def check_published(project: Project, folder: Path, files: Collection[str] | Non
     if (digest := named_digest(folder / CONFIG)) is None:
         raise InputError(f"{where}: {CONFIG} does not name its run; {again}")
     hashed, known = _expected(project, digest)
-    for name in sorted(name for name in known if files is None or any(fnmatchcase(name, one) for one in files)):
-        path = folder / name
-        if not path.is_file():
-            raise InputError(f"{where}: {name} is missing; {again}")
-        if hashed(path) != known[name]:
-            raise InputError(f"{where}: {name} has changed since it was written; {again}")
+    asked = [name for name in sorted(known) if files is None or any(fnmatchcase(name, one) for one in files)]
+    if wrong := changed(folder, {name: known[name] for name in asked}, hashed):
+        raise InputError(f"{where}: {wrong}; {again}")
 
 
 _MAKERS = {"models": "train", "hidden_states": "states", "measures": "states"}

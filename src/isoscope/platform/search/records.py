@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial, TrialState
 from isoscope.base.paths import Project
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.tree import flatten
-from isoscope.platform.runs.lease import Lease
+from isoscope.platform.runs.locks import Lease
 from isoscope.platform.runs.provenance import environment, git_state
 from isoscope.platform.runs.record import Record
 from isoscope.platform.search.outcomes import PROVENANCE

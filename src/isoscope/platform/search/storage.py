@@ -23,7 +23,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 
 from isoscope.base.errors import InputError
-from isoscope.platform.runs.lease import HeldError, Lease
+from isoscope.platform.runs.locks import HeldError, Lease
 from isoscope.platform.runs.secrets import scrub
 
 PATIENCE = 600.0

@@ -8,7 +8,7 @@ from isoscope.base import built_in
 from isoscope.base.atomic_files import replacing
 from isoscope.base.errors import InputError
 from isoscope.platform.runs.card import CARD, TRAINING, auto_class, front_matter
-from isoscope.platform.runs.folder_lock import writing
+from isoscope.platform.runs.locks import writing
 
 _PLAIN = "The model is of transformers' own architecture: the fusion of its embeddings is an addition.\n"
 _CODE = """The folder holds the model's Python code, which needs torch, transformers below 5.24 and annotated-types.

@@ -86,8 +86,8 @@ def _readable(project: Project, there: Iterable[str]) -> tuple[list["RunRecord"]
 
 def _record(project: Project, digest: str, output: Path | None, committed: int) -> "RunRecord | None":
     """Return a run's record, or the record that its output restores; None, with a warning, if there is neither."""
-    from isoscope.platform.runs.reconcile import mended
     from isoscope.platform.runs.restored import restored
+    from isoscope.platform.runs.upkeep import mended
 
     path = project.records / f"{digest}.jsonl"
     record = mended(project, digest) if path.exists() else None

@@ -14,7 +14,7 @@ from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_parquet
 from isoscope.platform.figures.csv_text import csv_text
-from isoscope.platform.runs.folder_lock import writing
+from isoscope.platform.runs.locks import writing
 
 
 def check_out(out: Path, command: str) -> None:

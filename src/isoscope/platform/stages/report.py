@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from isoscope.base import paths
 from isoscope.base.atomic_files import replacing, write_text
 from isoscope.platform.config.comparing import Comparison
-from isoscope.platform.config.decided import completed
 from isoscope.platform.config.load import ResolvedCell
 from isoscope.platform.config.project import Report, Study
 from isoscope.platform.config.tree import flatten
@@ -17,7 +16,7 @@ from isoscope.platform.mirror.fields import known_experiments
 from isoscope.platform.report import build, read_records, summary
 from isoscope.platform.report.runs import lacking
 from isoscope.platform.results.study_tables import read_tables
-from isoscope.platform.runs.folder_lock import writing
+from isoscope.platform.runs.locks import writing
 from isoscope.platform.runs.prepared import read_manifest
 
 
@@ -50,7 +49,7 @@ def report(
         one.study: lacking(
             one,
             studies[one.study],
-            {arm: flatten(completed(cell, manifests[studies[one.study].task]).tree) for arm, cell in arms.items()},
+            {arm: flatten(cell.completed(manifests[studies[one.study].task]).tree) for arm, cell in arms.items()},
             records,
         )
         for one in shown

@@ -20,7 +20,7 @@ from isoscope.platform.config.code_digests import renew
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import flatten, parse_override, read_yaml, split_overrides
 from isoscope.platform.runs.locks import check_locks
-from isoscope.platform.runs.reconcile import free_dvc
+from isoscope.platform.runs.upkeep import free_dvc
 from isoscope.platform.stages.mirror import following
 
 

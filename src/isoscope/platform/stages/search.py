@@ -20,7 +20,7 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.tree import difference, dump_yaml
 from isoscope.platform.executor.cluster import Cluster, connected
-from isoscope.platform.runs.lease import HeldError
+from isoscope.platform.runs.locks import HeldError
 from isoscope.platform.search import space
 from isoscope.platform.search.driver import Driver
 from isoscope.platform.search.outcomes import PROVENANCE, front, importances, knee, saved_by_pruning

@@ -12,7 +12,7 @@ from isoscope.platform.config.searching import Search, check_directions, corners
 from isoscope.platform.config.tree import flatten
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.outputs import recorded_metrics
-from isoscope.platform.runs.field_checks import SEARCH
+from isoscope.platform.runs.lines import SEARCH
 from isoscope.platform.runs.record import Tail
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.runs.stored import output_fault, stored_points

@@ -19,7 +19,7 @@ from isoscope.base.atomic_files import sha256
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
 from isoscope.base.workers import Spread, workers
-from isoscope.platform.config.extraction import Extraction, Measures
+from isoscope.platform.config.project import Extraction, Measures
 from isoscope.platform.outputs import Trained, epochs_by_update, read_output, weights_by_update
 from isoscope.platform.runs.card import CARD
 from isoscope.platform.runs.prepared import check_trained_on, content_md5, read_manifest

@@ -19,7 +19,7 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.executor.cluster import Cluster, connected
 from isoscope.platform.executor.execute import Piece, room, side_by_side
 from isoscope.platform.executor.live_table import Progress
-from isoscope.platform.runs.lease import HeldError, Lease
+from isoscope.platform.runs.locks import HeldError, Lease
 from isoscope.platform.runs.run import Run
 from isoscope.platform.runs.stored import output_fault
 from isoscope.platform.stages.mirror import following

@@ -11,9 +11,8 @@ from isoscope.base import built_in, paths, processes
 from isoscope.base.atomic_files import unlisted, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StoppedError, StopSignal
-from isoscope.platform.config.decided import completed
+from isoscope.platform.config.across_studies import start_cells
 from isoscope.platform.config.load import Configuration, ResolvedCell
-from isoscope.platform.config.start_cells import start_cells
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.runs.earlier import earlier_run
 from isoscope.platform.runs.prepared import content_md5, read_manifest
@@ -64,7 +63,7 @@ def job(
         for name, one in start_cells(configuration, study, found.cell.model, seed).items()
     }
     manifest, given = read_manifest(project, task), built_in.load(built_in.GIVEN, "train")
-    found = completed(found, manifest)
+    found = found.completed(manifest)
     if found.cell.objective.kind == "classification" and manifest.get("labels") == []:
         raise InputError(
             f"study {study!r}: objective.kind 'classification' needs classes, but task {task!r} has none; name their "

@@ -1,0 +1,90 @@
+"""What sections of the configuration say of each other: runs to start from, compared studies, corners of a search."""
+
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
+
+from isoscope.base import paths
+from isoscope.base.errors import InputError
+from isoscope.platform.config.explain import Faults, find, nearest
+from isoscope.platform.config.model import Model
+from isoscope.platform.config.searching import corners
+
+if TYPE_CHECKING:
+    from isoscope.platform.config.load import Configuration
+
+
+def start_cells(configuration: "Configuration", study: str, model: Model, seed: int) -> dict[str, tuple[str, str, int]]:
+    """Return the cells (study, arm, seed) that a run of `study` starts from, by their part of its section `model`.
+
+    Raises `InputError` if there is no such arm or next seed, if several seeds of the study would start from one run,
+    and if the other study has another task.
+    """
+    own, found = configuration.study(study), {}
+    for name, part in model.starts.items():
+        place, other = f"{paths.PARAMS}: studies.{study}: model.encoder", configuration.study(part.study)
+        find(part.arm, configuration.arms(part.study), f"{place}: study {part.study!r} has no arm {part.arm!r}")
+        if other.task != own.task:
+            raise InputError(f"{place}: study {part.study!r} has task {other.task!r}, but this study has {own.task!r}")
+        found[name] = part.study, part.arm, seed
+        if part.seed == "next":
+            following = _following(seed, other.seeds)
+            if following == seed:
+                raise InputError(f"{place}: no seed after {seed}; study {part.study!r} has seeds {list(other.seeds)}")
+            if len({_following(one, other.seeds) for one in own.seeds}) < len(own.seeds):  # not independent runs
+                raise InputError(
+                    f"{place}: several seeds of {study!r} would start from one run; study {part.study!r} has seeds "
+                    f"{list(other.seeds)}: give it as many"
+                )
+            found[name] = part.study, part.arm, following
+    return found
+
+
+def _following(seed: int, seeds: Sequence[int]) -> int:
+    """Return the next larger of some seeds, else the smallest; without seeds, the seed itself."""
+    return min((one for one in seeds if one > seed), default=min(seeds, default=seed))
+
+
+def check_comparison(configuration: "Configuration", name: str) -> None:
+    """Check that a comparison has a name of its own, and that its studies are run and have what it needs."""
+    place, found = f"{paths.PARAMS}: comparisons.{name}", Faults()
+    if name in configuration.root.studies:
+        found.keep(f"{place}: a study has this name, and both write to {paths.analysed(name)}; rename one")
+    comparison, studies = configuration.comparison(name), configuration.root.studies
+    for task in comparison.tasks:
+        if task not in configuration.root.tasks:
+            found.keep(f"{place}: task {task!r} is not in tasks {[*configuration.root.tasks]}; add it")
+    for study in comparison.compared:
+        if study not in studies:
+            found.keep(f"{place}: no study {study!r}{nearest(study, studies)}")
+        elif not studies[study].seeds:
+            found.keep(f"{place}: study {study!r} has no seeds; set studies.{study}.seeds")
+        elif lacks := comparison.lacks(study, {name: arm.cell for name, arm in configuration.cells(study).items()}):
+            found.keep(f"{place}: study {study!r} {lacks}")
+    found.stop()
+
+
+def check_search(configuration: "Configuration", known: Container[str] = ()) -> None:
+    """Resolve every corner of the search space, so that no trial sets a name that does not exist.
+
+    Lines in `known` are not repeated.
+    """
+    root, found = configuration.root, Faults()
+    search = root.search
+    if search is None:
+        return
+    find(search.study, root.studies, f"{paths.PARAMS}: search.study: no study {search.study!r}")
+    find(search.arm, configuration.arms(search.study), f"{paths.PARAMS}: search.arm: no arm {search.arm!r}")
+    under: dict[str, str] = {}
+    for chosen in corners(search):
+        axes = ", ".join(f"{name} {value}" for name, value in chosen.items() if "." not in name)
+        more = f" (under {axes}; restrict the name with `when`)" if axes else ""
+        try:
+            keep = configuration.cell(search.study, search.arm, chosen, search.settings).cell.training.keep
+        except InputError as error:
+            under |= {line: more for line in error.lines if line not in under}
+            continue
+        if keep != "best":
+            cure = "a search keeps only the best checkpoint; set it to best"
+            found.keep(f"{paths.PARAMS}: search: training.keep is {keep!r} in its trials, but {cure}")
+    found.keep(*(f"{line}{more}" for line, more in under.items() if line not in known))
+    found.stop()
