@@ -111,7 +111,7 @@ def test_it_is_a_whole_copy_with_extras_and_without_the_seal_also_in_the_place_o
     (tmp_path / "cache").mkdir()
     out.symlink_to(tmp_path / "cache")
     for _ in range(2):
-        publish(source, out, extra={"config.yaml": "a: 1\n"}, leave_out={"manifest.json"})
+        publish(source, out, extra={"config.yaml": "a: 1\n"})
         assert not out.is_symlink()
         found = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
         assert found == {"checkpoints/weights", "metrics.jsonl", "config.yaml"}

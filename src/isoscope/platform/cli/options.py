@@ -130,8 +130,8 @@ def project_here() -> Any:
 
 def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[Any, Any]:
     """Return the project around the working folder and its validated configuration. Imports nothing heavy."""
-    from isoscope.platform.config.code_digests import check_code
     from isoscope.platform.config.load import Configuration
+    from isoscope.platform.config.new_project import check_code
     from isoscope.platform.config.tree import parse_override, split_overrides
 
     project = project_here()

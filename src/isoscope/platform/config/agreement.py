@@ -8,10 +8,10 @@ from pathlib import Path
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import CODE, PARAMS, VARIANTS, overlay
-from isoscope.platform.config.code_digests import check_code
 from isoscope.platform.config.data import Local
 from isoscope.platform.config.explain import Faults, find, nearest
 from isoscope.platform.config.load import SECTIONS, Configuration, check_sections
+from isoscope.platform.config.new_project import check_code
 from isoscope.platform.config.profiles import drop, known, lacks_its_base
 from isoscope.platform.config.tree import Tree, merge, read_yaml
 

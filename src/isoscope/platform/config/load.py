@@ -177,12 +177,10 @@ class Configuration:
                 raise InputError(f"{SEARCHED}: {value.name}: trials share the prepared data; search another name")
             value.apply(tree, SEARCHED, origin)
         cell = validate(self._cell_type, tree, origin)
-        metrics = metrics_of(cell.objective.kind) or (cell.training.select,)
-        if (select := cell.training.select) not in metrics:
-            raise InputError(
-                f"{origin('training.select')}: training.select: expected one of {', '.join(metrics)}, "
-                f"got '{select}'{nearest(select, metrics)}"
-            )
+        objective, select = cell.objective.kind, cell.training.select
+        if metrics := metrics_of(objective):  # a plugin need not declare any
+            where = f"{origin('training.select')}: training.select"
+            find(select, metrics, f"{where}: objective {objective!r} has no metric {select!r}")
         return ResolvedCell(cell, tree, axes)
 
     def below(self, study: str, settings: Iterable[str] = ()) -> Tree:
@@ -199,10 +197,8 @@ class Configuration:
 
     def data_with_origin(self, task: str) -> tuple[Data, Origin]:
         """Return the section `data` of a task, and the origin file of each value."""
-        if task not in self.root.tasks and not (self.folder / paths.overlay("task", task)).is_file():
-            others = sorted(path.stem for path in (self.folder / paths.VARIANTS / "task").glob("*.yaml"))
-            known = dict.fromkeys((*self.root.tasks, *others))
-            raise InputError(f"{paths.PARAMS}: tasks: no task {task!r}{nearest(task, known)}")
+        others = sorted(path.stem for path in (self.folder / paths.VARIANTS / "task").glob("*.yaml"))
+        find(task, dict.fromkeys((*self.root.tasks, *others)), f"{paths.PARAMS}: tasks: no task {task!r}")
         only_data = create_model("DataCell", __base__=BaseModel, data=(data_type(), ...))
         tree, origin = self._merged([("task", task)], ("data",))
         return validate(only_data, {"data": tree.get("data", {})}, origin).data, origin

@@ -1,4 +1,7 @@
-"""Files of a new project: those of isoscope's own project, with one task and one small study."""
+"""Files of a new project: those of isoscope's own project, with one task and one small study.
+
+It has no sources for DVC to watch. Its stages depend on the digests of isoscope's installed code in code.yaml.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,10 +10,12 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from isoscope import __version__
 from isoscope.base import code_closure
+from isoscope.base.atomic_files import write_text
+from isoscope.base.built_in import STAGES
 from isoscope.base.errors import InputError
 from isoscope.base.paths import CODE, PARAMS, PROFILES, VARIANTS, overlay
-from isoscope.platform.config.code_digests import code_file
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.profiles import as_dvc_writes, changed_by, committed, edited, laid_over
 from isoscope.platform.config.tree import Tree, dump_yaml, merge, parse_yaml, read_yaml
@@ -32,6 +37,13 @@ _HEAD = """\
 """
 CHECKPOINTS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2", "bert": "google-bert/bert-base-uncased"}
 """Profile of a new project → its pre-trained encoder, both of English."""
+
+VERSION = "isoscope"
+"""Entry with isoscope's version, for people; no stage depends on it."""
+_CODE_HEAD = """\
+# Digests of isoscope's installed code, by stage. After an upgrade, `isoscope repro` renews them, and DVC runs the
+# stages whose code has changed.
+"""
 
 
 def source() -> Path:
@@ -159,3 +171,48 @@ def _by_digest(tree: Any) -> None:
         for place, path in reversed([*enumerate(body["deps"])]):
             if str(path).startswith("src/"):
                 del body["deps"][place]
+
+
+def code_file(stages: Iterable[str]) -> str:
+    """Return the text of code.yaml for the installed code."""
+    return _CODE_HEAD + dump_yaml(
+        {VERSION: __version__} | {stage: code_closure.stage_version(stage) for stage in stages}
+    )
+
+
+def outdated(folder: Path, only: str | None = None) -> tuple[str, ...]:
+    """Return the stages of a project's code.yaml, or `only` one, whose code differs from the installed code.
+
+    Empty without such a file: in a checkout DVC watches the sources. Raises `InputError` for an invalid file.
+    """
+    if not (folder / CODE).exists():
+        return ()
+    asked = [(stage, digest) for stage, digest in _digests(folder).items() if only in (None, stage)]
+    return tuple(stage for stage, digest in asked if digest != code_closure.stage_version(stage))
+
+
+def renew(folder: Path) -> tuple[str, ...]:
+    """Write the digests of the installed code into a project's code.yaml; return the stages whose code has changed."""
+    changed = outdated(folder)
+    if changed:
+        write_text(folder / CODE, code_file(_digests(folder)), "params")
+    return changed
+
+
+def check_code(folder: Path, only: str | None = None) -> None:
+    """Raise `InputError` if code.yaml does not have the digests of the installed code."""
+    if changed := outdated(folder, only):
+        raise InputError(
+            f"{CODE}: not of the installed isoscope {__version__}: {', '.join(changed)}; start DVC with: isoscope repro"
+        )
+
+
+def _digests(folder: Path) -> Tree:
+    found = {stage: digest for stage, digest in read_yaml(folder, CODE).items() if stage != VERSION}
+    for stage in found:
+        if stage not in STAGES:
+            raise InputError(
+                f"{CODE}: {stage}: not a stage of isoscope {__version__}; replace {CODE} and dvc.yaml by those of a "
+                "project of: isoscope new"
+            )
+    return found

@@ -198,7 +198,7 @@ class Run:
             known = {**one.names, "digest": self.digest, "code": self.code, "params": one.params}
             data = self.project.folder / paths.processed(one.task)
             extra |= cards(self.output, known, read_metrics(self.output), data)
-        stored.publish(self.output, target, extra=extra, leave_out={"manifest.json"})
+        stored.publish(self.output, target, extra=extra)
         return dvc_md5(target)
 
     def summary(self, **facts: Any) -> str:

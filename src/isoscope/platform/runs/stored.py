@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from isoscope.base.atomic_files import changed, fault, listed, replacing, seal, write_text
+from isoscope.base.atomic_files import MANIFEST, changed, fault, listed, replacing, seal, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.base.symlinks import dvc_cache
@@ -29,18 +29,18 @@ LOCK = Path("dvc.lock")
 _FICLONE = 0x40049409  # Linux ioctl: share a file's blocks, copy on write
 
 
-def publish(source: Path, output: Path, *, extra: Mapping[str, str], leave_out: Collection[str]) -> None:
-    """Make `output` a copy of the folder `source`, by reflink, hard link or bytes, whichever works first.
+def publish(source: Path, output: Path, *, extra: Mapping[str, str]) -> None:
+    """Make `output` a copy of a sealed folder, by reflink, hard link or bytes, whichever works first.
 
     The copy is built beside `output` and renamed into place, so `output` is either the complete old or the complete
     new folder. DVC may turn the files into read-only links to its cache; they are never written again. `extra`:
-    additional text files (name → text). `leave_out`: file names to skip.
+    additional text files (name → text). The copy has no manifest.
     """
     with replacing(output, "publish") as fresh:
         for folder, _, files in os.walk(source):
             place = fresh / Path(folder).relative_to(source)
             place.mkdir(exist_ok=True)
-            for name in set(files) - set(leave_out):
+            for name in set(files) - {MANIFEST}:
                 _duplicate(Path(folder) / name, place / name)
         for name, text in extra.items():
             (fresh / name).write_text(text, "utf-8")
@@ -107,8 +107,7 @@ def whole_files(project: Project, digest: str, end: End | None) -> dict[str, Pat
     published = project.folder / end.output
     if published.is_dir() and dvc_md5(published) == end.output_md5:
         return _files(published)
-    files = _cached_runs(project).get(end.output_md5, {})
-    return files if all(map(_sound, files.values())) else {}
+    return _if_sound(_cached_runs(project).get(end.output_md5, {}))
 
 
 def stored_points(project: Project, digest: str) -> list[dict[str, Any]] | None:
@@ -143,10 +142,13 @@ def _vouched(project: Project, digest: str) -> dict[str, Path]:
             dvc_md5(place) == known[place] for place in (folder, *folder.parents) if place in known
         ):
             return _files(folder)
-    if not known:
-        return {}
-    files = _named(project, (project.folder / LOCK).stat().st_mtime_ns).get(digest, {})
-    return files if all(map(_sound, files.values())) else {}
+    return _if_sound(_of_digest(project, digest))
+
+
+def _of_digest(project: Project, digest: str) -> dict[str, Path]:
+    """Return the cached files of a run in dvc.lock; empty if they are not there."""
+    lock = project.folder / LOCK
+    return _named(project, lock.stat().st_mtime_ns).get(digest, {}) if lock.is_file() else {}
 
 
 @lru_cache(maxsize=1)
@@ -182,9 +184,7 @@ def _expected(project: Project, digest: str) -> tuple[Callable[[Path], str], dic
     """Return a hash function, and the hash of each file that a run wrote; no files if nothing vouches for it."""
     if stored := listed(project.runs / digest / "output"):
         return file_sha256, stored
-    lock = project.folder / LOCK
-    cached = _named(project, lock.stat().st_mtime_ns).get(digest, {}) if lock.is_file() else {}
-    return file_md5, {name: path.parent.name + path.name for name, path in _written(cached).items()}
+    return file_md5, {name: _hash(path) for name, path in _written(_of_digest(project, digest)).items()}
 
 
 def _cached_runs(project: Project) -> dict[str, dict[str, Path]]:
@@ -234,9 +234,13 @@ def _listing(cache: Path, md5: str) -> dict[str, str]:
     return listed if all(is_inside(name) and _MD5.fullmatch(md5) for name, md5 in listed.items()) else {}
 
 
-def _sound(path: Path) -> bool:
-    """Return whether a file of DVC's cache matches the hash in its name."""
-    return file_md5(path) == path.parent.name + path.name
+def _if_sound(files: dict[str, Path]) -> dict[str, Path]:
+    """Return files of DVC's cache if each matches the hash in its name; else none."""
+    return files if all(file_md5(path) == _hash(path) for path in files.values()) else {}
+
+
+def _hash(path: Path) -> str:
+    return path.parent.name + path.name
 
 
 def _object(cache: Path, md5: str) -> Path:
@@ -246,9 +250,7 @@ def _object(cache: Path, md5: str) -> Path:
 def accepted_run(project: Project, digest: str) -> tuple[str, str] | None:
     """Return digest and code version of the run accepted for `digest`; None if there is none or a file is damaged."""
     note = _accepted(_note(project, digest))
-    if note is None or output_fault(project, note["run"]) is not None:
-        return None
-    return note["run"], note["code"]
+    return note if note and output_fault(project, note[0]) is None else None
 
 
 def accept_run(project: Project, digest: str, *, run: str, code: str) -> None:
@@ -258,18 +260,19 @@ def accept_run(project: Project, digest: str, *, run: str, code: str) -> None:
 
 def accepted_runs(project: Project) -> set[str]:
     """Return the digests of the accepted runs."""
-    notes = (_accepted(path) for path in _note(project, "").parent.glob("*.json"))
-    return {note["run"] for note in notes if note}
+    notes = map(_accepted, _note(project, "").parent.glob("*.json"))
+    return {run for run, _ in filter(None, notes)}
 
 
 def _note(project: Project, digest: str) -> Path:
     return project.state / ".isoscope" / "accepted" / f"{digest}.json"
 
 
-def _accepted(path: Path) -> dict[str, str] | None:
+def _accepted(path: Path) -> tuple[str, str] | None:
+    """Return the accepted run and its code version."""
     try:
-        note: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        return {"run": str(note["run"]), "code": str(note["code"])}
+        note = json.loads(path.read_text("utf-8"))
+        return str(note["run"]), str(note["code"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):

@@ -122,9 +122,8 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
         with suppress(HeldError), Lease(folder, note=False):  # a live process may own it
             pieces += _remove(list(_of_run(folder, project, held, idle_days, folder.name in standing)), dry_run)
     pieces += _remove(list(_diffs(project)), dry_run)
-    gone = {piece.path for piece in pieces} if dry_run else set()
     state = project.state / ".isoscope"  # a fresh clone has none
-    return pieces, (_size(state) if state.is_dir() else 0) - sum(_size(path) for path in gone)
+    return pieces, (_size(state) if state.is_dir() else 0) - sum(piece.size for piece in pieces if dry_run)
 
 
 def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: float, stands: bool) -> Iterator[Piece]:

@@ -16,8 +16,8 @@ from typing import Any
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.processes import end_with_parent
-from isoscope.platform.config.code_digests import renew
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.new_project import renew
 from isoscope.platform.config.tree import flatten, parse_override, read_yaml, split_overrides
 from isoscope.platform.runs.locks import check_locks
 from isoscope.platform.runs.upkeep import free_dvc
