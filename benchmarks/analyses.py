@@ -1,4 +1,4 @@
-"""Measure the time of each analysis: one arm, 13 layers × 10 snapshots × 872 sentences, width 768, and the random twin.
+"""Measure the time of each analysis: one arm, 13 layers × 10 snapshots × 872 sentences, width 768, with the control.
 
 The first snapshot is a pass of an untrained BERT-base with a Conv2D fusion over generated sentences. Each further
 snapshot adds a little noise. Settings of params.yaml, two processes of one thread. Prints Markdown.

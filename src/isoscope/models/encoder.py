@@ -1,4 +1,4 @@
-"""Load the bare encoder or decoder of any Hugging Face checkpoint, and build its random twin."""
+"""Load the bare encoder or decoder of any Hugging Face checkpoint, and build its random-weights control."""
 
 import copy
 from pathlib import Path
@@ -16,7 +16,7 @@ from isoscope.models.build import seeded
 from isoscope.models.loading import check_shapes, in_one_line, pretrained, quiet, reads_and_writes
 
 TWIN_SEED = 10_000
-"""Added to a twin's seed, so that the random twin never repeats the model's own initialisation."""
+"""Added to a twin's seed, so that the random-weights control never repeats the model's own initialisation."""
 WITHIN = ("pooler.",)  # may be missing: no hidden state passes through it
 
 
@@ -49,7 +49,7 @@ def random_encoder(folder: Path, *, seed: int) -> Any:
 
 
 def twin(model: Any, *, seed: int) -> Any:
-    """Build a random twin of `model`: the same kind and device, new random weights, in evaluation mode."""
+    """Build a random-weights control of `model`: the same kind and device, new random weights, in evaluation mode."""
     with seeded(seed), quiet():
         return type(model)(copy.deepcopy(model.config)).to(next(model.parameters()).device).eval()
 

@@ -57,7 +57,7 @@ def geometry(
     """Analyse any checkpoint on any sentences: tables, figures and one HTML page.
 
     Analyses: geometry, planes, probes, attention, the embedding block, spectra, persistence diagrams. Each checkpoint
-    is compared with its twin with random weights. A second call into the same folder computes only what is missing; its
+    is compared with its random-weights control. A second call into the same folder computes only what is missing; its
     page shows what that call asks for. Works outside a project. For a first look, in about a minute:
     --analysis measures --analysis planes. Every layer of one checkpoint against every layer of another, as in
     isoscope spaces: --analysis spaces.
@@ -101,7 +101,7 @@ def spaces(
 
     AvgSim, SelfSim, MEV and IntraSim by layer; CKA, Procrustes, CCA, SVCCA, PWCCA, RSA and neighbours of every pair of
     layers, each with its null (sentences exchanged) and its interval. The checkpoints may differ in width, depth and
-    tokenizer. Next to each is its twin with random weights. A treebank (columns tokens and upos) also gives SelfSim by
+    tokenizer. Next to each is its random-weights control. A treebank (columns tokens and upos) also gives SelfSim by
     part of speech. With --other-column the models read two languages. Works outside a project.
 
     Example: isoscope spaces ./mlm ./mt --text sentences.txt --out compared

@@ -52,7 +52,7 @@ def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
     """Return how far the heads of two runs agree at the chosen epoch, by layer: differ, arm, seed, other, other_seed.
 
     `differ`: what the runs differ in. `arms`: the fusion; the seed is the same. `seeds`: the seed only. `random`:
-    training; the other run is the first run's twin with random weights.
+    training; the other run is the first run's random-weights control.
 
     Heads of two runs have no correspondence. So the heads of a layer are paired for best agreement (Kuhn 1955), on the
     whole maps of the same sentences. `agreement`: 1 − Jensen–Shannon divergence, mean over the pairs. `unpaired`: mean

@@ -220,8 +220,8 @@ def neighbour_table(run: Trajectory, *, k: int, confidence: float) -> Iterator[R
 def decoding_table(run: Trajectory, *, seed: int) -> Iterator[Rows]:
     """Return how often word and position can be decoded linearly from the block's tokens, with a control.
 
-    For the first snapshot, the chosen snapshot and the random twin: before and after the block's LayerNorm, and at each
-    layer above (part `layer 1`, …). Sentences are held out.
+    For the first snapshot, the chosen snapshot and the random-weights control: before and after the block's LayerNorm,
+    and at each layer above (part `layer 1`, …). Sentences are held out.
     """
     inner, sentence, *_ = inner_tokens(run)
     for snapshot in dict.fromkeys(filter(None, (run.trained[0], run.best, run.twin))):

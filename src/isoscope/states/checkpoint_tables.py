@@ -1,4 +1,4 @@
-"""Tables of `isoscope geometry`: encoders or decoders on any sentences, each beside its twin with random weights.
+"""Tables of `isoscope geometry`: encoders or decoders on any sentences, each beside its random-weights control.
 
 Results are cached in sealed folders: hidden states by (weights, sentences, classes, code), values of each measure by
 (hidden states, code, settings). A second call computes only what is new or was altered.
@@ -46,7 +46,7 @@ LACKING = {
 def geometry(
     checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings, cache: Path, *, grids: Tables | None = None
 ) -> tuple[Tables, dict[str, Any]]:
-    """Run every analysis on every checkpoint and its random twin. Return the tables by name, and the page's facts.
+    """Run every analysis on every checkpoint and its random-weights control. Return tables and the page's facts.
 
     Every table has a column `checkpoint`, except `grids`, those of `compared_checkpoints.grids` for the same page.
     `geometry` is the table of measures, with columns as in `states.measure`. Raises `InputError` for a model that is

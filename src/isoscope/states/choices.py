@@ -57,7 +57,7 @@ class Settings(NamedTuple):
     folds: Annotated[int, Ge(2), "Cross-validation folds of the probes"] = 5
     # Unrelated checkpoints share no axes, only their sentences.
     alignment: Annotated[str, ALIGNMENTS, "Alignment of planes across checkpoints of equal shape"] = "procrustes"
-    seed: Annotated[int, Ge(0), "Seed of the draws and of the random twin"] = 0
+    seed: Annotated[int, Ge(0), "Seed of the draws and of the random-weights control"] = 0
     batch_size: BatchSize = 32
     device: Device = "cpu"
     precision: Precision = "fp32"
@@ -82,7 +82,7 @@ class SpaceSettings(NamedTuple):
     draws: Annotated[int, Ge(20), "Draws of the bootstrap over sentences"] = 200
     histogram: Annotated[int, Ge(1000), "Pairs of words of each distribution"] = 100_000
     confidence: Confidence = 0.95
-    seed: Annotated[int, Ge(0), "Seed of the draws and of the random twins"] = 0
+    seed: Annotated[int, Ge(0), "Seed of the draws and of the random-weights controls"] = 0
     batch_size: BatchSize = 32
     device: Device = "cpu"
     precision: Precision = "fp32"

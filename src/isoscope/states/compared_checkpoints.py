@@ -37,7 +37,7 @@ def spaces(
     *,
     translated: Translation | None = None,
 ) -> tuple[Tables, dict[str, Any]]:
-    """Compare two or more checkpoints, and their twins with random weights. Return the tables, and the page's facts.
+    """Compare two or more checkpoints, and their random-weights controls. Return the tables, and the page's facts.
 
     Every pair of checkpoints is compared layer by layer, and the pair of their twins. `translated`: the second of two
     reads this instead; its states are those of the words that are linked to the text's. Raises `InputError` for fewer

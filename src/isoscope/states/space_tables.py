@@ -29,7 +29,7 @@ from isoscope.states.word_space import Space, joined
 
 
 class Named(NamedTuple):
-    """A space, its model, the seed of its training if known, and whether it is the model's twin of random weights.
+    """A space, its model, the seed of its training if known, and whether it is the model's random-weights control.
 
     `linked`: its states are those of another text's words, which are linked to the table's.
     """

@@ -25,7 +25,7 @@ from isoscope.data.treebank import Treebank
 SNAPSHOTS, PROBE, WORDS, TOKENS = "snapshots.json", "probe.parquet", "words.parquet", "tokens.parquet"
 TREEBANK = "treebank.parquet"
 RANDOM = "random"
-"""Name of the random twin's snapshot: another initialisation, never trained."""
+"""Name of the random-weights control's snapshot: another initialisation, never trained."""
 GRADIENTS = ("word", "position", "token_type", "norm", "fusion")
 """Parts of the embedding block with their own weights, in the order of the array `block_gradient`."""
 
@@ -57,7 +57,7 @@ class Snapshot(NamedTuple):
 class Trajectory:
     """The hidden states of one run over its snapshots, by step; arrays are loaded on demand.
 
-    Raises `InputError` if the folder is not such a folder, or holds only a random twin.
+    Raises `InputError` if the folder is not such a folder, or holds only a random-weights control.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -99,7 +99,7 @@ class Trajectory:
 
     @property
     def twin(self) -> Snapshot | None:
-        """The twin with random weights, if there is one."""
+        """The random-weights control, if there is one."""
         return next((one for one in self.snapshots if one.step is None), None)
 
     @property

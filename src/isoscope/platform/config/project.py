@@ -106,7 +106,7 @@ class Probes(Section):
     vectors: Annotated[tuple[Literal["first", "last", "mean"], ...], Field(min_length=1, strict=False)]
     """Sentence representations to probe; words are always probed."""
     every: Count
-    """Probe every n-th snapshot for the label; always, and in detail, the first, the selected and the random twin."""
+    """Probe every n-th snapshot for the label; always, and in detail, the first, the chosen and the random weights."""
     folds: Annotated[int, Field(ge=2)]
     """Outer cross-validation folds, split by sentence."""
 

@@ -12,7 +12,7 @@ from isoscope.platform.config.declared import natural
 
 Floats = npt.NDArray[np.float64]
 TWIN = -1
-"""Column of the twin with random weights, which has no step."""
+"""Column of the random-weights control, which has no step."""
 EVERY = "Shown: updates that all seeds of an arm have."
 """For captions of means over training: see `common`."""
 Range = tuple[float | pd.Series | None, float | pd.Series | None]
@@ -97,7 +97,7 @@ def at_ends(table: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
 def moments_of(table: pd.DataFrame) -> dict[str, str]:
     """Return names for the ends of runs in `table`, with their steps if there are fewer than four."""
     if "checkpoint" in table:
-        return {"first": "its twin with random weights", "chosen": "the checkpoint"}
+        return {"first": "its random-weights control", "chosen": "the checkpoint"}
     steps = {end: sorted(table.loc[table["end"] == end, "column"].unique()) for end in MOMENTS}
     return {
         moment: f"{name} (update {' or '.join(map(str, found))})" if len(found := steps[moment]) < 4 else name

@@ -22,8 +22,8 @@ FEW = 30
 """Below this number of sentences, an agreement of heads is an illustration."""
 PAIRS = 10
 """Of more pairs of arms, only those with the first arm are drawn."""
-BETWEEN, CONTROLS = "Between two arms", "Between seeds, and with the random twin"
-DIFFER = {"arms": "two arms", "seeds": "two seeds", "random": "its random twin"}
+BETWEEN, CONTROLS = "Between two arms", "Between seeds, and with the random-weights control"
+DIFFER = {"arms": "two arms", "seeds": "two seeds", "random": "its random-weights control"}
 
 
 def over_heads(attention: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def _agreement_caption(arm_heads: pd.DataFrame) -> str:
     return (
         f"Do different arms learn the same heads? Agreement of best-matching heads at the chosen epoch, on n = {n} "
         f"sentences. {few}Compare two arms (left; of more than ten pairs, those with the first arm) with the controls "
-        "(right): two seeds of an arm, and an arm and its random twin."
+        "(right): two seeds of an arm, and an arm and its random-weights control."
     )
 
 

@@ -139,7 +139,7 @@ CURVES = View(
 
 W = -0.25
 """Place of the word table alone on an axis of relative depth."""
-TRAINED, RANDOM = "checkpoint", "random twin"
+TRAINED, RANDOM = "checkpoint", "random-weights control"
 
 
 def by_depth(geometry: pd.DataFrame, *_: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
@@ -162,7 +162,7 @@ def by_depth(geometry: pd.DataFrame, *_: pd.DataFrame, metrics: Sequence[str]) -
 
 
 def profile(metrics: Sequence[str], titles: dict[str, str] | None = None, beside: str = NOISE) -> Profile:
-    """Return the form of a panel per metric; dotted: the random twin; dashed: `baseline`, named by `beside`."""
+    """Return the form of a panel per metric; dotted: random weights; dashed: `baseline`, named by `beside`."""
     return Profile(
         points=partial(by_depth, metrics=metrics),
         x="at",

@@ -88,7 +88,7 @@ DYNAMICS = View(
 )
 
 
-CALLED = {"random": "random twin", **MOMENTS, "last": "last snapshot"}
+CALLED = {"random": "random-weights control", **MOMENTS, "last": "last snapshot"}
 DEGREES = {0: "H0: components", 1: "H1: loops"}
 LONGEST = 40
 """Maximum number of bars of a degree in a barcode, longest first."""

@@ -16,7 +16,7 @@ BETWEEN = 3
 """Number of snapshots between the first and the chosen, evenly spaced among those that all runs have."""
 FEW = 10
 """A cell with less than 1 distinct vector per this number of points is marked."""
-CHOSEN, NEVER = "chosen epoch", "random twin"
+CHOSEN, NEVER = "chosen epoch", "random-weights control"
 EQUAL, HOLLOW = "all vectors equal: no score", f"few distinct vectors (less than 1 in {FEW})"
 TASKS = {
     "label": "first",

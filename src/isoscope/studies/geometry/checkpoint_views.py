@@ -1,4 +1,4 @@
-"""Views of `isoscope geometry`: checkpoints side by side, each compared with its twin with random weights.
+"""Views of `isoscope geometry`: checkpoints side by side, each compared with its random-weights control.
 
 A checkpoint is an arm with a single snapshot, so most views draw like those of a study. Tables have a column
 `checkpoint` instead of arm and seed; `frames` also has `alignment`. `classes` (name) and `pieces` (checkpoint, text)
@@ -38,7 +38,7 @@ TASKS = {
     "word order": "Order of two words",
 }
 SUMMARIES = ("entropy", "distance", "first", "last", "itself", "between")
-TWIN = "its twin with random weights"
+TWIN = "its random-weights control"
 BESIDE = {"random": TWIN, "chosen": "the checkpoint"}
 """Names of the moments of a checkpoint: it has no training."""
 FEW = 40
@@ -91,7 +91,7 @@ def group(name: str, metrics: Sequence[str], kind: str) -> View:
         ),
         form=profile(metrics),
         caption=lambda table: (
-            f"{name} of {_called(table)}, by layer. Compare each solid line with the checkpoint's random twin (dotted) "
+            f"{name} of {_called(table)}, by layer. Compare each solid line with the random-weights control (dotted) "
             f"and with isotropic noise (dashed). n = {sizes(table, 'n')}, d = {sizes(table, 'd')}.{_depths(table)}"
         ),
     )
@@ -138,7 +138,7 @@ def _of_probes(table: pd.DataFrame) -> str:
     counts = ", ".join(f"{name} {count}" for name, count in n.items())
     return (
         f"Accuracy of a linear probe of {_called(table)}, held-out sentences, by layer. Compare each solid line with "
-        f"the random twin (dotted), the control task (dashed) and chance. n: {counts}.{_depths(table)}"
+        f"the random-weights control (dotted), the control task (dashed) and chance. n: {counts}.{_depths(table)}"
     )
 
 
@@ -169,7 +169,8 @@ def heads(summary: str) -> View:
             bar=LABELS[summary],
         ),
         caption=lambda table: (
-            f"{table['checkpoint'].iloc[0]}, head by head: {said}. Left: the checkpoint; right: its random twin."
+            f"{table['checkpoint'].iloc[0]}, head by head: {said}. "
+            "Left: the checkpoint; right: its random-weights control."
         ),
     )
 
@@ -215,7 +216,7 @@ ATTENTION = View(
     rows=_over_heads,
     form=profile(SUMMARIES, LABELS),
     caption=lambda table: (
-        "Attention by layer: mean over heads, band from minimum to maximum. Dotted: the random twin. "
+        "Attention by layer: mean over heads, band from minimum to maximum. Dotted: the random-weights control. "
         f"n = {sizes(table, 'n')} sentences.{_depths(table)}"
     ),
 )
@@ -227,7 +228,7 @@ MAPS = View(
     form=replace(PAIRED, points=_tokens, columns="weights"),
     caption=lambda table, _: (
         f"{table['checkpoint'].iloc[0]}: cosines between tokens after the embedding block, colours from −1 to 1. "
-        "Left: the checkpoint; right: its random twin."
+        "Left: the checkpoint; right: its random-weights control."
     ),
 )
 BLOCK = (
@@ -235,7 +236,7 @@ BLOCK = (
     replace(
         COSINES,
         caption="Mean cosine of two tokens of different sentences, by kind of pair, in each part of the embedding "
-        "block. Hollow: the random twin; filled: the checkpoint.",
+        "block. Hollow: the random-weights control; filled: the checkpoint.",
     ),
     replace(
         DIMENSIONS,

@@ -1,4 +1,4 @@
-"""What a page of checkpoints says about their geometry: each beside its twin with random weights, and noise."""
+"""What a page of checkpoints says about their geometry: each beside its random-weights control, and noise."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,11 +12,11 @@ from isoscope.studies.geometry.checkpoint_views import KINDS, LAST_LAYER, sizes
 from isoscope.studies.geometry.views import TITLES, beside_twin, last_layer
 
 LEADS = {
-    "probing": "Compare a probe with the same probe of the random twin, with chance and with a control task. The "
-    "control task's labels are permuted (sentences) or drawn at random per word type. Code: compression of the labels "
-    "given the vectors.",
+    "probing": "Compare a probe with the same probe of the random-weights control, with chance and with a control "
+    "task. The control task's labels are permuted (sentences) or drawn at random per word type. Code: compression of "
+    "the labels given the vectors.",
     "attention": "In a causal model a token attends only to itself and earlier tokens. So entropy is below 1 even if "
-    "attention is uniform, and the first token always has a share. The random twin shows how much.",
+    "attention is uniform, and the first token always has a share. The random-weights control shows how much.",
     "spaces": "Every layer of one checkpoint against every layer of another, on the same words. Compare with random "
     "weights. isoscope spaces makes the same figures with other samples and options.",
 }
@@ -86,8 +86,8 @@ def _notes(table: pd.DataFrame) -> Iterator[str]:
 def summary(tables: Tables) -> list[dict[str, Any]]:
     """Return a row per checkpoint and kind of sentence vector at the last layer.
 
-    Keys: checkpoint, vectors, layer, n, d, and per metric its value, the random twin's and that of isotropic noise
-    (None: no number). Metrics that were not measured are left out. No metric measured: no rows.
+    Keys: checkpoint, vectors, layer, n, d, and per metric its value, the random-weights control's and that of isotropic
+    noise (None: no number). Metrics that were not measured are left out. No metric measured: no rows.
     """
     if "geometry" not in tables:
         return []

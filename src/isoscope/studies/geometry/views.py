@@ -39,7 +39,7 @@ def last_layer(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_twin(table: pd.DataFrame, *keys: str, value: str = "value") -> pd.DataFrame:
-    """Return the checkpoints' rows, with the random twin's `value` in a column `twin`."""
+    """Return the checkpoints' rows, with the random-weights control's `value` in a column `twin`."""
     keys = ("checkpoint", *keys)
     random = table[table["step"].isna()].rename(columns={value: "twin"})
     return table[table["step"].notna()].merge(random[[*keys, "twin"]], on=keys, how="left")
@@ -77,10 +77,11 @@ PROBED = View(
     rows=_probed,
     form=Texts(
         heads={"figure": "Task", "vectors": "Vectors", "checkpoint": "Checkpoint", "value": "Accuracy"}
-        | {"twin": "Random twin", "chance": "Chance", "baseline": "Control", "selectivity": "Selectivity"}
+        | {"twin": "Random-weights control", "chance": "Chance", "baseline": "Control", "selectivity": "Selectivity"}
         | {"compression": "Code", **SIZE}
     ),
-    caption="What does a linear probe read at the last layer? Compare accuracy with the random twin and with chance.",
+    caption="What does a linear probe read at the last layer? Compare accuracy with the random-weights control and "
+    "with chance.",
 )
 BASELINES = View(
     name="baselines",
@@ -99,9 +100,10 @@ PAIRS = View(
     form=Texts(
         points=lambda table: beside_twin(table, "part", "pairs", value="cosine").replace({"part": PARTS}),
         heads={"checkpoint": "Checkpoint", "part": "Part", "pairs": "Pairs", "cosine": "Mean cosine"}
-        | {"twin": "Random twin", "n": "n (pairs)"},
+        | {"twin": "Random-weights control", "n": "n (pairs)"},
     ),
-    caption="How similar are tokens of different sentences? Mean cosine by kind of pair; compare with the random twin.",
+    caption="How similar are tokens of different sentences? Mean cosine by kind of pair; compare with the "
+    "random-weights control.",
 )
 OUTLIERS = View(
     name="outliers",
@@ -137,7 +139,7 @@ DISTANCES = View(
         heads={"checkpoint": "Checkpoint", "vectors": "Vectors", "degree": "Degree", "bottleneck": "Bottleneck"}
         | {"wasserstein": "1-Wasserstein", "n": "n"},
     ),
-    caption="How far is a checkpoint's persistence diagram from its random twin's?",
+    caption="How far is a checkpoint's persistence diagram from its random-weights control's?",
 )
 MEASURED = View(
     name="measured",
@@ -145,10 +147,10 @@ MEASURED = View(
     rows=_measured,
     form=Texts(
         heads={"title": "Metric", "vectors": "Vectors", "checkpoint": "Checkpoint", "value": "Value"}
-        | {"bounds": "Interval", "twin": "Random twin", "baseline": "Noise", **SIZE}
+        | {"bounds": "Interval", "twin": "Random-weights control", "baseline": "Noise", **SIZE}
     ),
-    caption="All metrics at the last layer. Compare a value with those of the random twin and of noise. Values at all "
-    "layers: geometry.csv, geometry.parquet.",
+    caption="All metrics at the last layer. Compare a value with those of the random-weights control and of noise. "
+    "Values at all layers: geometry.csv, geometry.parquet.",
 )
 
 

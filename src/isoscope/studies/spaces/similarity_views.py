@@ -143,7 +143,7 @@ def maps(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _directions(table: pd.DataFrame) -> Table:
-    """Return the rows with their direction, such as `A → B`; twins of random weights last."""
+    """Return the rows with their direction, such as `A → B`; random-weights controls last."""
     ends = table[["model", "other_model"]].where(~table["back"], table[["other_model", "model"]].to_numpy())
     named = ends["model"] + " → " + ends["other_model"] + table["twin"].map({True: ", random weights", False: ""})
     table = table.assign(direction=named, number=pd.factorize(table["of"])[0])

@@ -69,7 +69,7 @@ def of_runs(
     """Return the tables of `states.space_tables`, and `told_apart`, of models (name → seed → checkpoint).
 
     With `over_training`, every n-th snapshot is compared too: a table `over_training`, see `states_over_training`.
-    Spaces: each seed of each model, and one twin of each model with random weights. Pairs:
+    Spaces: each seed of each model, and one random-weights control of each model. Pairs:
     `models_against_seeds.couples`, and the twins. `options`: fields of `SpaceSettings`.
     """
     settings = WHOLE._replace(**{name: value for name, value in options.items() if name in WHOLE._fields})
