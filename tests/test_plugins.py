@@ -15,6 +15,7 @@ from isoscope.base.workers import workers
 from isoscope.data.task_files import _from_plugin
 from isoscope.models import build
 from isoscope.models.embeddings import build_fusion
+from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.executor.child import FAILED, Child
 from isoscope.states.measures import measure
@@ -77,13 +78,13 @@ def test_a_fusion_of_ones_own_is_typed_and_leaves_no_cache_beside_its_file(proje
 def test_its_options_are_checked_like_any_number(project: Path, text: str, expected: str) -> None:
     (project / "variants/fusion/product.yaml").write_text(text)
     with pytest.raises(InputError) as caught:
-        load(project).check()
+        check_all(load(project))
     assert expected in str(caught.value)
 
 
 def test_without_the_plugin_its_kind_is_unknown(project: Path) -> None:
     with pytest.raises(InputError, match="kind 'product' is unknown"):
-        Configuration(project, ["studies.fusion.axes.fusion=[product]"]).check()
+        check_all(Configuration(project, ["studies.fusion.axes.fusion=[product]"]))
 
 
 def test_its_code_is_part_of_the_digest_of_the_arms_that_use_it_only(project: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.cli import app
-from isoscope.platform.config.across_studies import check_comparison
+from isoscope.platform.config.across_studies import check_all, check_comparison
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import dump_yaml, read_yaml
 from isoscope.platform.runs.follower import FOLLOWED
@@ -185,7 +185,7 @@ def test_its_options_are_checked_as_those_of_built_in_kinds(
     project: Project, options: dict[str, object], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        compared(project, **options).check()
+        check_all(compared(project, **options))
 
 
 def test_what_declares_no_options_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

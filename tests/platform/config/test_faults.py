@@ -8,6 +8,7 @@ import typer
 
 from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
+from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
 
 FAULTS = {
@@ -157,7 +158,7 @@ def test_another_command_says_the_first_and_how_many_more(project: Path) -> None
 )
 def test_neither_an_axis_nor_a_search_changes_the_data(project: Path, setting: str, line: str) -> None:
     with pytest.raises(InputError, match=line):
-        Configuration(project, [setting]).check()
+        check_all(Configuration(project, [setting]))
 
 
 @pytest.mark.parametrize("name", ["settings/quick", "fusion/fft"])
@@ -166,7 +167,7 @@ def test_an_arm_cannot_change_the_data_of_its_task(project: Path, name: str) -> 
     path = project / f"variants/{name}.yaml"
     path.write_text(path.read_text("utf-8") + "data: {tokenizer: {vocab_size: 100}}\n", "utf-8")
     with pytest.raises(InputError, match=rf"^variants/{name}.yaml: data: all arms of a task share its data"):
-        Configuration(project).check()
+        check_all(Configuration(project))
 
 
 def test_the_fault_of_a_replaced_node_names_what_replaced_it(project: Path) -> None:

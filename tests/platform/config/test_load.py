@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from isoscope.base.errors import InputError
 from isoscope.base.paths import LONGEST, checked_name
 from isoscope.platform.cli import main
+from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.declared import logged_by
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Dimension
@@ -30,7 +31,7 @@ PARAMS = parse_yaml((ROOT / "params.yaml").read_text(), "params.yaml")
 def refusal(folder: Path, *overrides: str, params: dict | None = None) -> str:
     """The line that refuses the configuration; `params`: in place of params.yaml."""
     with pytest.raises(InputError) as caught:
-        Configuration(folder, overrides, raw=params).check()
+        check_all(Configuration(folder, overrides, raw=params))
     line = str(caught.value)
     assert "\n" not in line
     return line

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from isoscope.base.errors import InputError
+from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.agreement import check_agreement
 from isoscope.platform.config.explain import Faults
 from isoscope.platform.config.load import Configuration
@@ -164,7 +165,7 @@ def test_a_study_without_seeds_needs_no_task(project: Path) -> None:
     absent = [
         f"studies.{study}.{one}" for study in Configuration(project).root.studies for one in ("task=absent", "seeds=[]")
     ]
-    assert Configuration(project, [*absent, "comparisons={}", "search=null"]).check() == 2
+    assert check_all(Configuration(project, [*absent, "comparisons={}", "search=null"])) == 2
 
 
 @pytest.mark.parametrize("name", ["dynamics", "dynamics_data"])

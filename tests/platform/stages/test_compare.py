@@ -12,6 +12,7 @@ from isoscope import notebook
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.kind import kind
+from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.stages.report import report
@@ -51,7 +52,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     tree["studies"] = {"all": STUDY | {"axes": AXES}, "few": STUDY | {"axes": AXES | {"fraction": ["three_tenths"]}}}
     tree["comparisons"] = {NAME: section()}
     configuration = Configuration(ROOT, FEW, raw=tree)
-    configuration.check()
+    check_all(configuration)
     with trained(folder, configuration, configuration.root.studies) as found:
         yield Made(*found)
 
@@ -94,7 +95,7 @@ def test_the_report_has_a_section_with_figures_and_origin(made: Made) -> None:
 def test_models_without_snapshots_are_refused_before_training(made: Made) -> None:
     words = (*FEW, f"{SETTINGS}.snapshots.steps=none")
     with pytest.raises(InputError, match="study 'all' has arm 'masked-additive' without snapshots; set its training"):
-        Configuration(ROOT, words, raw=made.configuration.raw).check()
+        check_all(Configuration(ROOT, words, raw=made.configuration.raw))
 
 
 @pytest.mark.parametrize(
@@ -111,4 +112,4 @@ def test_a_comparison_names_studies_that_run(made: Made, name: str, study: str, 
     tree["studies"] = tree["studies"] | {"none": STUDY | {"axes": AXES, "seeds": []}}
     tree["comparisons"] = {name: section(study, arm)}
     with pytest.raises(InputError, match=words):
-        Configuration(ROOT, FEW, raw=tree).check()
+        check_all(Configuration(ROOT, FEW, raw=tree))

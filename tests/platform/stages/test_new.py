@@ -10,6 +10,7 @@ import pytest
 
 from isoscope.base import code_closure
 from isoscope.base.errors import InputError
+from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.new_project import CHECKPOINTS
 from isoscope.platform.config.profiles import apply, restore
@@ -48,7 +49,7 @@ def test_the_file_is_its_only_task_and_all_is_committed(tmp_path: Path, reviews:
     project = tmp_path / "deep" / "my-study"
     assert made(project, reviews) == Made(project, "my_reviews_2", [])
     configuration = Configuration(project)
-    assert configuration.check() == 3  # one task, two arms
+    assert check_all(configuration) == 3  # one task, two arms
     assert configuration.root.tasks == ("my_reviews_2",)
     assert [*configuration.root.studies] == ["first"]
     assert configuration.root.search is not None

@@ -19,6 +19,7 @@ from isoscope.base.paths import Project
 from isoscope.data.plain import read_pairs
 from isoscope.models.translated import scored, translate
 from isoscope.platform.cli import app
+from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.runs import run as runs
 from isoscope.platform.runs.restored import read_metrics
@@ -220,7 +221,7 @@ def test_they_are_compared(made: Made) -> None:
     params["studies"]["aligned"]["seeds"] = params["studies"]["hybrid"]["seeds"] = [0]
     params["comparisons"] = {"translate": {"kind": "hybrids", "aligned": "aligned", "tuned": "hybrid"}}
     configuration, project = Configuration(ROOT, raw=params), made.setup.project
-    configuration.check()
+    check_all(configuration)
     setup = Setup(configuration, project, "train")
     arms = {study: [*configuration.arms(study)] for study in ("aligned", "hybrid")}
     for study, names in arms.items():
@@ -245,10 +246,10 @@ def test_they_are_compared(made: Made) -> None:
 def test_the_configuration_is_checked_with_its_starts(study: str, change: dict[str, Any], message: str) -> None:
     params = tree()
     params["tasks"].append("sentiment")
-    Configuration(ROOT, raw=copy.deepcopy(params)).check()
+    check_all(Configuration(ROOT, raw=copy.deepcopy(params)))
     params["studies"][study] |= change
     with pytest.raises(InputError, match=message):
-        Configuration(ROOT, raw=params).check()
+        check_all(Configuration(ROOT, raw=params))
 
 
 def test_what_starts_from_accepted_runs_is_accepted(

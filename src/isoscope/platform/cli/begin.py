@@ -60,6 +60,7 @@ def check(
 
     Example: isoscope check -S training.epochs=20
     """
+    from isoscope.platform.config.across_studies import check_all
     from isoscope.platform.config.agreement import DVC, MLPROJECT, check_agreement
     from isoscope.platform.config.explain import Faults
     from isoscope.platform.config.load import Configuration
@@ -68,7 +69,7 @@ def check(
     configuration, resolved = None, 0
     with found.each():
         configuration = Configuration(folder, overrides, plugin, faults=found)
-        resolved = configuration.check()
+        resolved = check_all(configuration)
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     commands |= {group.name for group in app.registered_groups if group.name}
     profiles = check_agreement(folder, configuration, commands, found)

@@ -130,6 +130,7 @@ def project_here() -> Any:
 
 def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[Any, Any]:
     """Return the project around the working folder and its validated configuration. Imports nothing heavy."""
+    from isoscope.platform.config.across_studies import check_all
     from isoscope.platform.config.load import Configuration
     from isoscope.platform.config.new_project import check_code
     from isoscope.platform.config.tree import parse_override, split_overrides
@@ -140,7 +141,7 @@ def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[
     configuration = Configuration(project.folder, overrides, plugins or [])
     addressed = [one for text in overrides for one in split_overrides(text) if parse_override(one).file]
     if addressed:  # an override of an overlay must be valid even if this command does not read the overlay
-        Configuration(project.folder, addressed, plugins or []).check()
+        check_all(Configuration(project.folder, addressed, plugins or []))
     return project, configuration
 
 

@@ -248,11 +248,12 @@ def repro(
     project, configuration, _ = here(cluster, cpus, gpus, overrides)
     placed = {"ISOSCOPE_CLUSTER": cluster, "ISOSCOPE_CPUS_PER_RUN": cpus, "ISOSCOPE_GPUS_PER_RUN": gpus}
     os.environ.update({name: str(value) for name, value in placed.items() if value is not None})
+    from isoscope.platform.config.across_studies import check_all
     from isoscope.platform.stages.repro import located
     from isoscope.platform.stages.repro import repro as run
 
     if overrides:
         _, configuration = configure(located(overrides, configuration))
-    configuration.check()
+    check_all(configuration)
     heal(project)
     sys.exit(run(project, configuration, context.args))

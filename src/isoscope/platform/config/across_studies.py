@@ -1,19 +1,16 @@
 """What sections of the configuration say of each other: runs to start from, compared studies, corners of a search."""
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
 
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.platform.config.explain import Faults, find, nearest
+from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.model import Model
 from isoscope.platform.config.searching import corners
 
-if TYPE_CHECKING:
-    from isoscope.platform.config.load import Configuration
 
-
-def start_cells(configuration: "Configuration", study: str, model: Model, seed: int) -> dict[str, tuple[str, str, int]]:
+def start_cells(configuration: Configuration, study: str, model: Model, seed: int) -> dict[str, tuple[str, str, int]]:
     """Return the cells (study, arm, seed) that a run of `study` starts from, by their part of its section `model`.
 
     Raises `InputError` if there is no such arm or next seed, if several seeds of the study would start from one run,
@@ -44,7 +41,7 @@ def _following(seed: int, seeds: Sequence[int]) -> int:
     return min((one for one in seeds if one > seed), default=min(seeds, default=seed))
 
 
-def check_comparison(configuration: "Configuration", name: str) -> None:
+def check_comparison(configuration: Configuration, name: str) -> None:
     """Check that a comparison has a name of its own, and that its studies are run and have what it needs."""
     place, found = f"{paths.PARAMS}: comparisons.{name}", Faults()
     if name in configuration.root.studies:
@@ -63,7 +60,7 @@ def check_comparison(configuration: "Configuration", name: str) -> None:
     found.stop()
 
 
-def check_search(configuration: "Configuration", known: Container[str] = ()) -> None:
+def check_search(configuration: Configuration, known: Container[str] = ()) -> None:
     """Resolve every corner of the search space, so that no trial sets a name that does not exist.
 
     Lines in `known` are not repeated.
@@ -88,3 +85,31 @@ def check_search(configuration: "Configuration", known: Container[str] = ()) -> 
             found.keep(f"{paths.PARAMS}: search: training.keep is {keep!r} in its trials, but {cure}")
     found.keep(*(f"{line}{more}" for line, more in under.items() if line not in known))
     found.stop()
+
+
+def check_all(configuration: Configuration) -> int:
+    """Resolve every task and every arm of every study; return their number.
+
+    Raises `InputError` with all faults.
+    """
+    found, tasks = Faults(), configuration.root.tasks
+    for name, study in configuration.root.studies.items():
+        if study.seeds and tasks and study.task not in tasks:
+            found.keep(f"{paths.PARAMS}: studies.{name}.task: {study.task!r} is not in tasks {list(tasks)}; add it")
+    for task in tasks:
+        with found.each():
+            configuration.data(task)
+    run = [name for name, study in configuration.root.studies.items() if study.task in tasks]
+    cells = [(name, arm) for name in run for arm in configuration.arms(name)]
+    for name, arm in cells:
+        with found.each():
+            model = configuration.cell(name, arm).cell.model
+            for seed in configuration.study(name).seeds:
+                start_cells(configuration, name, model, seed)
+    for name in configuration.root.comparisons:
+        with found.each():
+            check_comparison(configuration, name)
+    with found.each():
+        check_search(configuration, found.lines)
+    found.stop()
+    return len(tasks) + len(cells)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import CODE, PARAMS, VARIANTS, overlay
+from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.data import Local
 from isoscope.platform.config.explain import Faults, find, nearest
 from isoscope.platform.config.load import SECTIONS, Configuration, check_sections
@@ -96,7 +97,7 @@ def _check_profiles(profiles: list[Path], configuration: Configuration, found: F
             drop(tree, profile)
             laid = Configuration(folder, raw=tree, faults=own)
             with own.each():
-                laid.check()
+                check_all(laid)
         found.keep(*(f"{file}: merged over params.yaml: {line}" for line in own.lines if line not in before))
 
 

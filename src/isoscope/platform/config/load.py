@@ -15,7 +15,6 @@ from isoscope.base import kind as kinds
 from isoscope.base.errors import InputError
 from isoscope.base.registry import FUSIONS, OBJECTIVES, OBSERVERS, PENALTIES
 from isoscope.platform.config import comparing
-from isoscope.platform.config.across_studies import check_comparison, check_search, start_cells
 from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.data import Data
 from isoscope.platform.config.declared import metrics_of
@@ -247,33 +246,6 @@ class Configuration:
         if len({file.name for file in files}) < len(files):
             raise InputError(f"plugins: two files of a run are called {next(iter(files)).name!r}; rename one")
         return {file.name: plugins.digest(file) for file in sorted(files)}
-
-    def check(self) -> int:
-        """Resolve every task and every arm of every study; return their number.
-
-        Raises `InputError` with all faults.
-        """
-        found, tasks = Faults(), self.root.tasks
-        for name, study in self.root.studies.items():
-            if study.seeds and tasks and study.task not in tasks:
-                found.keep(f"{paths.PARAMS}: studies.{name}.task: {study.task!r} is not in tasks {list(tasks)}; add it")
-        for task in tasks:
-            with found.each():
-                self.data(task)
-        run = [name for name, study in self.root.studies.items() if study.task in tasks]
-        cells = [(name, arm) for name in run for arm in self.arms(name)]
-        for name, arm in cells:
-            with found.each():
-                model = self.cell(name, arm).cell.model
-                for seed in self.study(name).seeds:
-                    start_cells(self, name, model, seed)
-        for name in self.root.comparisons:
-            with found.each():
-                check_comparison(self, name)
-        with found.each():
-            check_search(self, found.lines)
-        found.stop()
-        return len(tasks) + len(cells)
 
 
 def check_sections(file: Path, overlay: Tree) -> None:

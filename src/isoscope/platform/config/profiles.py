@@ -14,6 +14,7 @@ from ruamel.yaml.representer import RoundTripRepresenter
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.base.paths import PARAMS, PROFILES, checked_name
+from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.explain import find
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
@@ -42,7 +43,7 @@ def apply(folder: Path, name: str) -> str:
     if lacks_its_base(parse_yaml(before, str(PARAMS)), overlay):
         raise InputError(f"{file}: search: incomplete, and {PARAMS} has search: null; define it there first")
     after = laid_over(before, overlay)
-    Configuration(folder, raw=parse_yaml(after, str(PARAMS))).check()
+    check_all(Configuration(folder, raw=parse_yaml(after, str(PARAMS))))
     write_text(folder / PARAMS, after, "params")
     return _difference(before, after)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from isoscope.base import built_in, paths
 from isoscope.base.errors import InputError
+from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.kinds import json_schema
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.new_project import project_files
@@ -65,7 +66,7 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
         if text is not None:
             shutil.copyfile(text, building / "texts" / text.name)
             notes += _leave_out(building, text)
-        Configuration(building).check()
+        check_all(Configuration(building))
         notes += _commit(building, name)
         for made in [*building.iterdir()]:
             made.rename(folder / made.name)
