@@ -209,7 +209,7 @@ DAMAGE: list[str | Callable[[Path], None]] = ["[]", "{", "3", '{"mlflow.db": []}
 """The text of a note, or what stands in its place."""
 
 
-@pytest.mark.parametrize("harm", DAMAGE, ids=str)
+@pytest.mark.parametrize("harm", DAMAGE, ids=lambda harm: getattr(harm, "__name__", harm))
 def test_damaged_notes_are_named_once_and_stop_nothing(
     project: Path, server: Server, harm: str | Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
