@@ -187,7 +187,7 @@ def test_the_first_table_is_a_summary_of_the_last_layer_beside_twin_and_noise(tm
     cells = rows_of(text, "How do the checkpoints differ at their last layer?")
     own = rows[0]["a_1"]
     assert cells[0][:3] == ["encoder", KINDS["first"], str(LAYERS)]
-    shown = f'{own["value"]:.3f}<br><span class="soft">twin {own["twin"]:.3f}<br>noise 0.250</span>'
+    shown = f'{own["value"]:.3f}<br><span class="soft">control {own["twin"]:.3f}<br>noise 0.250</span>'
     assert cells[0][3] == shown
     assert cells[0][-2:] == ["40", "8"]
     assert len(cells) == 2
