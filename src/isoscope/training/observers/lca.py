@@ -87,11 +87,13 @@ class Allocation(IntervalObserver):
         self.rows: Rows = Rows(self.packed.groups)
         if self.minibatch:
             self._before, self._after, self._gradient = (self.packed.read() for _ in range(3))
+            self._read = False  # weights of a resumed run come later
 
     def before_update(self, step: int) -> dict[str, float]:
         super().before_update(step)
         if self.minibatch:
-            self.packed.read(self._before)
+            if not self._read:  # else they are those after the last update
+                self.packed.read(self._before)
             self.packed.pack([one.grad for one in self.parameters], self._gradient)
         if self.adam is not None and self._single(step):
             self.adam.begin()
@@ -100,6 +102,7 @@ class Allocation(IntervalObserver):
     def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
         if self.minibatch:
             self.rows.update(self.packed.allocated(self._gradient, self._before, self.packed.read(self._after)))
+            self._before, self._after, self._read = self._after, self._before, True
         return super().after_update(step, points)
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
