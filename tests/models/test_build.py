@@ -169,7 +169,7 @@ def test_an_encoder_is_taken_without_its_head_and_a_missing_pooler_is_new(
     )
     drawn += [one.bert.pooler.dense] if "add_pooling_layer" in options else []
     for matrix in drawn:
-        assert matrix.weight.detach().std() == pytest.approx(0.3, rel=0.5)
+        assert matrix.weight.detach().std() == pytest.approx(0.3, rel=0.5 if matrix.out_features < 10 else 0.2)
     if isinstance(getattr(theirs, "classifier", None), nn.Linear):
         assert not torch.equal(drawn[-1].weight, theirs.classifier.weight[:2])
 
