@@ -1,12 +1,13 @@
 """Scores of a classifier as functions of its confusion matrix."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isoscope.base.metric import Metric
+from isoscope.metrics.item_shares import ItemShares
 
 Counts = NDArray[np.int64]
 Score = Callable[[Counts], float]
@@ -33,10 +34,23 @@ def f1(counts: Counts) -> float:
 
     A class that is neither present nor predicted counts as 0.
     """
-    hits = np.diag(counts)
+    return float(_f1_by_class(counts)[1]) if len(counts) == 2 else macro_f1(counts)
+
+
+def macro_f1(counts: Counts) -> float:
+    """Return the unweighted mean of F1 over classes; a class that is neither present nor predicted counts as 0."""
+    return float(_f1_by_class(counts).mean())
+
+
+def _f1_by_class(counts: Counts) -> NDArray[np.float64]:
     total = counts.sum(axis=0) + counts.sum(axis=1)
-    per_class = np.divide(2 * hits, total, out=np.zeros(len(counts)), where=total > 0)
-    return float(per_class[1] if len(counts) == 2 else per_class.mean())
+    return np.divide(2 * np.diag(counts), total, out=np.zeros(len(counts)), where=total > 0)
+
+
+def balanced_accuracy(counts: Counts) -> float:
+    """Return the mean recall over the classes that occur; 1 / C for a constant prediction of C classes."""
+    actual = counts.sum(axis=1)
+    return float((np.diag(counts)[actual > 0] / actual[actual > 0]).mean())
 
 
 def matthews(counts: Counts) -> float:
@@ -50,12 +64,22 @@ def matthews(counts: Counts) -> float:
     return float(covariance / np.sqrt(scale)) if scale > 0 else 0.0
 
 
-SCORES: dict[str, Score] = {"accuracy": accuracy, "f1": f1, "matthews": matthews}
+TARGET = "label"
+"""Target of the tasks that it scores."""
+SCORES: dict[str, Score] = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "matthews": matthews,
+    "balanced_accuracy": balanced_accuracy,
+    "macro_f1": macro_f1,
+}
 METRICS = (
     Metric("loss", "Loss", "nats", better="minimise"),
     Metric("accuracy", "Accuracy", better="maximise", low=0.0, high=1.0),
     Metric("f1", "F1", better="maximise", low=0.0, high=1.0),
     Metric("matthews", "Matthews correlation", better="maximise", low=-1.0, high=1.0),
+    Metric("balanced_accuracy", "Balanced accuracy", better="maximise", low=0.0, high=1.0),
+    Metric("macro_f1", "F1, mean over classes", better="maximise", low=0.0, high=1.0),
 )
 
 
@@ -93,20 +117,6 @@ def pseudo_values(score: Score, label: ArrayLike, predicted: ArrayLike, classes:
         counts[cell] += 1
     spread = values[label, predicted]
     return spread - spread.mean() + score(counts)
-
-
-class ItemShares(NamedTuple):
-    """A score of the test split as shares of its items `[n]`, which average to it; `constant`: of the best constant
-    prediction; `sign`: −1 if less is better.
-    """
-
-    shares: NDArray[np.float64]
-    constant: float
-    sign: int = 1
-
-    def above(self, mean: float) -> float:
-        """Return by how much a mean of the score is better than a constant prediction."""
-        return float(self.sign * (mean - self.constant))
 
 
 def by_item(predictions: Any) -> dict[str, ItemShares]:
