@@ -43,6 +43,8 @@ FUSIONS = {
 }
 OBJECTIVES = {
     "classification": "isoscope.objectives.classification",
+    "regression": "isoscope.objectives.regression",
+    "multilabel": "isoscope.objectives.multilabel",
     "masked": "isoscope.objectives.masked",
     "causal": "isoscope.objectives.causal",
     "translation": "isoscope.objectives.translation",
@@ -50,12 +52,15 @@ OBJECTIVES = {
 }
 METRICS = {
     "classification": "isoscope.metrics.matrix_scores",
+    "regression": "isoscope.metrics.regression_scores",
+    "multilabel": "isoscope.metrics.label_scores",
     **dict.fromkeys(("masked", "causal"), "isoscope.metrics.token_counts"),
     "translation": "isoscope.metrics.translation_scores",
     "alignment": "isoscope.metrics.alignment_distances",
 }
 """Objective → module that declares its `METRICS`, and those of the test split alone as `GENERATED`. It is light: the
-configuration reads it."""
+configuration reads it. Of an objective with predictions per row also `TARGET`, the column of its tasks; `options`, of
+its section `objective`; `scores` of predictions, and `by_item`, the shares of the scores."""
 WATCHED = "isoscope.training.anisotropy"
 MEASURED = ("isoscope.geometry.isotropy", "isoscope.states.measures", WATCHED)
 """Modules that declare the `METRICS` of measures and of `training.watch`."""

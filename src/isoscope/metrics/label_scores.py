@@ -22,6 +22,10 @@ SHARES = np.arange(0.01, 1.0, 0.01)
 """Thresholds of a label's probability that are tried."""
 
 
+def options() -> None:
+    """Labels of a sentence or pair, any number of them, trained with binary cross-entropy."""
+
+
 def scores(references: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     """Return micro F1, macro F1, subset accuracy and cardinality of predicted labels, 0 or 1 by text and label `[N, L]`.
 

@@ -1,7 +1,7 @@
 """Scores of a classifier as functions of its confusion matrix."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,6 +81,16 @@ METRICS = (
     Metric("balanced_accuracy", "Balanced accuracy", better="maximise", low=0.0, high=1.0),
     Metric("macro_f1", "F1, mean over classes", better="maximise", low=0.0, high=1.0),
 )
+
+
+_WEIGHTS = (
+    "balanced: an example counts N / (classes · rows of its class) in the loss, so that all classes weigh the same; null: "
+    "each example counts 1."
+)
+
+
+def options(class_weights: Annotated[Literal["balanced"] | None, _WEIGHTS] = None) -> None:
+    """Classification of a sentence or pair, trained with cross-entropy."""
 
 
 def scores(label: ArrayLike, predicted: ArrayLike, classes: int) -> dict[str, float]:

@@ -19,6 +19,10 @@ METRICS = (
 )
 
 
+def options() -> None:
+    """Regression of a score on a sentence or pair, trained with squared error."""
+
+
 def scores(references: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     """Return Spearman's ρ (tied values share their mean rank), Pearson's r, RMSE and MAE of `[N]` predicted numbers.
 

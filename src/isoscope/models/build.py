@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,9 @@ from isoscope.models.bert import FusionBertConfig, FusionBertForSequenceClassifi
 from isoscope.models.loading import pretrained
 from isoscope.models.roberta import FusionRobertaConfig, FusionRobertaForSequenceClassification
 
+Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
+"""What a head predicts, as transformers calls it: a class, labels, or a number."""
+SINGLE: Problem = "single_label_classification"
 Classifier = FusionBertForSequenceClassification | FusionRobertaForSequenceClassification
 
 
@@ -90,20 +93,24 @@ def configuration(
     )
 
 
-def from_scratch(*, family: str, labels: Sequence[str], seed: int, **encoder: Any) -> Classifier:
+def from_scratch(
+    *, family: str, labels: Sequence[str], seed: int, problem: Problem = SINGLE, **encoder: Any
+) -> Classifier:
     """Build a classifier with random weights, a function of its arguments alone; `encoder`: see `configuration`.
 
     Word, position and token-type tables are drawn from N(0, init_std²), all other matrices from N(0,
     initializer_range²); biases are 0. With one seed, weights outside the fusion are the same for every fusion. Raises
     `InputError` if the fusion cannot be built, and for fewer than two labels.
     """
-    config = configuration(family=family, **encoder, **_head(labels))
+    config = configuration(family=family, **encoder, **_head(labels, problem))
     with seeded(seed):
         model: Classifier = FAMILIES[family].classifier(config)
         return model
 
 
-def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence[str], seed: int) -> Classifier:
+def from_checkpoint(
+    folder: Path, *, fusion: Mapping[str, Any], labels: Sequence[str], seed: int, problem: Problem = SINGLE
+) -> Classifier:
     """Build a classifier on the weights of a plain BERT or RoBERTa: a folder with config.json and model.safetensors.
 
     The fusion, the classifier and, if the BERT has none, the pooler are new: functions of the seed. The classifier is
@@ -121,7 +128,7 @@ def from_checkpoint(folder: Path, *, fusion: Mapping[str, Any], labels: Sequence
         raise InputError(f"checkpoint {folder}: config.json: {said(error)}") from None
     settings = {key: value for key, value in plain.to_dict().items() if key in family.plain.__dataclass_fields__}
     settings |= {"architectures": None, "dtype": None, "init_std": plain.initializer_range, "fusion": dict(fusion)}
-    config = family.config(**settings | _head(labels))
+    config = family.config(**settings | _head(labels, problem))
     with seeded(seed):
         model: Classifier = pretrained(
             family.classifier, folder, config, new=_NEW, replaced=("classifier.",), unused=(_TABLE,)
@@ -152,13 +159,13 @@ def fusion_distance(model: nn.Module, start: Mapping[str, Tensor]) -> float | No
     return float((after - before).norm()) / (scale or 1.0)
 
 
-def _head(labels: Sequence[str]) -> dict[str, Any]:
-    if len(labels) < 2 or len(set(labels)) < len(labels):
+def _head(labels: Sequence[str], problem: Problem) -> dict[str, Any]:
+    if len(labels) < 1 + (problem == SINGLE) or len(set(labels)) < len(labels):
         raise InputError(f"labels: {list(labels)}; expected two or more different names")
     return {
         "id2label": dict(enumerate(labels)),
         "label2id": {label: index for index, label in enumerate(labels)},
-        "problem_type": "single_label_classification",
+        "problem_type": problem,
     }
 
 

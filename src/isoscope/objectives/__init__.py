@@ -84,9 +84,14 @@ class Objective(Protocol):
     """A task's data, loss and metrics. Splits are `train`, `validation` and `test`; rows are their examples."""
 
     metrics: Sequence[Metric]
-    """Every metric of `Tally.metrics`, most important first; `loss` is among them."""
+    """Every metric of `Tally.metrics` and `row_scores`, most important first; `loss` is among them."""
     generated: Sequence[Metric]
-    """The further metrics of the test split that `finish` returns; a plugin may leave it out."""
+    """The further metrics of the test split that `finish` returns; a plugin may leave it out.
+
+    So may it `predicted(model, scored)`, which returns predictions and targets of the rows of an evaluated split, and
+    `row_scores(targets, predictions)`, the metrics that a tally cannot hold, such as ranks. With `chooses` true, an
+    evaluation of the validation split chooses something for the test split, such as a threshold.
+    """
     classes: int
     """Number of classes that `owners` can return; 1 if it returns none."""
     notes: list[str]

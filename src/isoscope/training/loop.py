@@ -86,6 +86,7 @@ class Loop:
         if (budget := settings.budget) is not None:
             self.total = updates_within(budget.kind, budget.number, objective, epochs=settings.epochs)
         self.epochs = math.ceil(self.total / self.per_epoch)
+        self.row_scores = [*filter(None, [getattr(objective, "row_scores", None)])]
         self.penalised = penalised
         self.observers = Observers(guarded(observers))
         run = Context(model, optimizer, objective, seed, self.total, settings.log_every, self.ranks)
@@ -142,8 +143,10 @@ class Loop:
 
     def test(self, epoch: int) -> None:
         """Evaluate the test split once: log the chosen epoch's metrics, write the files of objective and observers."""
+        if getattr(self.objective, "chooses", False):
+            self._scores(self._evaluate("validation"))  # what was chosen in this epoch
         scored = self._evaluate("test", self.observers.places(None), columns=True)
-        self._point_all(prefixed("test/", scored.tally.metrics()) | self.observers.evaluated(scored, epoch), epoch)
+        self._point_all(self._scores(scored) | self.observers.evaluated(scored, epoch), epoch)
         self._point_all({"training/best_epoch": float(epoch)}, None)
         if self.points is not None:
             more = self.objective.finish(self.raw_model, scored, self.work)
@@ -160,10 +163,20 @@ class Loop:
     def _validate(self, epoch: int | None) -> dict[str, float]:
         """Return the metrics of the validation split, from the objective and the observers."""
         scored = self._evaluate("validation", self.observers.places(None))
-        return prefixed("validation/", scored.tally.metrics()) | self.observers.evaluated(scored, epoch)
+        return self._scores(scored) | self.observers.evaluated(scored, epoch)
 
-    def _evaluate(self, split: str, places: Collection[Place], **options: Any) -> Scored:
-        return evaluate(self.raw_model, self.objective, split, self.ranks, places=places, **options)
+    def _evaluate(self, split: str, places: Collection[Place] = (), columns: bool = False, **options: Any) -> Scored:
+        columns = columns or bool(self.row_scores)
+        return evaluate(self.raw_model, self.objective, split, self.ranks, places=places, columns=columns, **options)
+
+    def _scores(self, scored: Scored) -> dict[str, float]:
+        """Return the metrics of an evaluated split: of the tally, and those that need all predictions."""
+        found = scored.tally.metrics()
+        if self.row_scores:
+            predictions, targets = self.objective.predicted(self.raw_model, scored)  # type: ignore[attr-defined]
+            for scores in self.row_scores:
+                found |= scores(targets, predictions)
+        return prefixed(f"{scored.split}/", found)
 
     def _train_epoch(self, epoch: int) -> None:
         done = self.progress.step - (epoch - 1) * self.per_epoch

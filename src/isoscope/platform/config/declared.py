@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from isoscope.base import built_in
 from isoscope.base.entry import Entry
@@ -39,6 +41,22 @@ def metrics_of(kind: str, *, generated: bool = False) -> dict[str, Metric]:
     else:
         found = OBJECTIVES.own[kind].metrics if kind in OBJECTIVES.own else ()
     return {one.name: one for one in found}
+
+
+@cache
+def with_target() -> tuple[Entry, ...]:
+    """Return the built-in objectives with a target per text; their options are those of `options` in their module."""
+    found = {kind: built_in.load(built_in.METRICS, kind) for kind in built_in.METRICS}
+    return tuple(
+        Entry(kind, module.options, Path(str(module.__file__)), built_in=True)
+        for kind, module in found.items()
+        if hasattr(module, "options")
+    )
+
+
+def declares(kind: str, name: str) -> Any:
+    """Return what the metrics module of a built-in objective calls `name`; None of other objectives."""
+    return getattr(built_in.load(built_in.METRICS, kind), name, None) if kind in built_in.METRICS else None
 
 
 def known() -> Mapping[str, Metric]:

@@ -18,6 +18,7 @@ from isoscope.base.registry import DATASETS, FUSIONS, OBJECTIVES, OBSERVERS, PEN
 from isoscope.platform.config import loss
 from isoscope.platform.config.base import Name, Section
 from isoscope.platform.config.comparing import Comparison, section
+from isoscope.platform.config.declared import with_target
 from isoscope.platform.config.data import Data, Embedded, Hub, Local
 from isoscope.platform.config.explain import Faults, explain
 from isoscope.platform.config.model import Model
@@ -122,7 +123,7 @@ def cell_type() -> type[Cell]:
     fields: dict[str, Any] = {
         "data": (data_type(), ...),
         "model": (extended(Model, fusion=(_union((), FUSIONS.values()), ...)), ...),
-        "objective": (_union(loss.OBJECTIVES, OBJECTIVES.own.values()), ...),
+        "objective": (_union(loss.OBJECTIVES, (*with_target(), *OBJECTIVES.own.values())), ...),
         "penalty": (_union(loss.PENALTIES, PENALTIES.own.values(), loss.Weighted), ...),
     }
     if OBSERVERS.own:

@@ -7,12 +7,6 @@ from pydantic import Field
 from isoscope.platform.config.base import Conflicts, Count, Probability, Section, Share
 
 
-class Classification(Section):
-    """Classification of a sentence or pair, trained with cross-entropy."""
-
-    kind: Literal["classification"]
-
-
 class Language(Section):
     """A language model, trained from scratch with cross-entropy; its loss is in nats per predicted token."""
 
@@ -75,8 +69,8 @@ class Alignment(Section):
     """Weight of the squared distance from the states that it started with."""
 
 
-Objective = Classification | Masked | Causal | Translation | Alignment
-"""Options of a built-in objective."""
+Objective = Masked | Causal | Translation | Alignment
+"""Options of a built-in objective; those of an objective with a target per text are in its module of metrics."""
 
 
 class Points(Section):

@@ -1,0 +1,148 @@
+"""What all objectives with a target per text share: an encoder with a head, batches, and a file of predictions."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from torch import Tensor, as_tensor
+
+from isoscope.base.errors import InputError
+from isoscope.data import tokens
+from isoscope.data.batches import collate, draw_fraction
+from isoscope.data.corpus import SPLITS
+from isoscope.data.tokens import Encoded
+from isoscope.models import build
+from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Tally, Task, points_at
+from isoscope.objectives.planned import Planned, sizes
+
+
+class Losses(NamedTuple):
+    """The tally of an objective whose other metrics need all predictions of a split: summed loss, and rows."""
+
+    loss: float
+    rows: float
+
+    def __add__(self, other: "Losses") -> "Losses":  # type: ignore[override]
+        return Losses(self.loss + other.loss, self.rows + other.rows)
+
+    def vector(self) -> Numbers:
+        return np.array(self, np.float64)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the mean loss."""
+        return {"loss": self.loss / self.rows}
+
+
+class Labelled(Planned):
+    """An objective whose tasks have a target per text. `splits`: texts with targets `[N]` or `[N, L]` as `labels`."""
+
+    problem: ClassVar[build.Problem]
+    """The head's name in transformers."""
+
+    def __init__(
+        self, splits: Mapping[str, Encoded], *, labels: list[str], pad_id: int, vocab_size: int, task: Task
+    ) -> None:
+        super().__init__(task, splits)
+        self.labels, self.pad_id, self.vocab_size = labels, pad_id, vocab_size
+
+    @classmethod
+    def read(cls, task: Task) -> Self:
+        """Read a prepared task: its splits as token ids, with their targets."""
+        tokenizer, splits = tokens.load(task.tokenizer), dict[str, Encoded]()
+        names = cls.names(task.manifest)
+        for split in SPLITS:
+            table = pq.read_table(task.folder / f"{split}.parquet")
+            found = tokens.encode(tokenizer, table, max_length=task.max_length)
+            splits[split] = found._replace(labels=cls.targets(table, len(names)))
+        strata = splits["train"].labels
+        strata = strata if strata.dtype == np.int64 else np.zeros(len(strata), np.int64)
+        splits["train"] = splits["train"].take(draw_fraction(strata, task.fraction, seed=task.seed))
+        return cls(splits, labels=names, pad_id=tokenizer.pad_id, vocab_size=tokenizer.vocab_size, task=task)
+
+    @staticmethod
+    def names(manifest: Mapping[str, Any]) -> list[str]:
+        """Return a name per output of the head."""
+        return list(manifest["labels"])
+
+    @staticmethod
+    def targets(table: pa.Table, outputs: int) -> Any:
+        """Return the target of each row of a split of a task."""
+        raise NotImplementedError
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return the summed loss of a batch."""
+        raise NotImplementedError
+
+    def tallied(self, loss: float, logits: Tensor, targets: Tensor) -> Tally:
+        """Return the tally of a batch with this summed loss."""
+        return Losses(loss, float(len(targets)))
+
+    def tally(self, vector: Numbers | None = None) -> Tally:
+        return Losses(0.0, 0.0) if vector is None else Losses(*map(float, vector))
+
+    def predicted(self, model: Any, scored: Scored) -> tuple[Any, Any]:
+        """Return predictions and targets of an evaluated split, as the metrics module takes them."""
+        raise NotImplementedError
+
+    def columns(self, predictions: Any, logits: Any, targets: Any) -> Mapping[str, Any]:
+        """Return the columns of the file of predictions after `row`."""
+        raise NotImplementedError
+
+    def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
+        shared: dict[str, Any] = {"fusion": model["fusion"], "labels": self.labels, "seed": self.task.seed}
+        shared["problem"] = self.problem
+        if checkpoint is not None:
+            built = build.from_checkpoint(checkpoint, **shared)
+        else:
+            built = build.from_scratch(vocab_size=self.vocab_size, pad_id=self.pad_id, **shared, **sizes(model))
+        self._check_tables(built.config)
+        return built
+
+    def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
+        return collate(self.splits[split], rows, pad_id=self.pad_id)._asdict()
+
+    def weight(self, split: str, rows: Indices, epoch: int | None) -> float:
+        return float(len(rows))
+
+    def forward(
+        self, model: Any, batch: Mapping[str, Tensor], places: Collection[Place] = (), columns: bool = False
+    ) -> Forward:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        output, targets = model(**inputs, output_hidden_states=bool(places)), batch["labels"]
+        logits = output.logits.float()
+        loss = self.loss(logits, targets)
+        tally = self.tallied(float(loss.detach()), logits.detach(), targets)
+        points = points_at(output.hidden_states, inputs["attention_mask"], places)
+        return Forward(loss, tally, points, {"logits": logits.detach()} if columns else {})
+
+    def finish(self, model: Any, scored: Scored, folder: Path) -> dict[str, float]:
+        """Write predictions.parquet: a row per example, with what is true, what is predicted, and the logits."""
+        predictions, targets = self.predicted(model, scored)
+        row = np.arange(len(targets), dtype=np.int64)
+        columns = self.columns(predictions, scored.columns["logits"], targets)
+        pq.write_table(pa.table({"row": row, **columns}), folder / "predictions.parquet")
+        return {}
+
+    def _check_tables(self, config: Any) -> None:
+        """Check that every token and every segment has its row in the embedding tables."""
+        splits = self.splits.values()
+        for what, field, rows in (("token", "ids", config.vocab_size), ("segment", "type_ids", config.type_vocab_size)):
+            most = max(int(array.max()) for split in splits for array in getattr(split, field))
+            if most >= rows:
+                raise InputError(
+                    f"model.encoder: the tokenizer gives {what} {most}, but the encoder's table has {rows} rows; use "
+                    "the tokenizer that it was trained with"
+                )
+
+
+def head(model: Any) -> Any:
+    """Return the last linear layer of a classifier of the family BERT or RoBERTa."""
+    return getattr(model.classifier, "out_proj", model.classifier)
+
+
+def set_bias(model: Any, bias: Any) -> None:
+    """Set the bias of the head, so that training starts from the best constant prediction."""
+    head(model).bias.data.copy_(as_tensor(bias))

@@ -1,0 +1,56 @@
+"""Predict the labels of a sentence or pair, any number of them: binary cross-entropy, micro and macro F1."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from torch import Tensor
+from torch.nn import functional as F
+
+from isoscope import plugins
+from isoscope.metrics.label_scores import METRICS, TARGET, best_threshold, scores
+from isoscope.objectives import Numbers, Scored, Task
+from isoscope.objectives.labelled import Labelled
+
+THRESHOLD = "threshold"
+"""Entry of a checkpoint's configuration: a label is predicted if its probability is above it."""
+
+
+class MultiLabel(Labelled):
+    """Multi-label objective: an output per label, mean binary cross-entropy over labels.
+
+    The threshold of the probabilities is the same for all labels. Each evaluation of the validation split chooses it
+    (the best micro F1) and keeps it in the model's configuration; the test split is scored with the chosen epoch's.
+    """
+
+    metrics = METRICS
+    problem = "multi_label_classification"
+    row_scores = staticmethod(scores)
+    chooses = True
+
+    @staticmethod
+    def targets(table: Any, outputs: int) -> Any:
+        found = np.zeros((len(table), outputs), np.float32)
+        lists = table[TARGET].combine_chunks()
+        found[lists.value_parent_indices().to_numpy(), lists.flatten().to_numpy()] = 1
+        return found
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(self.labels)
+
+    def predicted(self, model: Any, scored: Scored) -> tuple[Any, Numbers]:
+        probabilities, targets = expit(scored.columns["logits"].astype(np.float64)), self.splits[scored.split].labels
+        if scored.split == "validation":
+            setattr(model.config, THRESHOLD, best_threshold(targets, probabilities))
+        return probabilities > getattr(model.config, THRESHOLD), targets.astype(np.float64)
+
+    def columns(self, predictions: Any, logits: Any, targets: Any) -> Mapping[str, Any]:
+        parts = {"label": targets > 0, "predicted": predictions, "probability": expit(logits.astype(np.float64))}
+        return {f"{name}_{index}": one for name, values in parts.items() for index, one in enumerate(values.T)}
+
+
+@plugins.objective("multilabel")
+def objective(task: Task) -> MultiLabel:
+    """Return the objective of a prepared task."""
+    return MultiLabel.read(task)
