@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isoscope.platform.config.base import Below, Fraction, PlainName, Section, Seed
+from isoscope.platform.config.base import Below, Conflicts, Fraction, PlainName, Section, Seed
 
 
 class Embedded(Section):
@@ -22,7 +22,7 @@ class Embedded(Section):
 
 
 class Columns(Section):
-    """Columns of text and label; a pair has two text columns, a text task no label."""
+    """Columns of text and target: label, score or labels. A pair has two text columns, a text task has no target."""
 
     sentence: str | None = None
     """Column of a single sentence."""
@@ -31,7 +31,17 @@ class Columns(Section):
     sentence2: str | None = None
     """Column of the second sentence of a pair; in translation, of the target language."""
     label: str | None = None
-    """Column of the class label: integers or names; null: a text task, for language models and translation."""
+    """Column of the class label: integers or names."""
+    score: str | None = None
+    """Column of the score that a regression predicts: finite numbers."""
+    labels: str | None = None
+    """Column of any number of labels per row: lists (jsonl, parquet), or text that data.source.separator splits."""
+    group: str | None = None
+    """Column of what texts have in common, such as their author; no group is in two splits."""
+
+    def _conflicts(self) -> Conflicts:
+        given = [name for name in ("label", "score", "labels") if getattr(self, name) is not None]
+        yield len(given) > 1, f"{' and '.join(given)} name two targets; a task has one: set the others to null"
 
 
 class Splits(Section):
@@ -56,10 +66,16 @@ class Source(Section):
     """Seed of the held-out draw."""
     licence: str
     """Licence of the data, for the manifest (an SPDX identifier if one exists)."""
+    separator: Annotated[str, Field(min_length=1)] | None = None
+    """Text between two labels of columns.labels in csv and tsv, such as '|'; null: the column holds lists."""
+
+    def _conflicts(self) -> Conflicts:
+        alone = self.separator is not None and self.columns.labels is None
+        yield alone, "separator splits the column of columns.labels; name that column, or set separator to null"
 
 
 class Local(Source):
-    """One file (parquet, csv, tsv, jsonl) or a folder of splits."""
+    """One file (parquet, csv, tsv, jsonl, txt), a folder of splits, or a folder of datasets.save_to_disk."""
 
     kind: Literal["local"]
     path: Below
