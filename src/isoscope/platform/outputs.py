@@ -124,12 +124,12 @@ def weights_by_update(output: Path) -> dict[int, Path]:
 
 
 def read_predictions(output: Output) -> pd.DataFrame:
-    """Return a run's predictions on the test split, in the order of its rows: columns row, label, predicted."""
+    """Return a run's predictions on the test split, in the order of its rows: row, what is true, what is predicted."""
     path = output.folder / PREDICTIONS
     if not path.is_file():
         raise InputError(f"{path}: no such file; is this the output of a finished training run?")
     try:
-        table = pq.read_table(path, columns=["row", "label", "predicted"])
-        return table.to_pandas().sort_values("row", ignore_index=True)
+        found: pd.DataFrame = pq.read_table(path).to_pandas().sort_values("row", ignore_index=True)
+        return found
     except (OSError, KeyError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as predictions: {str(error).splitlines()[0]}") from None

@@ -178,7 +178,7 @@ def block_gradients(
 ) -> Vectors:
     """Return squared gradient norm, trace of its covariance over batches, and number of batches, by part `[5, 3]`.
 
-    NaN for a missing part. Uses at most `batches` of `batch_size` sentences of the probe set, drawn by `seed` without
+    NaN for a missing part, and without classes. Uses at most `batches` of `batch_size` sentences of the probe set, drawn by `seed` without
     replacement, without dropout, with cross-entropy of the classifier `model` (logits `[B, C]`). The trace is the
     unbiased variance over batches, summed over parameters. The squared norm is that of the mean gradient minus trace /
     batches, which corrects for noise: it is unbiased, and may be below 0 if the gradient is noise only. Leaves the
@@ -188,7 +188,8 @@ def block_gradients(
     own = [(_CALLED.get(name[2]), parameter) for name, parameter in called if name[1:2] == ["embeddings"]]
     parts, wanted = zip(*((part, parameter) for part, parameter in own if part), strict=True)
     order = np.random.default_rng(seed).permutation(len(probe.encoded.ids))
-    count = min(batches, len(order) // batch_size)
+    classes = (probe.encoded.labels != tokens.NO_CLASS).all()
+    count = min(batches, len(order) // batch_size) if classes else 0
     total = [torch.zeros_like(one) for one in wanted]
     squares = torch.zeros(len(wanted), dtype=torch.float64)
     model.eval()

@@ -60,6 +60,15 @@ def read_manifest(project: paths.Project, task: str) -> dict[str, Any]:
     return _read(project, task, MANIFEST)
 
 
+def target_of(manifest: Mapping[str, Any]) -> str | None:
+    """Return the column that the rows of a task have beside their text: `label`, `score` or `labels`; None: none.
+
+    The manifest of an earlier version names classes only.
+    """
+    found: str | None = manifest.get("target", "label" if manifest["labels"] else None)
+    return found
+
+
 def source(project: paths.Project, task: str, md5: str | None) -> Tree | None:
     """Return the section `data.source` of the prepared data with DVC hash `md5`; None if they are not here."""
     folder = project.folder / paths.processed(task)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from isoscope.base.errors import InputError
+from isoscope.platform.config.declared import declares
 from isoscope.platform.outputs import Output, read_predictions
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import read_metrics
@@ -54,7 +55,7 @@ def of_runs(outputs: Iterable[Output], records: Path, manifest: Path) -> pd.Data
 def correct_items(outputs: Iterable[Output]) -> pd.DataFrame:
     """Return a row per test item and a column `<arm>/<seed>` per classifier: whether its prediction was correct."""
     found = {}
-    for output in (one for one in outputs if one.objective == "classification"):
+    for output in (one for one in outputs if declares(one.objective, "TARGET") == "label"):
         predictions = read_predictions(output)
         found[f"{output.run.arm}/{output.run.seed}"] = predictions["label"] == predictions["predicted"]
     return pd.DataFrame(found)

@@ -11,6 +11,7 @@ from isoscope.base.atomic_files import sealed_json, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.explain import nearest
+from isoscope.platform.config.declared import declares
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.executor.execute import Piece, side_by_side
@@ -103,7 +104,7 @@ def confirm(
 def _fresh(run: TrainingRun) -> Fresh:
     """Return what `confirmation` compares of a run: item by item, if its objective has shares of items."""
     kind = run.work.job.parts.objective.kind
-    by_item = getattr(built_in.load(built_in.METRICS, kind), "by_item", None) if kind in built_in.METRICS else None
+    by_item = declares(kind, "by_item")
     return Fresh(run.metrics(), by_item(pd.read_parquet(run.work.run.output / PREDICTIONS)) if by_item else {})
 
 

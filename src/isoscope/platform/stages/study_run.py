@@ -13,6 +13,7 @@ from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.base.kind import of_study
 from isoscope.base.processes import StopSignal
+from isoscope.platform.config.declared import declares
 from isoscope.platform.config.project import Study
 from isoscope.platform.figures.pictures import added_digests
 from isoscope.platform.outputs import PREDICTIONS, TRANSLATIONS, read_output
@@ -105,12 +106,12 @@ def differing_versions(outputs: Iterable[Path], project: paths.Project) -> str |
 
 def run_files(output: Path, files: Collection[str]) -> list[Path]:
     """Return the parameters and metrics of a run, its predictions or translations, and those of `files` that it has."""
-    classifies = (output / CONFIG).is_file() and read_output(output).objective == "classification"
+    by_row = (output / CONFIG).is_file() and declares(read_output(output).objective, "by_item")
     optional = [path for name in (TRANSLATIONS.name, OBJECTIVE, *files) for path in sorted(output.glob(name))]
     return [
         output / CONFIG,
         output / METRICS,
-        *([output / PREDICTIONS] if classifies else []),
+        *([output / PREDICTIONS] if by_row else []),
         *(path for path in optional if path.is_file()),
     ]
 

@@ -12,10 +12,11 @@ from isoscope.base.atomic_files import unlisted, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StoppedError, StopSignal
 from isoscope.platform.config.across_studies import start_cells
+from isoscope.platform.config.declared import declares
 from isoscope.platform.config.load import Configuration, ResolvedCell
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.runs.earlier import earlier_run
-from isoscope.platform.runs.prepared import content_md5, read_manifest
+from isoscope.platform.runs.prepared import content_md5, read_manifest, target_of
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import METRICS, OBJECTIVE, read_metrics
 from isoscope.platform.runs.run import Identity, Run, carry_out
@@ -64,10 +65,12 @@ def job(
     }
     manifest, given = read_manifest(project, task), built_in.load(built_in.GIVEN, "train")
     found = found.completed(manifest)
-    if found.cell.objective.kind == "classification" and manifest.get("labels") == []:
+    kind, has = found.cell.objective.kind, target_of(manifest)
+    if (needs := declares(kind, "TARGET")) not in (None, has):
         raise InputError(
-            f"study {study!r}: objective.kind 'classification' needs classes, but task {task!r} has none; name their "
-            f"column in {paths.overlay('task', task)}: data.source.columns.label, or choose another task or objective"
+            f"study {study!r}: objective.kind {kind!r} needs a column of the target {needs!r}, but task {task!r} has "
+            f"{repr(has) if has else 'none'}; name the column in {paths.overlay('task', task)}: "
+            f"data.source.columns.{needs}, or choose another task or objective"
         )
     data = project.folder / paths.processed(task)
     tokenizer, checkpoint = given.start(found.cell.model.encoder, data)

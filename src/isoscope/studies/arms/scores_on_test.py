@@ -1,5 +1,6 @@
-"""Read finished runs on the test split: their scores, of classifiers checked; confusion counts; baselines."""
+"""Read finished runs on the test split: their scores, checked by their predictions; confusion counts; baselines."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, product
 from types import MappingProxyType
@@ -10,9 +11,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from isoscope.base.errors import InputError
-from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, constant_scores, pseudo_values, scores
+from isoscope.metrics.matrix_scores import confusion_matrix
+from isoscope.platform.config.declared import declares
 from isoscope.platform.outputs import TRANSLATIONS, Output, read_predictions
 from isoscope.platform.results.paired_comparison import Arms, Result
+from isoscope.platform.runs.prepared import target_of
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.studies.arms import BASELINES
 from isoscope.studies.constant_prediction import above_of_text
@@ -41,34 +44,35 @@ def results(outputs: Iterable[Output], items: int = 0, manifest: Mapping[str, An
 def result(output: Output, items: int, manifest: Mapping[str, Any]) -> Result:
     """Return a run's scores on the test split; `manifest`: of its task, for what a language model has to beat.
 
-    - A classifier: its predictions' scores, each item's share of them, and the true classes.
+    - An objective with predictions per row: their scores, each item's share of them, and what is true of each item.
     - Another objective: the recorded metrics of a test split of `items` items; only BLEU has shares by item, if the
       whole split was translated.
 
-    Raises `InputError` if no metric of the test split is recorded, or if a classifier's predictions contradict the
-    recorded scores.
+    Raises `InputError` if no metric of the test split is recorded, or if predictions contradict the recorded scores.
     """
     points = {point["name"]: point["value"] for point in read_metrics(output.folder)}
     recorded = {name.removeprefix("test/"): value for name, value in points.items() if name.startswith("test/")}
-    if output.objective != "classification":
+    by_item = declares(output.objective, "by_item")
+    if by_item is None:
         if not recorded:
             raise InputError(f"{output.folder}: metrics.jsonl holds no metric of the test split; train this run again")
         above = above_of_text(output, recorded, manifest)
         return Result(output, recorded, _shares(output, items), np.arange(items), above)
     table = read_predictions(output)
-    label, predicted = (table[column].to_numpy(dtype=np.int64) for column in ("label", "predicted"))
-    known = scores(label, predicted, len(output.labels))
-    for metric, score in known.items():
+    found = {name: one for name, one in by_item(table).items() if name != "loss"}
+    for metric, one in found.items():
         if metric not in recorded:
             raise InputError(f"{output.folder}: metrics.jsonl holds no test/{metric}; train this run again")
-        if not np.isclose(recorded[metric], score, rtol=0, atol=1e-6):
+        if not np.isclose(recorded[metric], one.score, rtol=0, atol=1e-6):
             raise InputError(
-                f"{output.folder}: test/{metric} is {recorded[metric]:.6f} in metrics.jsonl, but {score:.6f} by "
+                f"{output.folder}: test/{metric} is {recorded[metric]:.6f} in metrics.jsonl, but {one.score:.6f} by "
                 "predictions; train this run again"
             )
-    shares = {name: pseudo_values(SCORES[name], label, predicted, len(output.labels)) for name in known}
-    constant = constant_scores(label, len(output.labels))
-    return Result(output, known, shares, label, {name: known[name] - constant[name] for name in known})
+    scores = {name: one.score for name, one in found.items()}
+    others = {name: value for name, value in recorded.items() if name not in scores | {"loss": 0}}
+    true = table[[name for name in table if re.fullmatch(r"label(_\d+)?|score", name)]].to_numpy()
+    above = {name: one.above(scores[name]) for name, one in found.items()}
+    return Result(output, scores | others, {name: one.shares for name, one in found.items()}, true, above)
 
 
 def _shares(output: Output, items: int) -> dict[str, NDArray[np.float64]]:
@@ -97,20 +101,16 @@ def confusion(outputs: Sequence[Output]) -> pd.DataFrame:
 
 
 def baselines_on_test(manifest: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Return name → accuracy, f1, matthews and n on the test split: majority class of train, then TF-IDF classifiers.
+    """Return name → scores and n on the test split of a task's baselines, such as the constant prediction and TF-IDF.
 
-    A text task has no classifiers: its language models are not comparable with a run's scores, so nothing is returned.
-    Raises `InputError` if the manifest lacks their counts or scores.
+    A text task has none: its language models are not comparable with a run's scores. Raises `InputError` if the
+    manifest lacks their scores.
     """
     try:
-        if manifest.get("labels") == []:
-            return {}
-        train, test = (list(manifest["splits"][split]["labels"].values()) for split in ("train", "test"))
-        counts = np.zeros((len(test), len(test)), dtype=np.int64)
-        counts[:, int(np.argmax(train))] = test
-        found = {"majority class": {"n": float(sum(test)), **{name: score(counts) for name, score in SCORES.items()}}}
-        for key, splits in manifest["baselines"].items():
-            found[BASELINES.get(key, key)] = {name: float(splits["test"][name]) for name in ("n", *SCORES)}
+        known = manifest["baselines"] if target_of(manifest) else {}
+        return {
+            BASELINES.get(key, key): {name: float(value) for name, value in splits["test"].items()}
+            for key, splits in known.items()
+        }
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"manifest.json: {error} is missing or malformed; prepare the task again") from None
-    return found

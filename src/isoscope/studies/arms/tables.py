@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from isoscope.platform.config.declared import declares
 from isoscope.platform.outputs import Output, table_of_metrics
 from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.studies.arms.scores_on_test import baselines_on_test, confusion, results
@@ -32,7 +33,7 @@ def tables(studies: Mapping[str, StudyRuns], **_: Any) -> dict[str, pd.DataFrame
     points = curves([output.folder for output in found])
     return {
         "bands": bands(points),
-        "confusion": confusion([output for output in found if output.objective == "classification"]),
+        "confusion": confusion([output for output in found if declares(output.objective, "TARGET") == "label"]),
         "seeds": seeds(points),
         "metrics": table_of_metrics(found),
         "layers": pd.DataFrame(columns=LAYERS),

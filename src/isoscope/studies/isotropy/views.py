@@ -6,25 +6,24 @@ from functools import partial
 import pandas as pd
 
 from isoscope.base.view import Table, View, under
-from isoscope.platform.config.declared import metrics_of, title
+from isoscope.platform.config.declared import metrics_of, title, with_target
 from isoscope.platform.figures.form import in_order
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.snapshots import EVERY, common, line_and_band, with_range
 from isoscope.platform.statistics.findings import Untested
 
-ACCURACY = "validation/accuracy"
 CLASSES = 8
 """Up to this number of classes, each has its panels; of more, those with most bars kept have."""
 
 
 def titled(*metrics: str) -> dict[str, str]:
     """Return metric → title."""
-    own = metrics_of("classification")
-    return {metric: title(metric, own) for metric in metrics}
+    return {metric: title(metric, _OF_TASKS) for metric in metrics}
 
 
-TASK_METRICS = titled(*(f"validation/{name}" for name in metrics_of("classification") if name != "loss"))
+_OF_TASKS = {name: one for entry in with_target() for name, one in metrics_of(entry.name).items()}
+TASK_METRICS = titled(*(f"validation/{name}" for name in _OF_TASKS if name != "loss"))
 ANISOTROPY_METRICS = titled(
     "step/a_1", "step/a_2", "step/a_3", "step/a_1_centred", "step/a_2_centred", "step/a_3_centred"
 )
@@ -45,8 +44,6 @@ POSTHOC = [
     for laid in ("untouched", "all_but_the_top", "whitened")
     for figure in ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")
 ]
-UP = next(iter(TASK_METRICS))
-"""The task's metric that anisotropy is traded against."""
 FORCE = "step/penalty_gradient_norm"
 PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, class {}", "kept": "Kept bars, class {}"}
 
@@ -100,22 +97,28 @@ def _traded(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
     return pd.concat([averages[:0].assign(across=""), *parts]), doses
 
 
+def task_metric(averages: pd.DataFrame) -> str:
+    """Return the task's metric that anisotropy is traded against: the first that was measured."""
+    there = {*averages["figure"]}
+    return next((one for one in TASK_METRICS if one in there), next(iter(TASK_METRICS)))
+
+
 def trade(averages: pd.DataFrame, doses: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per run: its accuracy and its anisotropy, with its family and weight."""
-    across = f"validation/{averages['across'].iloc[0]}"
+    """Return a row per run: its task metric and its anisotropy, with its family and weight."""
+    across, up = f"validation/{averages['across'].iloc[0]}", task_metric(averages)
     wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
-    if missing := [figure for figure in (across, ACCURACY) if figure not in wide]:
+    if missing := [figure for figure in (across, up) if figure not in wide]:
         raise ValueError(f"none of these was measured: {', '.join(missing)}")
-    runs = wide[[across, ACCURACY]].dropna().reset_index().merge(doses[["arm", "family", "weight"]], on="arm")
-    runs = runs.rename(columns={across: "across", ACCURACY: "accuracy"})
-    runs = runs.assign(text=runs["weight"].map("{:g}".format), panel=TRADED[across])
+    runs = wide[[across, up]].dropna().reset_index().merge(doses[["arm", "family", "weight"]], on="arm")
+    runs = runs.rename(columns={across: "across", up: "up"})
+    runs = runs.assign(text=runs["weight"].map("{:g}".format), panel=f"{TASK_METRICS[up]}, against {TRADED[across]}")
     return in_order(runs.sort_values("weight", kind="stable"), "family", runs["family"].unique())
 
 
 def _traded_values(averages: pd.DataFrame, doses: pd.DataFrame) -> Iterator[Untested]:
     """Yield the anisotropy that the figure shows and, beside a₁, the task's metric, by arm."""
     across = f"validation/{averages['across'].iloc[0]}"
-    for figure in (across, *[UP] * (across == next(iter(TRADED)))):
+    for figure in (across, *[task_metric(averages)] * (across == next(iter(TRADED)))):
         rows = averages[averages["figure"] == figure]
         if len(rows):
             yield Untested.of_seeds(f"{title(figure)}, at the end of training", rows)
@@ -175,19 +178,19 @@ VIEWS = (
             form=Scatter(
                 points=trade,
                 x="across",
-                y="accuracy",
+                y="up",
                 series="family",
                 means="arm",
                 beside="text",
                 columns="panel",
-                labels=("Validation anisotropy", "Validation accuracy"),
+                labels=("Validation anisotropy", "Validation score"),
             ),
             findings=_traded_values,
             caption="{}",
             called={
-                "a_1": "Does a lower share of the first direction (a₁) cost accuracy? Validation accuracy against a₁. "
+                "a_1": "Does a lower share of the first direction (a₁) lower the task's score? Validation score against a₁. "
                 "Small marks: runs; large marks: mean of an arm ± 1 sd, labelled with its weight where weights vary.",
-                "a_1_centred": "Does a lower a₁, mean removed, cost accuracy? As in the plot above, with the mean "
+                "a_1_centred": "Does a lower a₁, mean removed, lower the task's score? As in the plot above, with the mean "
                 "removed.",
             },
         ),
