@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, matthews_corrcoef
 
 from isoscope.metrics.matrix_scores import SCORES, confusion_matrix, pseudo_values
 
@@ -19,6 +19,8 @@ def test_agree_with_scikit_learn(classes: int) -> None:
             "accuracy": accuracy_score(label, predicted),
             "f1": f1_score(label, predicted, average=average, labels=every, zero_division=0.0),
             "matthews": matthews_corrcoef(label, predicted),
+            "balanced_accuracy": balanced_accuracy_score(label, predicted),
+            "macro_f1": f1_score(label, predicted, average="macro", labels=list(range(classes)), zero_division=0.0),
         }
         assert {name: score(counts) for name, score in SCORES.items()} == pytest.approx(peers)
 

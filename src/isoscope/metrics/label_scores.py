@@ -80,7 +80,9 @@ def by_item(predictions: Any) -> dict[str, ItemShares]:
         return found
 
     true, shares = matrix("label"), _shares(matrix("label"), matrix("predicted"))
-    losses, entropy = (cross_entropy(true, chance).mean(axis=1) for chance in (matrix("probability"), true.mean(axis=0)))
+    losses, entropy = (
+        cross_entropy(true, chance).mean(axis=1) for chance in (matrix("probability"), true.mean(axis=0))
+    )
     every, frequent = np.ones_like(true), np.unique(true, axis=0, return_counts=True)[1].max() / len(true)
     constant = {
         "micro_f1": scores(true, np.broadcast_to(best_constant(true), true.shape))["micro_f1"],

@@ -66,16 +66,17 @@ def _mid_ranks(values: Floats) -> Floats:
 
 
 def _correlation(one: Floats, other: Floats) -> float:
+    if not (np.ptp(one) and np.ptp(other)):
+        return 0.0
     a, b = one - one.mean(), other - other.mean()
-    scale = np.sqrt((a @ a) * (b @ b))
-    return float(np.clip(a @ b / scale, -1, 1)) if scale > 0 else 0.0
+    return float(np.clip(a @ b / np.sqrt((a @ a) * (b @ b)), -1, 1))
 
 
 def _influence(one: Floats, other: Floats) -> Floats:
     """Return each item's influence on Pearson's r: zₓ·z_y − r·(zₓ² + z_y²)/2 (Devlin et al. 1975)."""
-    r = _correlation(one, other)
-    if not (one.std() and other.std()):
+    if not (np.ptp(one) and np.ptp(other)):
         return np.zeros_like(one)
+    r = _correlation(one, other)
     a, b = ((values - values.mean()) / values.std() for values in (one, other))
     return np.asarray(a * b - r * (a**2 + b**2) / 2)
 
