@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from ruamel.yaml import YAML
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, matthews_corrcoef
 
 from isoscope.platform.outputs import read_output
 from isoscope.platform.results.paired_comparison import Arms, Baselines, StudyRuns
@@ -116,6 +116,8 @@ def scores_on_test(label: NDArray[np.int64], predicted: NDArray[np.int64], epoch
         "test/accuracy": accuracy_score(label, predicted),
         "test/f1": f1_score(label, predicted, average=average, zero_division=0.0),
         "test/matthews": matthews_corrcoef(label, predicted),
+        "test/balanced_accuracy": balanced_accuracy_score(label, predicted),
+        "test/macro_f1": f1_score(label, predicted, average="macro", zero_division=0.0),
     }
     return [{"name": name, "value": float(value), "step": 50 * epoch, "epoch": epoch} for name, value in values.items()]
 

@@ -39,7 +39,7 @@ def labelled(rows: int, seed: int) -> pa.Table:
     return pa.table({"sentence": [" ".join(one) for one in texts], "labels": pa.array(labels, pa.list_(pa.int64()))})
 
 
-def _named(task: Task) -> multilabel.MultiLabel:
+def _named(task: Task) -> multilabel.Multilabel:
     task.manifest["labels"][:] = ["good", "bad", "film"]  # type: ignore[index]
     return multilabel.objective(task)
 

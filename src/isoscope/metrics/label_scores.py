@@ -48,7 +48,7 @@ def _shares(references: ArrayLike, predictions: ArrayLike) -> dict[str, Floats]:
 
 
 def best_threshold(references: ArrayLike, probabilities: Floats) -> float:
-    """Return the threshold of `SHARES`, the same for all labels, with the best micro F1; the middle of equal ones."""
+    """Return the threshold of `SHARES`, the same for all labels, with the best micro F1; of equal thresholds the middle."""
     true = np.asarray(references, np.float64)
     found = [scores(true, probabilities > threshold)["micro_f1"] for threshold in SHARES]
     equal = SHARES[np.isclose(found, max(found), rtol=0, atol=1e-12)]

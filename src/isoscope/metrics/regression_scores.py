@@ -42,7 +42,7 @@ def by_item(predictions: Any) -> dict[str, ItemShares]:
     """Return the shares of loss and scores over the rows of a table of predictions: row, score, predicted.
 
     Each share is the score plus the row's influence function, so its spread is the first-order spread of the score over
-    test items. A constant prediction has no correlation; the best one is the mean (loss, RMSE) or the median (MAE).
+    test items. A constant prediction has no correlation; the best constant is the mean (loss, RMSE) or the median (MAE).
     """
     table = predictions.sort_values("row")
     true, predicted = (table[name].to_numpy(np.float64) for name in ("score", "predicted"))

@@ -17,7 +17,7 @@ THRESHOLD = "threshold"
 """Entry of a checkpoint's configuration: a label is predicted if its probability is above it."""
 
 
-class MultiLabel(Labelled):
+class Multilabel(Labelled):
     """Multi-label objective: an output per label, mean binary cross-entropy over labels.
 
     The threshold of the probabilities is the same for all labels. Each evaluation of the validation split chooses it
@@ -51,6 +51,6 @@ class MultiLabel(Labelled):
 
 
 @plugins.objective("multilabel")
-def objective(task: Task) -> MultiLabel:
+def objective(task: Task) -> Multilabel:
     """Return the objective of a prepared task."""
-    return MultiLabel.read(task)
+    return Multilabel.read(task)

@@ -48,7 +48,7 @@ def test_the_trade_shows_runs_with_their_family_and_weight(tmp_path: Path) -> No
     ])  # fmt: skip
     found = form("trade").drawn(means, doses)
     assert found["text"].tolist() == ["0"] * 3 + ["10"] * 3 + ["1"] * 3, "arms of a family in the order of weights"
-    for across, column in (("validation/a_1", "across"), ("validation/accuracy", "accuracy")):
+    for across, column in (("validation/a_1", "across"), ("validation/accuracy", "up")):
         own = means[means["figure"] == across].set_index(["arm", "seed"])["value"]
         assert found[column].tolist() == [own[place] for place in zip(found["arm"], found["seed"], strict=True)]
     (axes,) = form("trade")(means, doses).axes

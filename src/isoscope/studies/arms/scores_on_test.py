@@ -61,9 +61,9 @@ def result(output: Output, items: int, manifest: Mapping[str, Any]) -> Result:
     table = read_predictions(output)
     found = {name: one for name, one in by_item(table).items() if name != "loss"}
     for metric, one in found.items():
-        if metric not in recorded:
+        if metric not in recorded and metric in output.metrics:
             raise InputError(f"{output.folder}: metrics.jsonl holds no test/{metric}; train this run again")
-        if not np.isclose(recorded[metric], one.score, rtol=0, atol=1e-6):
+        if not np.isclose(recorded.get(metric, one.score), one.score, rtol=0, atol=1e-6):
             raise InputError(
                 f"{output.folder}: test/{metric} is {recorded[metric]:.6f} in metrics.jsonl, but {one.score:.6f} by "
                 "predictions; train this run again"
