@@ -61,7 +61,7 @@ def test_a_file_linked_into_a_cache_is_left_alone(tmp_path: Path) -> None:
 def test_scores_by_metric_and_arm(tmp_path: Path) -> None:
     rows = made(tmp_path, 3).comparison
     found = scores(rows)
-    assert list(found) == ["accuracy", "f1", "matthews"]
+    assert list(found) == ["accuracy", "f1", "matthews", "balanced_accuracy", "macro_f1"]
     assert list(found["accuracy"]) == ["additive", "fft"]
     assert found["accuracy"]["additive"] == {"mean": rows[0].mean, "sd": rows[0].sd, "n": 3}
 
