@@ -81,8 +81,8 @@ def test_class_names_that_repeat_are_refused() -> None:
             {"sentence": "text", "label": "target"},
             "train.csv: no column 'target' (for label); there are: text, class",
         ),
-        ({"sentence1": "text", "label": "class"}, "columns: expected sentence and label, or sentence1"),
-        ({"sentence1": "text"}, "columns: expected sentence and label, or sentence1, sentence2 and label (a text task"),
+        ({"sentence1": "text", "label": "class"}, "columns: expected sentence, or sentence1 and"),
+        ({"sentence1": "text"}, "columns: expected sentence, or sentence1 and sentence2, with at most one of"),
         ({"sentence1": "text", "sentence2": "mt"}, "train.csv: no column 'mt' (for sentence2); there are: text, class"),
         (
             {"sentence": "text"},
@@ -175,3 +175,65 @@ def test_text_encoded_as_a_dictionary_reads_as_text() -> None:
     made = build(dict.fromkeys(("train", "validation", "test"), Raw("p", table)), columns=COLUMNS, held_out=0.5, seed=0,
                  source="s", licence="CC0-1.0")  # fmt: skip
     assert made.splits["train"]["sentence"].to_pylist() == ["a", "b", "a", "b"]
+
+
+grouped_rows = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), min_size=60, max_size=150)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=grouped_rows, seed=st.integers(0, 5), labelled=st.booleans())
+def test_no_group_is_in_two_splits(rows: list[tuple[int, int]], seed: int, labelled: bool) -> None:
+    """For any groups, also where a text links two of them; rows drawn singly from the same table share groups."""
+    rows += [(100 + row, 13 + row // 3) for row in range(60)]  # groups of three with texts of their own
+    table = {"text": [f"text {text}" for text, _ in rows], "author": [f"a{group}" for _, group in rows]}
+    table |= {"class": [row % 2 for row in range(len(rows))]} if labelled else {}
+    raw = {"train": Raw("train.csv", pa.table(table))}
+    columns = {"sentence": "text", "group": "author"} | ({"label": "class"} if labelled else {})
+    settings_ = {"held_out": 0.2, "seed": seed, "source": "s", "licence": "MIT"}
+    made = build(raw, columns=columns, **settings_)  # type: ignore[arg-type]
+    author = {text: {group for other, group in rows if f"text {other}" == text} for text in table["text"]}
+
+    def groups(corpus: Corpus) -> list[set[str]]:
+        return [{one for (text,) in texts(part) for one in author[text]} for part in corpus.splits.values()]
+
+    train, validation, test = groups(made)
+    assert not train & (validation | test)
+    assert not validation & test
+    assert sum(part.num_rows for part in made.splits.values()) == len(rows)
+    counted = made.facts["groups"]
+    assert isinstance(counted, dict)
+    assert counted["column"] == "author"
+    assert sum(counted[split] for split in made.splits) == len({*table["author"]})
+    assert "group" not in made.splits["train"].column_names
+    for split in ("validation", "test"):  # at most half a group of three away, unless linked groups are larger
+        assert made.splits[split].num_rows <= 2 * 0.2 * len(rows)
+    singly = groups(build(raw, columns={"sentence": "text"}, **settings_))  # type: ignore[arg-type]
+    assert singly[0] & singly[1]
+
+
+def test_groups_of_equal_size_fill_their_share() -> None:
+    table = pa.table({"text": [f"text {row}" for row in range(1000)], "author": [row // 10 for row in range(1000)]})
+    made = build({"train": Raw("t", table)}, columns={"sentence": "text", "group": "author"}, held_out=0.15, seed=0,
+                 source="s", licence="MIT")  # fmt: skip
+    assert [part.num_rows for part in made.splits.values()] == [700, 150, 150]
+    assert made.facts["groups"] == {"column": "author", "train": 70, "validation": 15, "test": 15}
+
+
+def test_a_group_in_two_given_splits_is_named() -> None:
+    raw = {
+        split: Raw(f"{split}.csv", pa.table({"text": [f"{split} {row}" for row in range(3)], "author": authors}))
+        for split, authors in (("train", ["a", "b", "c"]), ("validation", ["d", "e", "f"]), ("test", ["g", "b", "b"]))
+    }
+    with pytest.raises(InputError, match=r"^test\.csv: group 'b' is in train, too \(1 such groups\); a group belongs"):
+        build(raw, columns={"sentence": "text", "group": "author"}, held_out=0.2, seed=0, source="s", licence="MIT")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_train_keeps_a_row_of_every_label(seed: int) -> None:
+    """A label of one row is never held out; a score and a set of labels are drawn by rows alone."""
+    rare = [[f"rare {row}"] if row < 8 else ["common", "other"][: row % 3] for row in range(40)]
+    table = pa.table({"text": [f"text {row}" for row in range(40)], "topics": rare})
+    made = build({"train": Raw("t", table)}, columns={"sentence": "text", "labels": "topics"}, held_out=0.2, seed=seed,
+                 source="s", licence="MIT")  # fmt: skip
+    assert {one for own in made.splits["train"]["labels"].to_pylist() for one in own} == {*range(len(made.labels))}
+    assert [part.num_rows for part in made.splits.values()] == [24, 8, 8]

@@ -12,9 +12,9 @@ import pytest
 from generated_meaning import ORACLES, Text, Verdict, digest, verdict
 from isoscope.base.errors import InputError
 from isoscope.data import embedded
+from isoscope.data.baselines import baselines
 from isoscope.data.corpus import SPLITS, Corpus, texts
 from isoscope.data.embedded import GENERATORS, generate
-from isoscope.data.manifest import baselines
 
 DEFAULT = {"size": 7200, "difficulty": 2, "seed": 0}
 GOLDEN = {

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from isoscope.data import files
+from isoscope.data.columns import strings
 from isoscope.platform.config.data import Splits
 from text_material import FORMATS, LABELLED, SAME, read, refusal, write
 
@@ -111,8 +112,8 @@ def test_texts_in_parquet_that_are_none_are_named(tmp_path: Path, texts: Any, sa
         ("a.csv", ",class\na,0\n", ": no column 'text' (for sentence); there are: '', class"),
         ("a.csv", 'text,class\na,""\nb,1\n', ": column 'class' has labels of spaces only, or empty; fill them"),
         ("a.csv", "text,class\na,\"['x', 'y']\"\nb,1\n", ": column 'class' holds lists, such as ['x', 'y']; expected"),
-        ("a.xls", "", ": unknown format; expected a name ending in parquet, csv, tsv, jsonl; save the sheet as CSV"),
-        ("a.json", "[]", ": unknown format; expected a name ending in parquet, csv, tsv, jsonl; write one"),
+        ("a.xls", "", ": unknown format; expected a name ending in parquet, csv, tsv, jsonl, txt; save the sheet"),
+        ("a.json", "[]", ": unknown format; expected a name ending in parquet, csv, tsv, jsonl, txt; write one"),
         ("a.tsv", "text\tclass\na\t0.25\nb\t1\n", ": column 'class' holds numbers such as 0.25"),
         ("a.jsonl", '{"text": "a", "class": 0}\n{"text": "b", class: 1}\n', ", line 2: not JSON: Expecting property"),
         ("a.jsonl", '{"text": "a", "class": 0}\n' + "[" * 100_000, ", line 2: JSON nested too deeply; flatten it"),
@@ -138,7 +139,7 @@ def test_folders_say_what_they_lack(tmp_path: Path) -> None:
     assert refusal(tmp_path / "gone", FOLDER) == f"{tmp_path / 'gone'}: no such file or folder"
     write(tmp_path / "train.csv", DATA)
     missing = refusal(tmp_path, FOLDER)
-    assert missing == f"{tmp_path}: splits.validation: no dev.{{parquet,csv,tsv,jsonl}}; the folder holds train.csv"
+    assert missing == f"{tmp_path}: splits.validation: no dev.{{parquet,csv,tsv,jsonl,txt}}; the folder holds train.csv"
     write(tmp_path / "train.tsv", DATA)
     assert "train.csv and train.tsv both match; keep one" in refusal(tmp_path, FOLDER)
     assert "train.csv is a single file, which is all train; set null" in refusal(tmp_path / "train.csv", FOLDER)
@@ -170,7 +171,7 @@ def test_a_small_parquet_file_with_terabytes_of_text_is_refused_unread(tmp_path:
 
 def test_texts_that_repeat_are_read_up_to_a_number_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = files.read_file(repeated(tmp_path / "a.parquet", "a b", 50, stored=False), ["text", "class"])
-    assert files.strings(found, "text", "").to_pylist() == ["a b"] * 50
+    assert strings(found, "text", "").to_pylist() == ["a b"] * 50
     path = repeated(tmp_path / "bomb.parquet", "", 30_000, stored=False)
     monkeypatch.setattr(files, "MOST_BYTES", 100_000)
     assert refusal(path).startswith(f"{path}: its texts have 0.0 GB, more than")

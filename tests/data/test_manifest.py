@@ -7,14 +7,22 @@ import hashlib
 import json
 import random
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import pearsonr, spearmanr
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import Ridge
 
+from isoscope.data.baselines import baselines, overlap
 from isoscope.data.corpus import Corpus
-from isoscope.data.manifest import baselines, write
+from isoscope.data.manifest import write
 
 
 def table(*rows: tuple[str, int]) -> pa.Table:
@@ -60,7 +68,7 @@ def test_it_counts_rows_words_and_duplicates_and_hashes_its_files(tmp_path: Path
     assert [made["splits"][split]["duplicates"] for split in ("validation", "test")] == [1, 0]
     # "Ok" and "good film " are texts of their own.
     assert made["shared"] == {"train/validation": 2, "train/test": 1, "validation/test": 1}
-    assert made["baselines"].keys() == {"tfidf_unigrams", "tfidf_bigrams"}
+    assert made["baselines"].keys() == {"constant", "tfidf_unigrams", "tfidf_bigrams"}
     assert made["baselines"]["tfidf_bigrams"]["test"]["n"] == 3
     assert {path.name for path in tmp_path.iterdir()} == {*made["files"], "manifest.json"}
     for name, entry in made["files"].items():
@@ -152,3 +160,87 @@ def test_baselines_learn_words_and_neighbours_and_no_order_at_a_distance(
     make: Any, classes: int, name: str, least: float, most: float
 ) -> None:
     assert least <= baselines(generated(make, classes))[name]["test"]["accuracy"] <= most
+
+
+SENTENCES = st.lists(st.text("aB .!\t", min_size=1, max_size=4), min_size=1, max_size=12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(train=SENTENCES, test=SENTENCES)
+def test_nearly_equal_texts_are_at_least_the_equal_ones(train: list[str], test: list[str]) -> None:
+    splits = {"train": train, "validation": ["other"], "test": test}
+    corpus = Corpus({split: pa.table({"sentence": own}) for split, own in splits.items()}, (), "s", "MIT", None, {})
+    with TemporaryDirectory() as folder:
+        made = write(corpus, Path(folder) / "task")
+    exact, near = (made[key]["train/test"] for key in ("shared", "shared_nearly"))
+    assert len({*train} & {*test}) == exact <= near <= len({*test})
+
+
+def test_case_spaces_and_signs_at_the_end_are_near_and_words_and_their_order_are_not(tmp_path: Path) -> None:
+    test = ["a good FILM", "A good  film.", " a good film !", "A good, film", "a film good", "...", "a good films"]
+    splits = {"train": ["A good film", "!!!", "other"], "validation": ["none"], "test": test}
+    corpus = Corpus({split: pa.table({"sentence": own}) for split, own in splits.items()}, (), "s", "MIT", None, {})
+    made = write(corpus, tmp_path)
+    assert (made["shared"]["train/test"], made["shared_nearly"]["train/test"]) == (0, 3)
+    assert (made["target"], made["baselines"]) == (None, {})
+
+
+PAIRS = {"sentence1": ["a red dog", "one two", "x", "big cat"] * 30, "sentence2": ["a dog", "three", "x y", "cat"] * 30}
+
+
+def of_target(values: pa.Array, name: str, labels: tuple[str, ...] = ()) -> Corpus:
+    table = pa.table({one: [f"{text} {row % 7}" for row, text in enumerate(own)] for one, own in PAIRS.items()})
+    table = table.append_column(name, values)
+    parts = {"train": table.slice(0, 80), "validation": table.slice(80, 20), "test": table.slice(100)}
+    return Corpus(parts, labels, "s", "MIT", None, {})
+
+
+def test_scores_have_the_mean_and_ridge_regression_as_baselines() -> None:
+    """Ridge on TF-IDF equals scikit-learn's pipeline, its correlations scipy's."""
+    values = [2.0 + (row % 4) + (row % 7) / 10 for row in range(120)]
+    corpus = of_target(pa.array(values), "score")
+    found = baselines(corpus)
+    assert list(found) == ["constant", "tfidf_unigrams", "tfidf_bigrams", "word_overlap"]
+    true = np.array(values[100:])
+    mean = np.mean(values[:80])
+    assert found["constant"]["test"] == pytest.approx(
+        {"n": 20, "spearman": 0, "pearson": 0, "rmse": np.sqrt(((true - mean) ** 2).mean()),
+         "mae": np.abs(true - mean).mean()}, abs=1e-6)  # fmt: skip
+
+    def side(number: int) -> list[str]:
+        return corpus.splits["train"][f"sentence{number}"].to_pylist()
+
+    bag = TfidfVectorizer(token_pattern=r"\w+").fit(side(1) + side(2))
+    both = [[bag.transform(part[f"sentence{one}"].to_pylist()).toarray() for one in (1, 2)]
+            for part in (corpus.splits["train"], corpus.splits["test"])]  # fmt: skip
+    train, test = (np.hstack([one, other, np.abs(one - other)]) for one, other in both)
+    predicted = Ridge(alpha=1.0).fit(train, values[:80]).predict(test)
+    own = found["tfidf_unigrams"]["test"]
+    assert own["pearson"] == pytest.approx(pearsonr(predicted, true).statistic, abs=1e-4)
+    assert own["rmse"] == pytest.approx(np.sqrt(((predicted - true) ** 2).mean()), rel=1e-3)
+    assert own["spearman"] == pytest.approx(spearmanr(predicted, true).statistic, abs=0.01)
+    assert [*own][:2] == ["n", "spearman"]
+
+
+def test_labels_have_the_best_constant_set_and_one_model_each_as_baselines() -> None:
+    """A label of words is learned, a label of all rows and a label of none are constant."""
+    sets = [[0, 2] if row % 4 == 0 else [2] for row in range(120)]
+    found = baselines(of_target(pa.array(sets), "labels", ("dog", "never", "always")))
+    assert found["constant"]["test"]["micro_f1"] == pytest.approx(2 * 20 / (20 + 25), abs=1e-6)
+    for name in ("tfidf_unigrams", "tfidf_bigrams"):
+        assert found[name]["test"]["subset_accuracy"] == 1
+    # Of the four pairs only "a red dog", "a dog" has two words of three that both have.
+    assert found["word_overlap"]["test"]["micro_f1"] > found["constant"]["test"]["micro_f1"]
+
+
+def test_words_that_both_texts_have_are_shares_of_all_words_and_of_each_side() -> None:
+    assert overlap(["a", "b", "b", "c"], ["b", "c", "d"]) == (2 / 4, 2 / 3, 2 / 3)
+    assert overlap([], ["a"]) == overlap([], []) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_the_constant_of_classes_is_the_majority_of_train(classes: int) -> None:
+    found = baselines(generated(word, classes))["constant"]["test"]
+    assert (found["n"], found["accuracy"], found["matthews"]) == (200, pytest.approx(1 / classes), 0)
+    found = baselines(generated(paraphrase))
+    assert found["word_overlap"]["test"]["accuracy"] == 1 > found["constant"]["test"]["accuracy"]

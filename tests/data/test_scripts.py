@@ -9,8 +9,8 @@ import pytest
 
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
+from isoscope.data.baselines import baselines
 from isoscope.data.corpus import Corpus
-from isoscope.data.manifest import baselines
 from isoscope.data.scripts import has_vowel_signs, language, marks, token_pattern, unspaced
 from isoscope.data.word_links import Translation
 from isoscope.data.word_table import located, word_table, words

@@ -138,7 +138,7 @@ def test_what_needs_classes_says_so(project: Project) -> None:
 def test_the_report_shows_a_text_task(project: Project) -> None:
     manifest = json.loads((project.folder / "data/processed/pairs/manifest.json").read_text("utf-8"))
     shown = task("pairs", manifest)
-    assert shown["about"]["Classes"] == "none: a text task"
+    assert shown["about"]["Target"] == "none: a text task"
     assert shown["splits"][0]["balance"] == "–"
     loss = manifest["baselines"]["trigram"]["test"]["sentence1"]
     value = f"{loss['loss']:.3f} nats per token (n = {loss['n']})"

@@ -29,10 +29,11 @@ def in_order(names: Collection[str]) -> list[str]:
     return sorted(names, key=int) if all(INTEGER.fullmatch(name) for name in names) else sorted(names)
 
 
-def read_classes(labels: Iterable[str], place: str, column: str) -> Classes:
+def read_classes(labels: Iterable[str], place: str, column: str, *, several: bool = False) -> Classes:
     """Return the class name of each label: without spaces around it; 1.0 is 1 if all labels are whole numbers.
 
-    Notes name what was left out, names that differ only in case or form, and names that look like several labels.
+    Notes name what was left out, names that differ only in case or form, and names that look like several labels, which
+    is no mistake where a text has `several`.
     Raises `InputError`, naming `place` and `column`, for empty labels, lists, and numbers that are not whole.
     """
     where = f"{place}: column {column!r}"
@@ -54,7 +55,7 @@ def read_classes(labels: Iterable[str], place: str, column: str) -> Classes:
         names = {label: _whole(name) or name for label, name in names.items()}
         notes.append(f"{where}: labels such as {decimals[0]} are read as {_whole(decimals[0])}")
     found = in_order({*names.values()})
-    return Classes(names, (*notes, *_alike(found, where), *_several(found, where)))
+    return Classes(names, (*notes, *_alike(found, where), *(() if several else _several(found, where))))
 
 
 def _whole(number: str) -> str | None:
@@ -82,9 +83,11 @@ def _several(names: list[str], where: str) -> Iterable[str]:
     known = Counter(part for own in parts.values() for part in own)
     joined = [name for name, own in parts.items() if any(known[part] > 1 for part in own - {name})]
     if joined:
+        sign = _PARTS.findall(joined[0])[0].strip()
         yield (
             f"{where}: {joined[0]!r} looks like several labels; each text has one class, so {len(joined)} such "
-            "combinations are classes of their own"
+            f"combinations are classes of their own; for several labels per text, name the column as "
+            f"data.source.columns.labels, and set data.source.separator to {sign!r}"
         )
 
 

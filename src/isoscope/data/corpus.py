@@ -1,4 +1,4 @@
-"""Corpus: the common form of every data set, with three splits, text columns and, if it has classes, a class index.
+"""Corpus: the common form of every data set, with three splits, text columns and, if it has one, a target.
 
 `build` makes a corpus of raw tables: it renames columns, numbers labels and holds out missing splits from train.
 """
@@ -7,31 +7,36 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from isoscope.base.errors import InputError
 from isoscope.data.classes import INTEGER, in_order, read_classes
-from isoscope.data.files import Raw, strings
+from isoscope.data.columns import lists, numbers, strings
+from isoscope.data.files import Raw
 
 SPLITS = ("train", "validation", "test")
 SINGLE = ("sentence",)
 PAIR = ("sentence1", "sentence2")
+TARGETS = ("label", "score", "labels")
+"""Columns of a target: the class of each text, its score, or all its labels."""
+GROUP = "group"
 TREEBANK = "treebank.parquet"
 """File of a task's own treebank, beside its splits."""
 
 
 class Corpus(NamedTuple):
-    """A labelled text classification task, or a text task, which has no labels.
+    """A task: texts with a target, or a text task, which has none.
 
     `splits`: exactly `train`, `validation` and `test`, each a table with `sentence` (or `sentence1`, `sentence2`) as
-    strings and `label` as int64 in 0..C-1. `labels`: names of class 0, 1, …. A text task has no column `label`, and
-    `labels` is empty; the columns of a pair are source and target language. `facts`: statements of the source about
-    itself (such as a Bayes ceiling), copied to the manifest. `trees`: a treebank of its sentences, if known (see
-    `treebank.read`). `notes`: sentences about labels that may be mistakes.
+    strings, and one column of `TARGETS`: `label` as int64 in 0..C-1, `score` as float64, or `labels` as ascending lists
+    of int64. `labels`: names of class or label 0, 1, …; empty without them. In a text task, the columns of a pair are
+    source and target language. `facts`: statements of the source about itself (such as a Bayes ceiling), copied to the
+    manifest. `trees`: a treebank of its sentences, if known (see `treebank.read`). `notes`: sentences about labels that
+    may be mistakes.
     """
 
     splits: dict[str, pa.Table]
@@ -49,6 +54,11 @@ def text_columns(table: pa.Table) -> tuple[str, ...]:
     return PAIR if PAIR[0] in table.column_names else SINGLE
 
 
+def target_of(table: pa.Table) -> str | None:
+    """Return the column that a model predicts: `label`, `score` or `labels`; None in a text task."""
+    return next((one for one in TARGETS if one in table.column_names), None)
+
+
 def texts(table: pa.Table) -> list[tuple[str, ...]]:
     """Return the text of each row: `(sentence,)` or `(sentence1, sentence2)`."""
     return list(zip(*(table[column].to_pylist() for column in text_columns(table)), strict=True))
@@ -63,67 +73,94 @@ def build(
     source: str,
     licence: str,
     revision: str | None = None,
+    separator: str | None = None,
 ) -> Corpus:
     """Make a corpus of the splits in `raw`; a missing split is held out from train.
 
-    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label` to the names in the source; without `label` the
-    corpus is a text task. Labels that all are integers keep their numeric order, others are sorted. `held_out` is the
-    fraction of train each missing split takes.
-    The corpus' facts name what was held out, and the sha256 of the files read.
+    `columns` maps `sentence` (or `sentence1`, `sentence2`), at most one of `TARGETS`, and `group` to the names in the
+    source; without a target the corpus is a text task. Labels that all are integers keep their numeric order, others
+    are sorted. `separator` splits a column of `labels` that holds text. `held_out` is the fraction of train each
+    missing split takes. No group is in two splits.
+    The corpus' facts name what was held out, the sha256 of the files read, and the number of groups by split.
     Raises `InputError` for invalid input; it names file, row and column.
     """
-    if set(columns) - {"label"} not in ({*SINGLE}, {*PAIR}):
+    targets = [one for one in TARGETS if one in columns]
+    if {*columns} - {*TARGETS, GROUP} not in ({*SINGLE}, {*PAIR}) or len(targets) > 1:
         raise InputError(
-            "columns: expected sentence and label, or sentence1, sentence2 and label (a text task has no label); got "
-            f"{sorted(columns)}"
+            "columns: expected sentence, or sentence1 and sentence2, with at most one of label, score and labels (a "
+            f"text task has none); got {sorted(columns)}"
         )
     if len(set(columns.values())) < len(columns):
         raise InputError(f"columns: each must name a different column; got {', '.join(columns.values())}")
-    splits = {split: _rename(raw[split], columns) for split in SPLITS if split in raw}
-    labels, notes = _number(splits, raw, columns["label"]) if "label" in columns else ((), ())
-    names = _class_names(raw["train"].table.schema, columns.get("label"))
+    splits = {split: _rename(raw[split], columns, separator) for split in SPLITS if split in raw}
+    named = next((one for one in targets if one != "score"), None)
+    labels, notes = _number(splits, raw, named, columns[named]) if named else ((), ())
+    names = _class_names(raw["train"].table.schema, columns.get(named or ""))
     if names is not None and all(INTEGER.fullmatch(label) and 0 <= int(label) < len(names) for label in labels):
         labels = tuple(names[int(label)] for label in labels)
+    _check_groups(splits, raw)
     if missing := [split for split in SPLITS if split not in splits]:
         splits |= hold_out(splits, missing, fraction=held_out, seed=seed, source=source, names=labels)
-    if labels:
+    if named:
         _check_classes(splits, labels, source)
     facts: dict[str, object] = {"held_out": dict.fromkeys(missing, held_out)}
-    if inputs := {Path(one.place).name: one.sha256 for one in raw.values() if one.sha256 is not None}:
+    if inputs := {name: sha256 for one in raw.values() for name, sha256 in one.inputs.items()}:
         facts["inputs"] = inputs
-    tables = {split: splits[split].combine_chunks() for split in SPLITS}
+    if GROUP in columns:
+        facts["groups"] = {"column": columns[GROUP]} | {split: len(splits[split][GROUP].unique()) for split in SPLITS}
+    kept = [one for one in splits["train"].column_names if one != GROUP]
+    tables = {split: splits[split].select(kept).combine_chunks() for split in SPLITS}
     return Corpus(tables, labels, source, licence, revision, facts, notes=notes)
 
 
 def _class_names(schema: pa.Schema, column: str | None) -> tuple[str, ...] | None:
     """Return the class names that the library `datasets` stored in an Arrow schema's metadata, or None."""
     try:
-        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-        return tuple(features[column]["names"])
-    except (KeyError, TypeError, ValueError):
+        feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][column]
+        return tuple(feature.get("feature", feature)["names"])
+    except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
 def _check_classes(splits: Mapping[str, pa.Table], labels: Sequence[str], source: str) -> None:
-    """Check that every split has two classes or more, and that names of classes differ."""
+    """Check that every split has two classes or more (or train a label), and that names of classes differ."""
+    if not labels:
+        raise InputError(f"{source}: no row of train has a label; a model needs labels to learn from")
     for split in SPLITS:
-        if len(found := splits[split]["label"].unique()) == 1:
+        if "label" in splits[split].column_names and len(found := splits[split]["label"].unique()) == 1:
             only = labels[found[0].as_py()]
             raise InputError(f"{source}: {split} has only one class ({only!r}); a classifier needs two or more")
     if len(set(labels)) != len(labels):
         raise InputError(f"{source}: class names repeat: {', '.join(labels)}")
 
 
-def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
-    """Return `raw.table` with our columns only: text and label (numbered later) as strings, without nulls."""
-    arrays: dict[str, pa.ChunkedArray] = {}
-    for ours in (one for one in (*SINGLE, *PAIR, "label") if one in columns):
-        values = strings(raw, columns[ours], f"for {ours}", classes=ours == "label")
+def _check_groups(splits: Mapping[str, pa.Table], raw: Mapping[str, Raw]) -> None:
+    """Check that no group is in two splits."""
+    groups = {split: {*table[GROUP].to_pylist()} for split, table in splits.items() if GROUP in table.column_names}
+    for one, other in combinations(groups, 2):
+        if shared := groups[one] & groups[other]:
+            raise InputError(
+                f"{raw[other].place}: group {min(shared)!r} is in {one}, too ({len(shared)} such groups); a group "
+                "belongs into one split: move its rows, or hold whole groups out by setting splits.validation and "
+                "splits.test to null"
+            )
+
+
+def _rename(raw: Raw, columns: Mapping[str, str], separator: str | None) -> pa.Table:
+    """Return `raw.table` with our columns only, without nulls; label and labels as text (numbered later)."""
+    arrays: dict[str, Any] = {}
+    for ours in (one for one in (*SINGLE, *PAIR, *TARGETS, GROUP) if one in columns):
+        name, named = columns[ours], f"for {ours}"
+        if ours == "labels":
+            values = pa.array(lists(raw, name, named, separator), pa.list_(pa.string()))
+        elif ours == "score":
+            values = pa.array(numbers(raw, name, named), pa.float64())
+        else:
+            values = strings(raw, name, named, classes=ours in ("label", GROUP))
         if values.null_count:
             row = pc.index(pc.is_null(values), True).as_py() + 1
             raise InputError(
-                f"{raw.place}, row {row}: column {columns[ours]!r} is null ({values.null_count} in all); fill or drop "
-                "the row"
+                f"{raw.place}, row {row}: column {name!r} is null ({values.null_count} in all); fill or drop the row"
             )
         arrays[ours] = values
     if not raw.table.num_rows:
@@ -134,22 +171,28 @@ def _rename(raw: Raw, columns: Mapping[str, str]) -> pa.Table:
 
 
 def _number(
-    splits: dict[str, pa.Table], raw: Mapping[str, Raw], column: str
+    splits: dict[str, pa.Table], raw: Mapping[str, Raw], target: str, column: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Replace the label texts in `splits` by class numbers, in place; return the classes of train, and notes."""
-    written = {split: table["label"].to_pylist() for split, table in splits.items()}
-    names, notes = read_classes({label for own in written.values() for label in own}, raw["train"].place, column)
-    classes = in_order({names[label] for label in written["train"]})
+    """Replace the texts of the column `target` by numbers, in place; return the classes of train, and notes."""
+    several = target == "labels"
+    written = {
+        split: [own if several else [own] for own in table[target].to_pylist()] for split, table in splits.items()
+    }
+    every = {label for rows in written.values() for own in rows for label in own}
+    names, notes = read_classes(every, raw["train"].place, column, several=several)
+    classes = in_order({names[label] for own in written["train"] for label in own})
     index = {name: number for number, name in enumerate(classes)}
     for split, table in splits.items():
-        numbers = [index.get(names[label]) for label in written[split]]
-        if None in numbers:
-            row = numbers.index(None)
-            raise InputError(
-                f"{raw[split].place}, row {row + 1}: label {written[split][row]!r} does not occur in train "
-                f"({', '.join(classes[:10])})"
-            )
-        splits[split] = table.set_column(table.column_names.index("label"), "label", pa.array(numbers, pa.int64()))
+        for row, own in enumerate(written[split], start=1):
+            if unknown := [label for label in own if names[label] not in index]:
+                raise InputError(
+                    f"{raw[split].place}, row {row}: label {unknown[0]!r} does not occur in train "
+                    f"({', '.join(classes[:10])})"
+                )
+        found = [sorted({index[names[label]] for label in own}) for own in written[split]]
+        values = pa.array(found, pa.list_(pa.int64()))
+        place = table.column_names.index(target)
+        splits[split] = table.set_column(place, target, values if several else values.flatten())
     return tuple(classes), notes
 
 
@@ -164,45 +207,84 @@ def hold_out(
 ) -> dict[str, pa.Table]:
     """Return tables for `missing` and a smaller `train`: each missing split takes `fraction` of each class of train.
 
-    The rows of a text task are drawn as if they had one class.
+    Rows with scores, with several labels, or without a target are drawn as if they had one class. With a column `group`
+    whole groups are drawn, of all classes together: a group is taken if it brings the number of rows nearer to
+    `fraction`. Train keeps a row of every class and label.
 
-    Rows are drawn by sha256 of (seed, split, text), so the draw depends only on these and the quota. Rows with equal
-    text stay together, and a text that also occurs in a given split stays in train, so the draw adds no duplicates
-    across splits. Raises `InputError` if the fraction leaves a class without rows on one side; `names`: of the classes.
+    Rows are drawn by sha256 of (seed, split, text or group), so the draw depends only on these and the quota. Rows with
+    equal text stay together, and a text that also occurs in a given split stays in train, so the draw adds no
+    duplicates across splits. Raises `InputError` if the fraction leaves a class without rows on one side; `names`: of
+    the classes.
     """
     train = splits["train"]
     if not 0 < fraction * len(missing) < 1:
         raise InputError(
             f"held_out: {fraction} of train for each of {', '.join(missing)}: must leave rows on both sides"
         )
-    labels = train["label"].to_pylist() if "label" in train.column_names else [0] * train.num_rows
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for row, text in enumerate(texts(train)):
-        groups.setdefault(text, []).append(row)
+    said, grouped = texts(train), GROUP in train.column_names
     given = {text for split, table in splits.items() if split != "train" for text in texts(table)}
-    free = {text: rows for text, rows in groups.items() if text not in given}
-    sizes = Counter(labels)
+    units = _units(train)
+    free = {unit: rows for unit, rows in units.items() if given.isdisjoint(said[row] for row in rows)}
+    target = target_of(train)
+    targets: list[Any] = train[target].to_pylist() if target in ("label", "labels") else [0] * train.num_rows
+    owned: list[list[int]] = targets if target == "labels" else [[one] for one in targets]
+    left = Counter(one for own in owned for one in own)
+    strata = [0] * train.num_rows if grouped or target == "labels" else targets
+    sizes = Counter(strata)
     drawn: dict[str, list[int]] = {}
     for split in missing:
         quota = Counter({label: max(1, round(fraction * size)) for label, size in sizes.items()})
         drawn[split] = []
-        for text in sorted(free, key=lambda text: _digest(str(seed), split, *text)):
-            needed = Counter(labels[row] for row in free[text])
-            if needed <= quota:
-                quota -= needed
-                drawn[split] += free.pop(text)
+        for unit in sorted(free, key=lambda unit: _digest(str(seed), split, *unit)):
+            needed = Counter(strata[row] for row in free[unit])
+            used = Counter(one for row in free[unit] for one in owned[row])
+            fits = all(size <= quota[label] * (2 if grouped else 1) for label, size in needed.items())
+            if fits and all(size < left[one] for one, size in used.items()):
+                quota.subtract(needed)
+                left -= used
+                drawn[split] += free.pop(unit)
     gone = {row for rows in drawn.values() for row in rows}
-    drawn["train"] = [row for row in range(len(labels)) if row not in gone]
+    drawn["train"] = [row for row in range(train.num_rows) if row not in gone]
     for rows in drawn.values():
-        if short := sorted(set(sizes) - {labels[row] for row in rows}):
-            whole = f"class {names[short[0]]!r}" if names else "train"
-            different = sum(any(labels[row] == short[0] for row in same) for same in groups.values())
+        if short := sorted(set(sizes) - {strata[row] for row in rows}):
+            whole = f"class {names[short[0]]!r}" if strata is targets and names else "train"
+            different = sum(any(strata[row] == short[0] for row in same) for same in units.values())
+            what = "group" if grouped else "text"
             raise InputError(
-                f"{source}: {whole} has {sizes[short[0]]} rows with {different} different texts, but train and each "
-                "split that is held out need a text of their own; add rows, merge small classes, or give each split a "
-                "file"
+                f"{source}: {whole} has {sizes[short[0]]} rows with {different} different {what}s, but train and "
+                f"each split that is held out need a {what} of their own; add rows, merge small classes, or give each "
+                "split a file"
             )
     return {split: train.take(sorted(rows)) for split, rows in drawn.items()}
+
+
+def _units(train: pa.Table) -> dict[tuple[str, ...], list[int]]:
+    """Return the rows that stay together, by what they are drawn by.
+
+    These are rows with equal text, by their text; with groups, all rows of groups that share a text, by the group that
+    is first by name.
+    """
+    found: dict[tuple[str, ...], list[int]] = {}
+    for row, text in enumerate(texts(train)):
+        found.setdefault(text, []).append(row)
+    if GROUP not in train.column_names:
+        return found
+    groups = train[GROUP].to_pylist()
+    first = {group: group for group in groups}
+
+    def root(group: str) -> str:
+        while first[group] != group:
+            group = first[group]
+        return group
+
+    for rows in found.values():
+        for row in rows:
+            earlier, later = sorted((root(groups[rows[0]]), root(groups[row])))
+            first[later] = earlier
+    units: dict[tuple[str, ...], list[int]] = {}
+    for row, group in enumerate(groups):
+        units.setdefault((root(group),), []).append(row)
+    return units
 
 
 def _digest(*parts: str) -> bytes:

@@ -1,46 +1,51 @@
-"""Read tables of text, with labels or without, from parquet, csv, tsv and jsonl files, and JSON, strictly UTF-8."""
+"""Read tables of text, with a target or without, from parquet, csv, tsv, jsonl and txt files, and JSON, as UTF-8."""
 
 import hashlib
+import io
 import json
+import sys
 from collections.abc import Collection, Mapping
-from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from isoscope.base.errors import InputError
+from isoscope.base.atomic_files import sha256
+from isoscope.base.errors import InputError, said
 from isoscope.data.delimited import read_delimited
 from isoscope.data.encoding import check_utf8
 
-EXTENSIONS = ("parquet", "csv", "tsv", "jsonl")
+EXTENSIONS = ("parquet", "csv", "tsv", "jsonl", "txt")
 CURES = {
     **dict.fromkeys(("xlsx", "xls", "ods"), "save the sheet as CSV (UTF-8)"),
     "json": "write one object per line, and name the file .jsonl",
-    "txt": "add a first line with the column's name, text, and name the file .tsv",
     **dict.fromkeys(("gz", "zip", "bz2", "xz", "zst"), "decompress it"),
 }
 """Suffix of another format → what to do."""
+SAVED = ("dataset_dict.json", "state.json")
+"""Files that mark a folder of `datasets.save_to_disk`."""
 MOST_BYTES = (1 << 31) - 1
 """Bytes of the texts of a file: Arrow's limit of a block."""
-_TEXT = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
 class Raw(NamedTuple):
-    """A split of a source: its place (for errors), table, and sha256 of its file."""
+    """A split of a source: its place (for errors), table, and the sha256 of its files by their names in the source."""
 
     place: str
     table: pa.Table
-    sha256: str | None = None
+    inputs: Mapping[str, str] = MappingProxyType({})
 
 
-def read_file(path: Path, wanted: Collection[str], *, label: str | None = None) -> Raw:
-    """Read the columns `wanted` of a file, if present; in jsonl only the column `label` may hold numbers.
+def read_file(path: Path, wanted: Collection[str], **kinds: str | None) -> Raw:
+    """Read the columns `wanted` of a file, if present.
 
-    For csv and tsv see `read_delimited`. Raises `InputError` with file and row or line for a file that does not match
-    its suffix or is not UTF-8.
+    `kinds`: columns that in jsonl may hold something else than text, by `label` and `group` (integers), `score`
+    (numbers) and `labels` (lists). For csv and tsv see `read_delimited`. A txt file has the column `text`, one text per
+    line without empty lines. Raises `InputError` with file and row or line for a file that does not match its suffix or
+    is not UTF-8.
     """
     extension = path.suffix.removeprefix(".")
     if extension not in EXTENSIONS:
@@ -52,13 +57,18 @@ def read_file(path: Path, wanted: Collection[str], *, label: str | None = None) 
             table = _parse_parquet(data, path, wanted)
         else:
             check_utf8(data, path)
-            jsonl = extension == "jsonl"
-            table = _parse_jsonl(data, path, wanted, label) if jsonl else read_delimited(data, path, wanted)
+            if extension == "jsonl":
+                table = _parse_jsonl(data, path, wanted, {name: kind for kind, name in kinds.items() if name})
+            elif extension == "txt":
+                lines = io.StringIO(data.decode("utf-8-sig"), newline=None)
+                table = pa.table({"text": pa.array(filter(None, map(str.strip, lines)), pa.string())})
+            else:
+                table = read_delimited(data, path, wanted)
     except pa.ArrowInvalid as error:
         raise InputError(f"{path}: not valid {extension}: {str(error).splitlines()[0]}") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {str(error.strerror or error).splitlines()[0]}") from None
-    return Raw(str(path), table, hashlib.sha256(data).hexdigest())
+    return Raw(str(path), table, {path.name: hashlib.sha256(data).hexdigest()})
 
 
 def _parse_parquet(data: bytes, path: Path, wanted: Collection[str]) -> pa.Table:
@@ -87,9 +97,10 @@ def _unpacked(chunk: pa.Array) -> int:
     return pc.sum(pc.take(pc.binary_length(chunk.dictionary), chunk.indices)).as_py() or 0
 
 
-def _parse_jsonl(data: bytes, path: Path, wanted: Collection[str], label: str | None) -> pa.Table:
+def _parse_jsonl(data: bytes, path: Path, wanted: Collection[str], kinds: Mapping[str, str]) -> pa.Table:
     """Parse one JSON object per line. Arrow's parser would convert dates to timestamps and name no line."""
-    values: dict[str, list[str | None]] = {name: [] for name in wanted}
+    values: dict[str, list[Any]] = {name: [] for name in wanted}
+    types: dict[str, type] = {}
     seen: set[str] = set()
     for number, line in enumerate(data.decode("utf-8-sig").split("\n"), start=1):
         if not line.strip():
@@ -100,20 +111,30 @@ def _parse_jsonl(data: bytes, path: Path, wanted: Collection[str], label: str | 
             raise InputError(f"{place}: expected one object per line, found {type(row).__name__}")
         seen |= row.keys()
         for name, column in values.items():
-            column.append(_cell(row.get(name), f"{place}: {name!r}", is_label=name == label))
+            cell = _cell(row.get(name), f"{place}: {name!r}", kinds.get(name, "sentence"))
+            if cell is not None and types.setdefault(name, type(cell)) is not type(cell):
+                raise InputError(f"{place}: {name!r}: some rows have a list, others have text; give a list in each")
+            column.append(cell)
     if not values.keys() <= seen:
         return pa.schema([(name, pa.string()) for name in sorted(seen)]).empty_table()
-    return pa.table({name: pa.array(column, pa.string()) for name, column in values.items()})
+    forms = {name: pa.list_(pa.string()) if types.get(name) is list else pa.string() for name in values}
+    return pa.table({name: pa.array(column, forms[name]) for name, column in values.items()})
 
 
-def _cell(value: object, place: str, *, is_label: bool) -> str | None:
-    if is_label and (isinstance(value, int) or (isinstance(value, float) and value.is_integer())):
+WANTED = {"label": "an integer or text", "group": "an integer or text", "score": "a number", "labels": "a list"}
+"""What a cell of a column holds; of others: text."""
+
+
+def _cell(value: object, place: str, kind: str) -> str | list[Any] | None:
+    if kind == "labels" and isinstance(value, list):
+        return [_cell(one, f"{place}: item {number}", "label") for number, one in enumerate(value, start=1)]
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if (whole and kind in ("label", "group")) or (isinstance(value, int | float) and kind == "score"):
         return str(value).lower()  # true and false as Arrow spells them
     if value is None:
         return None
     if not isinstance(value, str):
-        wanted = "an integer or text" if is_label else "text"
-        raise InputError(f"{place} is {json.dumps(value)[:40]}; expected {wanted}")
+        raise InputError(f"{place} is {json.dumps(value)[:40]}; expected {WANTED.get(kind, 'text')}")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -121,64 +142,71 @@ def _cell(value: object, place: str, *, is_label: bool) -> str | None:
     return value
 
 
-def strings(raw: Raw, name: str, named: str, *, classes: bool = False) -> pa.ChunkedArray:
-    """Return a column as text, nulls included; a column of `classes` may hold numbers, too.
-
-    `named`: what names the column, for errors. Raises `InputError` if it is missing or repeats, and if it holds
-    something else or other bytes than UTF-8.
-    """
-    names = raw.table.column_names
-    if names.count(name) != 1:
-        fault = f"column {name!r} repeats" if name in names else f"no column {name!r} ({named})"
-        there = ", ".join(one if one == one.strip() != "" else repr(one) for one in names) or "none"
-        close = [one for one in names if one.strip().casefold() == name.strip().casefold() != one]
-        cure = f"; did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"{raw.place}: {fault}; there are: {there}{cure}")
-    values = raw.table[name]
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    kind = values.type
-    if kind in _TEXT:
-        _check_bytes(values, f"column {name!r}", raw.place)
-    elif not (classes and (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))):
-        wanted = "one class per row: an integer, or text" if classes else "text"
-        raise InputError(f"{raw.place}: column {name!r} holds {kind}; expected {wanted}")
-    if pa.types.is_floating(kind):  # pandas writes a missing label as NaN, and then the others as 0.0 and 1.0
-        values = pc.if_else(pc.is_nan(values), None, values)
-    return values.cast(pa.string())
-
-
-def _check_bytes(values: pa.ChunkedArray, column: str, place: str) -> None:
-    """Check that text is UTF-8, because Arrow reads any bytes from parquet unchecked."""
-    try:
-        values.validate(full=True)
-    except pa.ArrowInvalid:
-        for row, value in enumerate(values.cast(pa.large_binary()).to_pylist(), start=1):
-            try:
-                (value or b"").decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise InputError(f"{place}, row {row}: {column} is not UTF-8 ({error.reason})") from None
-        raise
-
-
 def read_splits(path: Path, *, columns: Mapping[str, str], splits: Mapping[str, str | None]) -> dict[str, Raw]:
-    """Read the splits at `path`, a file (parquet, csv, tsv, jsonl) or a folder of such files, one per split.
+    """Read the splits at `path`: a file, a folder of files, one per split, or a folder of `datasets.save_to_disk`.
 
-    `columns` maps `sentence` (or `sentence1`, `sentence2`) and `label`, if any, to the file's names. In a folder,
-    `splits` maps train, validation and test to file stems (`dev` for `dev.csv`); null is no file. A single file is all
-    train, so its validation and test must be null. Raises `InputError` with file, row or line.
+    `columns` maps `sentence` (or `sentence1`, `sentence2`) and the target, if any, to the file's names. In a folder,
+    `splits` maps train, validation and test to file stems (`dev` for `dev.csv`), or to splits of a `DatasetDict`; null
+    is no file. A single file or `Dataset` is all train, so its validation and test must be null. Raises `InputError`
+    with file, row or line.
     """
-    read = partial(read_file, wanted=[*columns.values()], label=columns.get("label"))
+    kinds = {ours: name for ours, name in columns.items() if ours in WANTED}
+
+    def read(file: Path) -> Raw:
+        return read_file(file, [*columns.values()], **kinds)
+
     if path.is_file():
-        for split in ("validation", "test"):
-            if splits.get(split) is not None:
-                raise InputError(
-                    f"splits.{split}: {path} is a single file, which is all train; set null to hold {split} out"
-                )
+        _check_alone(f"{path} is a single file", splits)
         return {"train": read(path)}
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
+    if any((path / name).is_file() for name in SAVED):
+        return _read_saved(path, splits)
     return {split: read(_find(path, stem, split)) for split, stem in splits.items() if stem is not None}
+
+
+def _check_alone(what: str, splits: Mapping[str, str | None]) -> None:
+    for split in ("validation", "test"):
+        if splits.get(split) is not None:
+            raise InputError(f"splits.{split}: {what}, which is all train; set null to hold {split} out")
+
+
+def _read_saved(folder: Path, splits: Mapping[str, str | None]) -> dict[str, Raw]:
+    """Read a folder of `datasets.save_to_disk`. Raises `InputError` for one that is not whole."""
+    library = datasets_library()
+    try:
+        saved = library.load_from_disk(folder)
+    except Exception as error:  # missing files, and data and JSON that are damaged, share no base class
+        raise InputError(f"{folder}: not a whole folder of datasets.save_to_disk: {said(error)}") from None
+    if isinstance(saved, library.Dataset):
+        _check_alone(f"{folder} is a single data set", splits)
+        saved = {splits["train"]: saved}
+    files = {name: [Path(file["filename"]) for file in one.cache_files] for name, one in saved.items()}
+    return {
+        split: raw._replace(inputs={file.relative_to(folder).as_posix(): sha256(file) for file in files[splits[split]]})
+        for split, raw in chosen(saved, str(folder), splits).items()
+    }
+
+
+def datasets_library() -> Any:
+    """Return the library `datasets`, which takes a second to import; without progress bars in a file."""
+    import datasets
+
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    return datasets
+
+
+def chosen(there: Mapping[Any, Any], name: str, splits: Mapping[str, str | None]) -> dict[str, Raw]:
+    """Return the splits of a `DatasetDict` that `splits` names. Raises `InputError` for a split that it lacks."""
+    raw = {}
+    for split, theirs in splits.items():
+        if theirs is None:
+            continue
+        if theirs not in there:
+            raise InputError(f"{name}: splits.{split}: no split {theirs!r}; it has {', '.join(there)}")
+        raw[split] = Raw(f"{name}: {theirs}", there[theirs].with_format("arrow")[:])
+    return raw
 
 
 def _find(folder: Path, stem: str, split: str) -> Path:

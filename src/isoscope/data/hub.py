@@ -2,13 +2,12 @@
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from isoscope.base.errors import InputError
-from isoscope.data.files import Raw, read_splits
+from isoscope.data.files import Raw, chosen, datasets_library, read_splits
 
 VARIABLE = "ISOSCOPE_HUB"
 PART = re.compile(r"(?!\.\.?$)[\w.+-]+", re.ASCII)
@@ -113,12 +112,9 @@ def _download(
         raise InputError(
             f"{name}: a folder in the working directory hides the hub's data set; use a local source for it"
         )
-    import datasets  # slow (1 s), needed only for the hub
-
-    if not sys.stderr.isatty():
-        datasets.disable_progress_bars()
+    library = datasets_library()
     try:
-        builder = datasets.load_dataset_builder(name, config, revision=revision)
+        builder = library.load_dataset_builder(name, config, revision=revision)
         builder.download_and_prepare()
         there = builder.as_dataset()
     except Exception as error:  # connection, HTTP, repository and format errors share no base class
@@ -131,11 +127,4 @@ def _download(
     # Without a connection, the library returns any cached revision.
     if COMMIT.fullmatch(revision) and builder.hash != revision:
         raise InputError(f"data set {name}: asked for revision {revision}, but the cache here holds {builder.hash}")
-    raw = {}
-    for split, theirs in splits.items():
-        if theirs is None:
-            continue
-        if theirs not in there:
-            raise InputError(f"data set {name}: splits.{split}: no split {theirs!r}; it has {', '.join(there)}")
-        raw[split] = Raw(f"{name}: {theirs}", there[theirs].with_format("arrow")[:])
-    return raw, builder.hash
+    return chosen(there, f"data set {name}", splits), builder.hash

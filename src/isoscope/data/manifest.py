@@ -9,49 +9,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy.sparse import csr_matrix, hstack
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 
 from isoscope.base.atomic_files import sha256, write_text
-from isoscope.data.corpus import SPLITS, TREEBANK, Corpus, text_columns, texts
-from isoscope.data.scripts import language, token_pattern
-from isoscope.metrics.matrix_scores import scores
-
-GRAMS = {"tfidf_unigrams": (1, 1), "tfidf_bigrams": (1, 2)}
-
-
-def baselines(corpus: Corpus) -> dict[str, dict[str, dict[str, float | int]]]:
-    """Compute metrics of TF-IDF with logistic regression (L2, C = 1), for word unigrams and for uni- and bigrams.
-
-    Fitted on train, evaluated on validation and test: `{name: {split: {n, accuracy, f1, matthews}}}`. n: number of
-    rows; f1: of class 1 for two classes, macro for more. The features of a pair are those of both sentences and their
-    absolute difference.
-    """
-    train = corpus.splits["train"]
-    known = [text for column in text_columns(train) for text in train[column].to_pylist()]
-    found: dict[str, dict[str, dict[str, float | int]]] = {}
-    for name, grams in GRAMS.items():
-        # Include one-letter words ("I", "a", the "t" of "don't"), which scikit-learn skips by default.
-        vectorizer = TfidfVectorizer(ngram_range=grams, token_pattern=token_pattern(known))
-        vectorizer.fit(known)
-        model = LogisticRegression(C=1.0, max_iter=1000)
-        model.fit(_features(vectorizer, train), train["label"].to_numpy())
-        found[name] = {}
-        for split in ("validation", "test"):
-            table = corpus.splits[split]
-            predicted = model.predict(_features(vectorizer, table))
-            metrics = scores(table["label"].to_numpy(), predicted, len(corpus.labels))
-            found[name][split] = {"n": table.num_rows, **metrics}
-    return found
-
-
-def _features(vectorizer: TfidfVectorizer, table: pa.Table) -> csr_matrix:
-    parts = [vectorizer.transform(table[column].to_pylist()) for column in text_columns(table)]
-    return parts[0] if len(parts) == 1 else hstack([*parts, abs(parts[0] - parts[1])], format="csr")
-
+from isoscope.data.baselines import baselines
+from isoscope.data.corpus import SPLITS, TREEBANK, Corpus, target_of, text_columns, texts
+from isoscope.data.scripts import language
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+ENDS = " .,;:!?…‽。．！？；：、，।॥؟۔\"'”’»」)"
+"""Signs at the end of a text that do not count where texts are compared nearly."""
 
 
 def write(
@@ -61,33 +27,36 @@ def write(
     lengths: Mapping[str, Sequence[int]] | None = None,
     models: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
-    """Write `<split>.parquet` (text and label columns only) and manifest.json to the new `folder`; return the manifest.
+    """Write `<split>.parquet` (columns of text and target) and manifest.json to the new `folder`; return the manifest.
 
     A corpus with trees also gets a `treebank.parquet`. Equal corpora give equal bytes: no dates, no paths.
 
-    The manifest has source, licence, revision, class names and `facts`; per split: rows, rows per class, words (and
-    tokens, by `lengths`) per example, and `duplicates`, the number of rows that repeat a text of the split; per pair of
-    splits: number of common distinct texts; sha256 of files; metrics of `baselines`. Texts are compared exactly; a pair
-    is one text. A text task has no class names, no rows per class, and the baselines `models`, which depend on its
-    tokenizer (see `ngrams.baselines`). `languages`: those of text columns whose script tells it (see
-    `scripts.language`), if any.
+    - The task: source, licence, revision, text columns, `target` (its column), names of classes or labels, and `facts`.
+    - Per split: rows; rows per class or label, the distribution of scores, and `cardinality`, the mean number of labels
+      per row; words (and tokens, by `lengths`) per example; `duplicates`, the number of rows that repeat a text.
+    - Per pair of splits: `shared`, the number of common distinct texts, and `shared_nearly`, the number of distinct
+      texts of the second split with a nearly equal text in the first (see `nearly`). A pair is one text.
+    - sha256 of files, and metrics of `baselines`; of a text task the metrics of `models`, which depend on its tokenizer
+      (see `ngrams.baselines`). `languages`: those of text columns whose script tells it (see `scripts.language`).
     """
     folder.mkdir(parents=True, exist_ok=True)
     columns = text_columns(corpus.splits["train"])
-    wanted = [*columns, *(["label"] if corpus.labels else [])]
+    target = target_of(corpus.splits["train"])
+    wanted = [*columns, *filter(None, [target])]
     tables = {f"{split}.parquet": table.select(wanted) for split, table in corpus.splits.items()}
     if corpus.trees is not None:
         tables[TREEBANK] = corpus.trees
     for name, table in tables.items():
         pq.write_table(table.replace_schema_metadata(None), folder / name, compression="zstd")
     distinct = {split: {*texts(corpus.splits[split])} for split in SPLITS}
+    near = {split: Counter(map(nearly, distinct[split])) for split in SPLITS}
+    pairs = [*combinations(SPLITS, 2)]
     splits: dict[str, dict[str, object]] = {}
     for split in SPLITS:
         table = corpus.splits[split]
-        rows = Counter(table["label"].to_pylist() if corpus.labels else ())
         splits[split] = {
             "rows": table.num_rows,
-            "labels": {name: rows[number] for number, name in enumerate(corpus.labels)},
+            **_targets(table, corpus.labels),
             "words": _distribution([sum(len(part.split()) for part in text) for text in texts(table)]),
             "duplicates": table.num_rows - len(distinct[split]),
         }
@@ -101,19 +70,40 @@ def write(
         "revision": corpus.revision,
         "columns": list(columns),
         **({"languages": languages} if languages else {}),
+        "target": target,
         "labels": list(corpus.labels),
         "facts": corpus.facts,
         "splits": splits,
-        "shared": {f"{one}/{other}": len(distinct[one] & distinct[other]) for one, other in combinations(SPLITS, 2)},
+        "shared": {f"{one}/{other}": len(distinct[one] & distinct[other]) for one, other in pairs},
+        "shared_nearly": {
+            f"{one}/{other}": sum(near[other][text] for text in near[one].keys() & near[other]) for one, other in pairs
+        },
         "files": {name: {"sha256": sha256(path := folder / name), "bytes": path.stat().st_size} for name in tables},
-        "baselines": baselines(corpus) if corpus.labels else dict(models or {}),
+        "baselines": baselines(corpus) if target else dict(models or {}),
     }
-    text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / "manifest.json", text, "data")
     return manifest
 
 
-def _distribution(lengths: Sequence[int]) -> dict[str, float | int]:
+def nearly(text: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a text in lower case, with single spaces, and without punctuation at its end."""
+    plain = (" ".join(part.casefold().split()) for part in text)
+    return tuple(part.rstrip(ENDS) or part for part in plain)
+
+
+def _targets(table: pa.Table, names: Sequence[str]) -> dict[str, object]:
+    """Return what a manifest says of the targets of a split."""
+    target = target_of(table)
+    if target == "score":
+        return {"labels": {}, "score": _distribution(table["score"].to_pylist())}
+    own = [] if target is None else table[target].to_pylist()
+    rows = Counter([one for row in own for one in row] if target == "labels" else own)
+    counts = {"labels": {name: rows[number] for number, name in enumerate(names)}}
+    return counts | ({"cardinality": round(rows.total() / len(own), 3)} if target == "labels" else {})
+
+
+def _distribution(lengths: Sequence[float]) -> dict[str, float | int]:
     values = np.asarray(lengths)
     quantiles = {f"q{round(100 * q):02d}": float(np.quantile(values, q)) for q in QUANTILES}
-    return {"min": int(values.min()), "mean": round(float(values.mean()), 3), **quantiles, "max": int(values.max())}
+    return {"min": values.min().item(), "mean": round(float(values.mean()), 3), **quantiles, "max": values.max().item()}

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from isoscope.base.errors import InputError
 from isoscope.data import embedded
+from isoscope.data.columns import strings
 from isoscope.data.corpus import build
-from isoscope.data.files import read_splits, strings
+from isoscope.data.files import read_splits
 from isoscope.data.scripts import has_vowel_signs
 
 EXAMPLES = 2400

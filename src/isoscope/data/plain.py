@@ -12,8 +12,9 @@ from isoscope.base.atomic_files import sha256
 from isoscope.base.errors import InputError
 from isoscope.data import treebank
 from isoscope.data.classes import in_order, read_classes
+from isoscope.data.columns import strings
 from isoscope.data.encoding import check_utf8
-from isoscope.data.files import Raw, read_file, strings
+from isoscope.data.files import Raw, read_file
 
 USUAL = ("sentence", "text")
 """Columns of the text, the first that a file has."""
@@ -87,7 +88,7 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         data = path.read_bytes()
         check_utf8(data, path)
         lines = pa.array(io.StringIO(data.decode("utf-8-sig"), newline=None))
-        raw = Raw(str(path), pa.table({"sentence": lines}), hashlib.sha256(data).hexdigest())
+        raw = Raw(str(path), pa.table({"sentence": lines}), {path.name: hashlib.sha256(data).hexdigest()})
         name, origin = "sentence", path.name
     else:
         for name in [column] if column else USUAL:
@@ -116,7 +117,7 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
             )
         numbers = {name: number for number, name in enumerate(classes)}
         table["label"] = [numbers[read.names[str(values[row])]] for row in kept]
-    return Texts(pa.table(table), classes, raw.sha256 or "", origin, len(sentences), notes)
+    return Texts(pa.table(table), classes, raw.inputs[path.name], origin, len(sentences), notes)
 
 
 def read_tagged_texts(path: Path, *, column: str | None) -> Texts:

@@ -10,7 +10,7 @@ from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError, said
 from isoscope.base.registry import DATASETS
 from isoscope.data import byte_pairs, embedded, files, hub, manifest, ngrams, tokens
-from isoscope.data.corpus import PAIR, SINGLE, SPLITS, Corpus, build, text_columns, texts
+from isoscope.data.corpus import PAIR, SINGLE, SPLITS, TARGETS, Corpus, build, target_of, text_columns, texts
 
 _UNCUT = 1_000_000  # tokens; lengths in the manifest are those before truncation
 _TRAIN = {"wordpiece": tokens.train_wordpiece, "bpe": byte_pairs.train_bpe, "joint_bpe": byte_pairs.train_bpe}
@@ -55,8 +55,8 @@ def write(corpus: Corpus, vocabulary: Iterable[Corpus], options: Mapping[str, An
 
 
 def _language_models(corpus: Corpus, tokenizer: tokens.WordPieces) -> ngrams.Baselines | None:
-    """Return the baselines of a text task; None for a task with labels, whose baselines are classifiers."""
-    if corpus.labels:
+    """Return the baselines of a text task; None for a task with a target, whose baselines predict it."""
+    if target_of(corpus.splits["train"]):
         return None
     ids = {
         split: {
@@ -81,6 +81,7 @@ def _from_plugin(plugin: Entry, options: dict[str, Any]) -> Corpus:
             f"mapping such as {{'sentence': 'fine', 'label': 1}}: {said(error)}"
         ) from error
     single_or_pair = PAIR if "sentence1" in raw["train"].table.column_names else SINGLE
-    columns = {name: name for name in (*single_or_pair, "label")}
+    targets = [name for name in TARGETS if name in raw["train"].table.column_names]
+    columns = {name: name for name in (*single_or_pair, *targets)}
     corpus = build(raw, columns=columns, held_out=0.0, seed=0, source=f"plugin:{plugin.name}", licence="unknown")
     return corpus._replace(facts={"options": options})

@@ -11,6 +11,9 @@ from isoscope.platform.figures import numbers
 from isoscope.platform.results.study_tables import Tables
 
 SPLITS = ("train", "validation", "test")
+MOST = 10
+"""Largest number of classes or labels whose rows are listed."""
+NEARLY = "texts of the second split, where case, spaces and punctuation at the end do not count"
 GENERATED = "embedded"
 """Kind of the source of generated text."""
 
@@ -25,13 +28,17 @@ def task(name: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
             str(key).replace("_", " ").capitalize(): _design(value) if key == "design" else _text(value)
             for key, value in manifest["facts"].items()
         }
-        shared = [f"{pair} {n:,}" for pair, n in manifest["shared"].items()]
+        shared, near = (
+            "; ".join(f"{pair} {n:,}" for pair, n in found.items())
+            for found in (manifest["shared"], manifest.get("shared_nearly", {}))
+        )
         about = {
             "Source": str(manifest["source"]),
             "Licence": str(manifest["licence"]),
             "Revision": str(manifest["revision"] or "none"),
-            "Classes": ", ".join(map(str, manifest["labels"])) or "none: a text task",
-            "Texts in two splits": "; ".join(shared),
+            **_target(manifest),
+            "Texts in two splits": shared,
+            **({"Nearly equal texts in two splits": f"{near} ({NEARLY})"} if near else {}),
             **facts,
         }
         splits = [_split(part, manifest["splits"][part], manifest["files"]) for part in SPLITS]
@@ -41,6 +48,14 @@ def task(name: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(f"manifest of {name}: {error} is missing or malformed; prepare the task again") from None
     return {"name": name, "about": about, "splits": splits, "baselines": baselines}
+
+
+def _target(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is predicted, by its name on the page."""
+    names = ", ".join(map(str, manifest["labels"]))
+    of = manifest.get("target", "label" if names else None)  # manifests of earlier versions name none
+    known = {"label": ("Classes", names), "labels": ("Labels", names), "score": ("Target", "a score")}
+    return dict([known.get(of, ("Target", "none: a text task"))])
 
 
 def text_of(tables: Tables, manifests: Mapping[str, Mapping[str, Any]]) -> str:
@@ -67,7 +82,7 @@ def _design(bands: Mapping[str, Any]) -> str:
 
 
 def _baseline(name: str, found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return name and value on the test split: a classifier's first score, else the loss by text column."""
+    """Return name and value on the test split: the first score of the target, else the loss by text column."""
     if "n" in found:
         first = next(one for one in found if one != "n")
         return [(f"{name}, test {first}", f"{found[first]:.3f} (n = {found['n']:,})")]
@@ -79,11 +94,18 @@ def _baseline(name: str, found: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _split(name: str, found: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, str]:
     rows = int(found["rows"])
+    counts = found["labels"]
+    balance = [f"{label} {n:,} ({n / rows:.1%})" for label, n in counts.items()]
+    if len(counts) > MOST:
+        balance = [f"each of {len(counts)} in {min(counts.values()):,} to {max(counts.values()):,} rows"]
+    if "cardinality" in found:
+        balance.append(f"{found['cardinality']:g} labels per row")
+    if "score" in found:
+        balance.append(_lengths(found["score"]))
     return {
         "name": name,
         "rows": numbers.count(rows, "row"),
-        "balance": ", ".join(f"{label} {n:,} ({n / rows:.1%})" for label, n in found["labels"].items())
-        or numbers.NOTHING,
+        "balance": ", ".join(balance) or numbers.NOTHING,
         "words": _lengths(found["words"]),
         "tokens": _lengths(found["tokens"]) if "tokens" in found else numbers.NOTHING,
         "duplicates": f"{found['duplicates']:,}",

@@ -1,8 +1,10 @@
 """The kind of every study: learning curves, confusion matrices, and the comparison of its arms on the test split."""
 
 BASELINES = {
+    "constant": "Constant prediction",
     "tfidf_unigrams": "TF-IDF, unigrams",
     "tfidf_bigrams": "TF-IDF, uni- and bigrams",
+    "word_overlap": "Word overlap",
     "unigram": "Unigrams",
     "unigram_masked": "Unigrams without [SEP]",
     "trigram": "Trigrams, Kneser–Ney",
