@@ -68,7 +68,7 @@ def test_it_counts_rows_words_and_duplicates_and_hashes_its_files(tmp_path: Path
     assert [made["splits"][split]["duplicates"] for split in ("validation", "test")] == [1, 0]
     # "Ok" and "good film " are texts of their own.
     assert made["shared"] == {"train/validation": 2, "train/test": 1, "validation/test": 1}
-    assert made["baselines"].keys() == {"constant", "tfidf_unigrams", "tfidf_bigrams"}
+    assert made["baselines"].keys() == {"majority_class", "tfidf_unigrams", "tfidf_bigrams"}
     assert made["baselines"]["tfidf_bigrams"]["test"]["n"] == 3
     assert {path.name for path in tmp_path.iterdir()} == {*made["files"], "manifest.json"}
     for name, entry in made["files"].items():
@@ -200,10 +200,10 @@ def test_scores_have_the_mean_and_ridge_regression_as_baselines() -> None:
     values = [2.0 + (row % 4) + (row % 7) / 10 for row in range(120)]
     corpus = of_target(pa.array(values), "score")
     found = baselines(corpus)
-    assert list(found) == ["constant", "tfidf_unigrams", "tfidf_bigrams", "word_overlap"]
+    assert list(found) == ["mean_score", "tfidf_unigrams", "tfidf_bigrams", "word_overlap"]
     true = np.array(values[100:])
     mean = np.mean(values[:80])
-    assert found["constant"]["test"] == pytest.approx(
+    assert found["mean_score"]["test"] == pytest.approx(
         {"n": 20, "spearman": 0, "pearson": 0, "rmse": np.sqrt(((true - mean) ** 2).mean()),
          "mae": np.abs(true - mean).mean()}, abs=1e-6)  # fmt: skip
 
@@ -226,11 +226,11 @@ def test_labels_have_the_best_constant_set_and_one_model_each_as_baselines() -> 
     """A label of words is learned, a label of all rows and a label of none are constant."""
     sets = [[0, 2] if row % 4 == 0 else [2] for row in range(120)]
     found = baselines(of_target(pa.array(sets), "labels", ("dog", "never", "always")))
-    assert found["constant"]["test"]["micro_f1"] == pytest.approx(2 * 20 / (20 + 25), abs=1e-6)
+    assert found["frequent_labels"]["test"]["micro_f1"] == pytest.approx(2 * 20 / (20 + 25), abs=1e-6)
     for name in ("tfidf_unigrams", "tfidf_bigrams"):
         assert found[name]["test"]["subset_accuracy"] == 1
     # Of the four pairs only "a red dog", "a dog" has two words of three that both have.
-    assert found["word_overlap"]["test"]["micro_f1"] > found["constant"]["test"]["micro_f1"]
+    assert found["word_overlap"]["test"]["micro_f1"] > found["frequent_labels"]["test"]["micro_f1"]
 
 
 def test_words_that_both_texts_have_are_shares_of_all_words_and_of_each_side() -> None:
@@ -240,7 +240,7 @@ def test_words_that_both_texts_have_are_shares_of_all_words_and_of_each_side() -
 
 @pytest.mark.parametrize("classes", [2, 5])
 def test_the_constant_of_classes_is_the_majority_of_train(classes: int) -> None:
-    found = baselines(generated(word, classes))["constant"]["test"]
+    found = baselines(generated(word, classes))["majority_class"]["test"]
     assert (found["n"], found["accuracy"], found["matthews"]) == (200, pytest.approx(1 / classes), 0)
     found = baselines(generated(paraphrase))
-    assert found["word_overlap"]["test"]["accuracy"] == 1 > found["constant"]["test"]["accuracy"]
+    assert found["word_overlap"]["test"]["accuracy"] == 1 > found["majority_class"]["test"]["accuracy"]

@@ -128,7 +128,10 @@ def test_a_shipped_fraction_of_real_data_has_exactly_the_examples_of_its_name(na
 def test_what_needs_classes_says_so(project: Project) -> None:
     configuration = Configuration(project.folder, ["studies.fusion.task=pairs"])
     (arm, cell), *_ = configuration.cells("fusion").items()
-    with pytest.raises(InputError, match=r"objective\.kind 'classification' needs classes, but task 'pairs' has none"):
+    with pytest.raises(
+        InputError,
+        match=r"objective\.kind 'classification' needs a column of the target 'label', but task 'pairs' has none",
+    ):
         job(configuration, cell, ("fusion", arm, 0), project)
     settings = {"phases": {}, "confidence": 0.95, "power": 0.8, "margin": 0.01}
     with pytest.raises(InputError, match=r"studies\.fusion\.kind: fusion compares classes, but its task has none; set"):

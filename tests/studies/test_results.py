@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.dummy import DummyClassifier
-from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, f1_score, matthews_corrcoef
 
 from finished_runs import labels_of, write_run
 from isoscope.base.errors import InputError
@@ -73,11 +73,14 @@ def test_the_majority_class_is_that_of_train(tmp_path: Path) -> None:
             "accuracy": accuracy_score(labels["test"], dummy),
             "f1": f1_score(labels["test"], dummy, average="macro", zero_division=0.0),
             "matthews": matthews_corrcoef(labels["test"], dummy),
-        }
+            "balanced_accuracy": balanced_accuracy_score(labels["test"], dummy),
+            "macro_f1": f1_score(labels["test"], dummy, average="macro", zero_division=0.0),
+        },
+        abs=1e-6,
     )
     assert found["TF-IDF, unigrams"]["accuracy"] > found["majority class"]["accuracy"]
 
 
 def test_a_manifest_without_baselines_is_named() -> None:
-    with pytest.raises(InputError, match=r"manifest\.json: 'splits' is missing"):
-        baselines_on_test({})
+    with pytest.raises(InputError, match=r"manifest\.json: 'baselines' is missing"):
+        baselines_on_test({"labels": ["a", "b"]})

@@ -19,6 +19,8 @@ from isoscope.data.scripts import token_pattern
 from isoscope.metrics import label_scores, matrix_scores, regression_scores
 
 GRAMS = {"tfidf_unigrams": (1, 1), "tfidf_bigrams": (1, 2)}
+CONSTANT = {"label": "majority_class", "score": "mean_score", "labels": "frequent_labels"}
+"""Target → the baseline that reads no text."""
 SCORED = ("validation", "test")
 Numbers = NDArray[Any]
 Features = Mapping[str, Any]
@@ -28,7 +30,7 @@ Features = Mapping[str, Any]
 def baselines(corpus: Corpus) -> dict[str, dict[str, dict[str, float | int]]]:
     """Compute metrics of models that are fitted on train: `{name: {split: {n, metric: value}}}`; n: number of rows.
 
-    - `constant`: the most frequent class, the mean score, or the label set with the best micro F1 on train.
+    - `majority_class`, `mean_score`, or `frequent_labels` (the label set with the best micro F1), each of train.
     - `tfidf_unigrams`, `tfidf_bigrams`: TF-IDF of words, or of words and pairs of neighbours. The features of a pair
       are those of both sentences and their absolute difference.
     - `word_overlap`, of pairs: shared words over all words of both sentences, and over those of each sentence.
@@ -38,7 +40,7 @@ def baselines(corpus: Corpus) -> dict[str, dict[str, dict[str, float | int]]]:
     """
     splits, target = corpus.splits, target_of(corpus.splits["train"])
     true = {split: _references(table, len(corpus.labels)) for split, table in splits.items()}
-    found = {"constant": {split: np.array([_constant(true["train"], target)] * len(true[split])) for split in SCORED}}
+    found = {CONSTANT[str(target)]: {split: np.array([_constant(true["train"], target)] * len(true[split])) for split in SCORED}}
     for name, features in _features(splits).items():
         predict = _fitted(features["train"], true["train"], target)
         found[name] = {split: predict(features[split]) for split in SCORED}

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isoscope import plugins
+from isoscope.data.tokens import Encoded
 from isoscope.metrics.matrix_scores import METRICS, SCORES, confusion_matrix
 from isoscope.objectives import Indices, Numbers, Place, Scored, Task
 from isoscope.objectives.labelled import Labelled
@@ -43,10 +44,9 @@ class Classification(Labelled):
     problem = "single_label_classification"
     class_weights: Tensor | None = None
 
-    @property
-    def classes(self) -> int:  # type: ignore[override]
-        """Number of classes."""
-        return len(self.labels)
+    def __init__(self, splits: Mapping[str, Encoded], **given: Any) -> None:
+        super().__init__(splits, **given)
+        self.classes = len(self.labels)
 
     @staticmethod
     def targets(table: Any, outputs: int) -> Any:

@@ -65,7 +65,7 @@ def target_of(manifest: Mapping[str, Any]) -> str | None:
 
     The manifest of an earlier version names classes only.
     """
-    found: str | None = manifest.get("target", "label" if manifest["labels"] else None)
+    found: str | None = manifest.get("target", "label" if manifest.get("labels") else None)
     return found
 
 

@@ -1,10 +1,12 @@
 """The kind of every study: learning curves, confusion matrices, and the comparison of its arms on the test split."""
 
 BASELINES = {
-    "constant": "Constant prediction",
+    "majority_class": "majority class",
+    "mean_score": "mean score",
+    "frequent_labels": "most frequent labels",
     "tfidf_unigrams": "TF-IDF, unigrams",
     "tfidf_bigrams": "TF-IDF, uni- and bigrams",
-    "word_overlap": "Word overlap",
+    "word_overlap": "word overlap",
     "unigram": "Unigrams",
     "unigram_masked": "Unigrams without [SEP]",
     "trigram": "Trigrams, Kneser–Ney",
