@@ -45,7 +45,7 @@ def labelled(rows: int, seed: int) -> pa.Table:
     return pa.table({"sentence": sentences, "labels": pa.array(labels, pa.list_(pa.int64()))})
 
 
-def several(task: Task) -> multilabel.MultiLabel:
+def several(task: Task) -> multilabel.Multilabel:
     return multilabel.objective(task._replace(manifest={**task.manifest, "labels": [*NAMES]}))
 
 
@@ -138,7 +138,7 @@ def test_it_is_the_head_of_scikit_learn_on_the_vectors_of_transformers(tmp_path:
     true = {split: one.labels for split, one in loop.objective.splits.items()}
     wanted = by_hand(target, tmp_path, tmp_path / "checkpoint", true, drawn_rows(200, MOST))
     for name, value in wanted.items():
-        assert logged(loop, f"baseline/frozen_head/{name}") == [pytest.approx(value, abs=1e-5)], name
+        assert logged(loop, f"baseline/frozen_head/{name}") == [pytest.approx(value, abs=1e-4)], name
     assert {name for name, *_ in loop.log.points if name.startswith("baseline/")} == {
         f"baseline/frozen_head/{one.name}" for one in loop.objective.metrics
     }
