@@ -47,6 +47,7 @@ SETTINGS: dict[str, Any] = {
     "allocation": None,
     "slices": None,
     "freeze": None,
+    "frozen_head": None,
     "log_every": 1,
     "checkpoint_every": 3,
 }

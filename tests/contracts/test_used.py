@@ -26,6 +26,7 @@ PENALTIES = {
 OBSERVED = {
     "freeze": {"after": 1, "until": None, "groups": ["enc.0.W1"]},
     "watch": {"layer": -1, "vectors": "first", "sample": 20, "clusters": 2},
+    "frozen_head": {"most": 20},
     "allocation": {
         "sentences": 16,
         "folds": 2,
@@ -49,6 +50,7 @@ KINDS = (
 CASES = [(kind, observer) for kind in (*built_in.PENALTIES, "none") for observer in (None, "watch")] + [
     ("none", "allocation"),
     ("none", "freeze"),
+    ("none", "frozen_head"),
 ]
 SECOND = [(kind, "watch") for kind in built_in.PENALTIES if kind != "persistent_entropy"]
 """Run with --exhaustive only."""

@@ -1,5 +1,6 @@
 """Results on the test split: confusion counts and baselines."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from isoscope.base.errors import InputError
 from isoscope.data import manifest
 from isoscope.data.corpus import Corpus
 from isoscope.platform.outputs import read_output, read_predictions
+from isoscope.platform.results.paired_comparison import Result
 from isoscope.studies.arms import scores_on_test
-from isoscope.studies.arms.scores_on_test import baselines_on_test
+from isoscope.studies.arms.scores_on_test import baselines_of_runs, baselines_on_test
 
 CLASSES = ("negative", "neutral", "positive")
 
@@ -84,3 +86,17 @@ def test_the_majority_class_is_that_of_train(tmp_path: Path) -> None:
 def test_a_manifest_without_baselines_is_named() -> None:
     with pytest.raises(InputError, match=r"manifest\.json: 'baselines' is missing"):
         baselines_on_test({"labels": ["a", "b"]})
+
+
+def test_a_baseline_of_runs_is_the_mean_over_the_seeds_of_the_reference_arm(tmp_path: Path) -> None:
+    arms: dict[str, dict[int, Result]] = {}
+    values = {("additive", 0): 0.7, ("additive", 1): 0.9, ("conv2d", 0): 0.1}
+    for (arm, seed), value in values.items():
+        folder = write_run(tmp_path, arm, seed)
+        with (folder / "metrics.jsonl").open("a") as file:
+            for name in ("baseline/frozen_head/accuracy", "baseline/mine/of/two"):
+                file.write(json.dumps({"name": name, "value": value, "step": 0, "epoch": 0}) + "\n")
+        arms.setdefault(arm, {})[seed] = Result(read_output(folder), {}, {}, np.arange(120), {})
+    wanted = {"frozen encoder, linear head": {"n": 120, "accuracy": 0.8}, "mine": {"n": 120, "of/two": 0.8}}
+    assert baselines_of_runs(arms) == {name: pytest.approx(one) for name, one in wanted.items()}
+    assert baselines_of_runs({}) == {}

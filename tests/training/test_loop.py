@@ -204,6 +204,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "random bars": {"penalty": PENALTIES["random"], **WATCHED},
     "tokens": {"penalty": PENALTIES["tokens"], **WATCHED},
     "shuffled": {"penalty": PENALTIES["shuffled"], **WATCHED},
+    "with a baseline": {"frozen_head": {"most": 30}},
 }
 
 

@@ -78,6 +78,7 @@ OBSERVERS = {
     "watch": "isoscope.training.observers.watch",
     "allocation": "isoscope.training.observers.lca",
     "slices": "isoscope.training.observers.slices",
+    "frozen_head": "isoscope.training.observers.frozen_head",
 }
 """Observers by their section of `training`, in the order of their calls and of their metrics."""
 STARTS = dict.fromkeys(("run", "hybrid"), "isoscope.training.starts")

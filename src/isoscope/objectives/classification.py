@@ -61,7 +61,7 @@ class Classification(Labelled):
         return owners, self.splits[split].labels[rows[owners]]
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        weights = None if self.class_weights is None else self.class_weights.to(logits.device)
+        weights = None if self.class_weights is None else self.class_weights.to(logits)
         return F.cross_entropy(logits, targets, weights, reduction="sum")
 
     def tallied(self, loss: float, logits: Tensor, targets: Tensor) -> Counts:

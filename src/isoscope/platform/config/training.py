@@ -120,6 +120,13 @@ class Freeze(Section):
         yield until is not None and until <= self.after, f"until {until} is not after update {self.after}"
 
 
+class FrozenHead(Section):
+    """A baseline: the encoder as it starts, frozen, with a linear head."""
+
+    most: Annotated[int, Field(ge=10)]
+    """The head is fitted on at most so many rows of the train split."""
+
+
 class Training(Section):
     """Optimisation, monitoring, checkpoints and snapshots."""
 
@@ -174,6 +181,8 @@ class Training(Section):
     """The same by classes of predicted tokens, of a language model, written to slices.parquet; null: none."""
     freeze: Freeze | None
     """Groups of parameters that are neither moved nor decayed during some updates; null: none."""
+    frozen_head: FrozenHead | None
+    """The encoder as it starts, with a linear head, as a baseline of the study; null: none."""
     log_every: Count
     """Steps between logged values of loss, gradient norm, learning rate, penalty and monitored anisotropy."""
     checkpoint_every: Count

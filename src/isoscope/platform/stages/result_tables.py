@@ -13,7 +13,7 @@ from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import read_metrics
 
 COLUMNS = ["digest", "commit", "arm", "seed", "metric", "epoch", "step", "value"]
-SHOWN = ("validation/", "test/", "training/")
+SHOWN = ("validation/", "test/", "training/", "baseline/")
 """Metrics of a page: none of optimiser steps."""
 
 

@@ -7,11 +7,12 @@ BASELINES = {
     "tfidf_unigrams": "TF-IDF, unigrams",
     "tfidf_bigrams": "TF-IDF, uni- and bigrams",
     "word_overlap": "word overlap",
+    "frozen_head": "frozen encoder, linear head",
     "unigram": "Unigrams",
     "unigram_masked": "Unigrams without [SEP]",
     "trigram": "Trigrams, Kneser–Ney",
 }
-"""Baseline of a task's manifest → its name."""
+"""Baseline of a task's manifest, or of runs, → its name."""
 TERMS = {
     "Fusion": (
         "How word and position embeddings become one vector: additive (their sum, as in BERT), conv2d (a "

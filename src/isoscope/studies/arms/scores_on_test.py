@@ -114,3 +114,18 @@ def baselines_on_test(manifest: Mapping[str, Any]) -> dict[str, dict[str, float]
         }
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"manifest.json: {error} is missing or malformed; prepare the task again") from None
+
+
+def baselines_of_runs(arms: Arms) -> dict[str, dict[str, float]]:
+    """Return name → scores and n on the test split of baselines that runs log as `baseline/<name>/<metric>`.
+
+    A score is the mean over the seeds of the reference arm.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    for run in next(iter(arms.values()), {}).values():
+        for point in read_metrics(run.output.folder):
+            match point["name"].split("/", 2):
+                case ["baseline", name, metric]:
+                    known = found.setdefault(BASELINES.get(name, name), {"n": [len(run.items)]})
+                    known.setdefault(metric, []).append(point["value"])
+    return {name: {metric: float(np.mean(one)) for metric, one in known.items()} for name, known in found.items()}

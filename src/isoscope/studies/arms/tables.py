@@ -8,7 +8,7 @@ import pandas as pd
 from isoscope.platform.config.declared import declares
 from isoscope.platform.outputs import Output, table_of_metrics
 from isoscope.platform.results.paired_comparison import StudyRuns
-from isoscope.studies.arms.scores_on_test import baselines_on_test, confusion, results
+from isoscope.studies.arms.scores_on_test import baselines_of_runs, baselines_on_test, confusion, results
 from isoscope.studies.curves import bands, curves, seeds
 
 LAYERS = ["figure", "arm", "layer", "step", "mean", "sd", "n"]
@@ -20,7 +20,7 @@ def study_runs(outputs: Iterable[Output], manifest: Mapping[str, Any], stores: M
     `manifest`: of its task. `stores`: see `StudyRuns`. Raises `InputError` as `results` and `baselines_on_test`.
     """
     found = results(outputs, int(manifest["splits"]["test"]["rows"]), manifest)
-    return StudyRuns(found, manifest, stores, baselines_on_test(manifest))
+    return StudyRuns(found, manifest, stores, baselines_on_test(manifest) | baselines_of_runs(found))
 
 
 def tables(studies: Mapping[str, StudyRuns], **_: Any) -> dict[str, pd.DataFrame]:
