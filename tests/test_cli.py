@@ -16,8 +16,7 @@ from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.base.registry import Registry
 from isoscope.platform.cli import app, options
-from isoscope.platform.cli.look import declared
-from isoscope.platform.cli.options import HEADINGS, PLUGIN_HELP, Commands
+from isoscope.platform.cli.options import HEADINGS, PLUGIN_HELP, Commands, declared
 from isoscope.platform.cli.out_folders import check_free
 
 ROOT = Path(__file__).parents[1]
@@ -209,7 +208,7 @@ def test_no_file_of_the_working_folder_passes_for_a_library(tmp_path: Path) -> N
         (["ui", "-S", "training.epochs=2"], "-S"),
         (["check", "--plugin", "nowhere.py"], "no such file"),
         (["new", "x", "--from", "a.csv", "--column", "premise", "--column", "hypothesis"], "--column: given 2 times"),
-        (["new", "x", "--from", "a.csv", "--label", "a", "--labels", "b"], "--label/--labels: given 2 times"),
+        (["new", "x", "--from", "a.csv", "--label", "a", "--label", "b"], "--label: given 2 times"),
         (["train", "fusion", "additive", "--seed", "0", "--seed=1"], "--seed: given 2 times"),
         (["search", "run", "--workers", "1", "--workers", "2", "--workers", "3"], "--workers: given 3 times"),
         (["check", "-S", "training.epochs=2", "-S", "training.epochs=3"], "-S training.epochs: given 2 times"),
@@ -273,7 +272,7 @@ def _options() -> list[tuple[str, str, str]]:
 
 
 def test_no_option_of_one_value_keeps_the_last_of_two_in_silence() -> None:
-    assert {("new", "--column", "--column"), ("new", "--label", "--labels")} <= {*_options()}
+    assert {("new", "--column", "--column"), ("new", "--label", "--label")} <= {*_options()}
     for path, first, second in _options():
         command = typer.main.get_command(app)
         for name in path.split():

@@ -69,7 +69,7 @@ def test_it_is_the_wheel_that_runs_and_its_project_is_that_of_the_checkout(
     file = environment.run("python", "-c", "import torch, isoscope; print(isoscope.__file__)").out.strip()
     assert file == str(environment.package / "__init__.py")
     monkeypatch.chdir(environment.project.parent)
-    new(tmp_path / "my-study", Path("order.jsonl"), column="text", label="class", profile=None)
+    new(tmp_path / "my-study", text="order.jsonl", label="class")
     one, two = (
         {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         for folder in (environment.project, tmp_path / "my-study")

@@ -30,7 +30,7 @@ STAGES = {
 """
 GIVEN = {
     "train": "isoscope.training.given",
-    "new": "isoscope.data.new_task",
+    "new": "isoscope.data.text_options",
     **dict.fromkeys(("geometry", "spaces", "translate"), "isoscope.states.asked"),
 }
 """Command → module that says what it is given, without heavy libraries."""

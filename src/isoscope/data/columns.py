@@ -18,7 +18,7 @@ def strings(raw: Raw, name: str, named: str, *, classes: bool = False, wanted: s
     `named`: what names the column, and `wanted`: what it should hold, for errors. Raises `InputError` if it is missing
     or repeats, and if it holds something else or other bytes than UTF-8.
     """
-    values = _column(raw, name, named)
+    values = column_of(raw, name, named)
     kind = values.type
     if kind in _TEXT:
         _check_bytes(values, f"column {name!r}", raw.place)
@@ -34,7 +34,7 @@ def lists(raw: Raw, name: str, named: str, separator: str | None) -> list[list[s
 
     An empty text or list has no labels. Raises `InputError` as `strings`, and for a null list or label.
     """
-    values = _column(raw, name, named)
+    values = column_of(raw, name, named)
     where = f"{raw.place}: column {name!r}"
     if values.type in _TEXT:
         if separator is None:
@@ -72,7 +72,8 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _column(raw: Raw, name: str, named: str) -> pa.ChunkedArray:
+def column_of(raw: Raw, name: str, named: str) -> pa.ChunkedArray:
+    """Return a column, not as a dictionary; `named`: what names it. Raises `InputError` unless it is there once."""
     names = raw.table.column_names
     if names.count(name) != 1:
         fault = f"column {name!r} repeats" if name in names else f"no column {name!r} ({named})"

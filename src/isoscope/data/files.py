@@ -160,9 +160,21 @@ def read_splits(path: Path, *, columns: Mapping[str, str], splits: Mapping[str, 
         return {"train": read(path)}
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
-    if any((path / name).is_file() for name in SAVED):
+    if is_saved(path):
         return _read_saved(path, splits)
     return {split: read(_find(path, stem, split)) for split, stem in splits.items() if stem is not None}
+
+
+def is_saved(path: Path) -> bool:
+    """Return whether a path is a folder of `datasets.save_to_disk`."""
+    return any((path / name).is_file() for name in SAVED)
+
+
+def splits_in(folder: Path) -> list[str]:
+    """Return the names of the splits in a folder, as `read_splits` takes them; of a single data set, train."""
+    if (folder / "state.json").is_file():
+        return ["train"]
+    return sorted({path.stem for path in folder.iterdir() if path.is_dir() or path.suffix[1:] in EXTENSIONS})
 
 
 def _check_alone(what: str, splits: Mapping[str, str | None]) -> None:

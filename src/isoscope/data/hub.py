@@ -4,10 +4,10 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isoscope.base.errors import InputError
-from isoscope.data.files import Raw, chosen, datasets_library, read_splits
+from isoscope.data.files import Raw, chosen, datasets_library, read_splits, splits_in
 
 VARIABLE = "ISOSCOPE_HUB"
 PART = re.compile(r"(?!\.\.?$)[\w.+-]+", re.ASCII)
@@ -52,8 +52,15 @@ def find_splits(
     folder = _local(source)
     if folder is not None:
         return Found(read_splits(folder, columns=columns, splits=splits), source, None)
-    raw, commit = _download(name, config, revision, splits)
-    return Found(raw, source, commit)
+    there, commit = _download(name, config, revision)
+    return Found(chosen(there, f"data set {name}", splits), source, commit)
+
+
+def split_names(*, name: str, config: str | None, revision: str) -> list[str]:
+    """Return the splits of a data set, in a local folder or on the hub, as `find_splits` finds it."""
+    _check_name(name, config)
+    folder = _local(name if config is None else f"{name}/{config}")
+    return [*_download(name, config, revision)[0]] if folder is None else splits_in(folder)
 
 
 def resolve_checkpoint(name: str) -> Path | None:
@@ -104,10 +111,8 @@ def _check_name(name: str, config: str | None = None) -> None:
         raise InputError(f"hub name {given!r}: expected <name> or <org>/<name> of letters, digits, '_', '-' and '.'")
 
 
-def _download(
-    name: str, config: str | None, revision: str, splits: Mapping[str, str | None]
-) -> tuple[dict[str, Raw], str]:
-    """Return raw splits from the hub (or its local cache), and their commit."""
+def _download(name: str, config: str | None, revision: str) -> tuple[Mapping[str, Any], str]:
+    """Return the splits of a data set of the hub (or its local cache), and their commit."""
     if Path(name).exists():  # `datasets` would read it instead of the hub and ignore the revision
         raise InputError(
             f"{name}: a folder in the working directory hides the hub's data set; use a local source for it"
@@ -127,4 +132,4 @@ def _download(
     # Without a connection, the library returns any cached revision.
     if COMMIT.fullmatch(revision) and builder.hash != revision:
         raise InputError(f"data set {name}: asked for revision {revision}, but the cache here holds {builder.hash}")
-    return chosen(there, f"data set {name}", splits), builder.hash
+    return there, builder.hash

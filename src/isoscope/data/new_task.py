@@ -1,75 +1,195 @@
-"""The task of a new project: a user's own file of text, or generated text."""
+"""The task of a new project: a user's own text, from files or a hub, or generated text."""
 
 import re
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from isoscope.base.errors import InputError
-from isoscope.data import embedded
-from isoscope.data.columns import strings
-from isoscope.data.corpus import build
-from isoscope.data.files import read_splits
+from isoscope.data import embedded, hub
+from isoscope.data.columns import column_of
+from isoscope.data.corpus import PAIR, SINGLE, SPLITS, build, texts
+from isoscope.data.files import Raw, is_saved, read_splits, splits_in
+from isoscope.data.manifest import nearly
 from isoscope.data.scripts import has_vowel_signs
+from isoscope.data.text_options import TARGETS, WORDS, Target
 
 EXAMPLES = 2400
 """Examples of generated text."""
 HELD_OUT, MOST_HELD_OUT = 0.15, 2000
 """Share and maximum rows of the validation split, and of the test split."""
+HUB = "hub:"
+"""Begins a hub name, where a file or folder could stand."""
+ALL_TRAIN: dict[str, str | None] = {"train": "train", "validation": None, "test": None}
+_USUAL = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
+"""Split → its names in folders and on the hub."""
+_OPTIONS = {"sentence": "column", "sentence1": "pair", "sentence2": "pair"}
+"""Column → its option, if it has another name."""
 
 
 class NewTask(NamedTuple):
     """A task, and what there is to say of it.
 
-    `source`: the section `data.source` of its overlay; `text`: what is read, in words; `classes`: what its classes are,
-    in words (None: a text task); `train_rows`: rows of its train split; `trees`: whether it has a treebank of its own;
-    `marked`: whether its script has vowel signs, which WordPiece in lower case would remove; `notes`: about its labels.
+    `source`: the section `data.source` of its overlay; `text`: what is read, in words; `target`, `column`: what is
+    predicted, and its column (None: masked words); `train_rows`: rows of its train split; `files`: the user's files by
+    their path in the project; `trees`: whether it has a treebank of its own; `marked`: whether its script has vowel
+    signs, which WordPiece in lower case would remove; `notes`: about its text.
     """
 
     name: str
     source: dict[str, Any]
     text: str
-    classes: str | None
+    target: Target
+    column: str | None
     train_rows: int
+    files: Mapping[str, Path] = {}
     trees: bool = False
     marked: bool = False
     notes: tuple[str, ...] = ()
 
     @property
     def labelled(self) -> bool:
-        """Whether it has classes."""
-        return self.classes is not None
+        """Whether it has a target of its own."""
+        return self.column is not None
 
 
-def generated() -> NewTask:
+class _Text(NamedTuple):
+    """A text that was read: `place`, what `data.source` says of it; `said`, its name; `files` as of `NewTask`."""
+
+    place: dict[str, Any]
+    raw: Mapping[str, Raw]
+    said: str
+    files: Mapping[str, Path] = {}
+
+
+def read(given: Mapping[str, Any]) -> NewTask:
+    """Return the task of a text, after reading it as the stage `prepare` does; without options, of generated text.
+
+    `given`: the options of `text_options.task` that are not None. Raises `InputError` for options that do not agree,
+    and for a text that cannot be read.
+    """
+    if wrong := [line for holds, line in _conflicts(given) if holds]:
+        raise InputError(wrong[0])
+    if not given:
+        return _generated()
+    own = given.get("pair") or (given.get("column", "text"),)
+    columns = dict(zip(PAIR if "pair" in given else SINGLE, own, strict=True))
+    columns |= {name: given[name] for name in (*TARGETS, "group") if name in given}
+    found = _one_text(given, columns) if "text" in given else _file_each(given, columns)
+    raw = found.raw["train"]
+    held = {ours: column_of(raw, name, f"--{_OPTIONS.get(ours, ours)}").type for ours, name in columns.items()}
+    if "labels" in held and "separator" not in given and not pa.types.is_nested(held["labels"]):
+        raise InputError(
+            f"--labels {given['labels']}: {raw.place} holds text, not lists; for several labels in a text give what "
+            f"stands between them, such as --separator '|'; for one class per text: --label {given['labels']}"
+        )
+    rows = max(raw.table.num_rows, 1)
+    held_out = HELD_OUT if rows * HELD_OUT <= MOST_HELD_OUT else float(f"{MOST_HELD_OUT / rows:.2g}")
+    options: dict[str, Any] = {"columns": columns, "held_out": held_out, "seed": 0, "licence": "unknown"}
+    options |= {name: given[name] for name in ("separator",) if name in given}
+    corpus = build(found.raw, source=found.said, **options)
+    train, *others = (texts(corpus.splits[split]) for split in SPLITS)
+    notes, known = [*corpus.notes], {*map(nearly, train)}
+    if any(repeated := [sum(nearly(text) in known for text in other) for other in others]):
+        notes.append(
+            f"{repeated[0]} rows of validation and {repeated[1]} of test repeat a text of train (case, spaces and signs at "
+            "the end aside), so scores may be too good"
+        )
+    if marked := has_vowel_signs([text[0] for text in train]):
+        notes.append("data.tokenizer.lowercase is false: in lower case WordPiece would remove the text's vowel signs")
+    if "pair" in given:
+        said = f"pairs of {' and '.join(own)} in {found.said}"
+    else:
+        said = f"{'the lines' if found.said.endswith('.txt') else f'the column {own[0]}'} of {found.said}"
+    target = next((name for name in TARGETS if name in given), None)
+    return NewTask(
+        re.sub(r"[^A-Za-z0-9_.]+", "_", Path(found.said).stem).strip("_.") or "text",
+        {**found.place, **options},
+        said,
+        TARGETS.get(target or "", WORDS),
+        target and columns[target],
+        len(train),
+        found.files,
+        marked=marked,
+        notes=tuple(notes),
+    )
+
+
+def _generated() -> NewTask:
     """Return a task of generated sentences with two classes."""
     source = {"kind": "embedded", "generator": "sentiment", "size": EXAMPLES, "difficulty": 2, "seed": 0}
     rows = round(EXAMPLES * (1 - 2 * embedded.HELD_OUT))
-    return NewTask("sentiment", source, "generated sentences", "sentiment", rows, trees=True)
+    return NewTask("sentiment", source, "generated sentences", TARGETS["label"], "sentiment", rows, trees=True)
 
 
-def local(text: Path, column: str, label: str | None) -> NewTask:
-    """Return the task of a file, after reading it as the stage `prepare` does. Raises `InputError` if it cannot."""
-    if text.is_dir():
-        raise InputError(
-            f"--from {text}: is a folder; give one file, or describe a folder of splits in variants/task "
-            "(see: isoscope docs studies)"
-        )
-    if not text.is_file():
-        raise InputError(f"--from {text}: no such file")
-    columns = {"sentence": column} | ({"label": label} if label is not None else {})
-    splits = {"train": "train", "validation": None, "test": None}
-    raw = read_splits(text, columns=columns, splits=splits)
-    for name, option in ((column, "--column"), (label, "--label")):
-        if name is not None:
-            strings(raw["train"], name, option, classes=option == "--label")
-    rows = max(raw["train"].table.num_rows, 1)
-    held_out = HELD_OUT if rows * HELD_OUT <= MOST_HELD_OUT else float(f"{MOST_HELD_OUT / rows:.2g}")
-    source: dict[str, Any] = {"kind": "local", "path": f"texts/{text.name}", "columns": columns, "splits": splits}
-    source |= {"held_out": held_out, "seed": 0, "licence": "unknown"}
-    corpus = build(raw, columns=columns, held_out=held_out, seed=0, source=str(text), licence="unknown")
-    name = re.sub(r"[^A-Za-z0-9_.]+", "_", text.stem).strip("_.") or "text"
-    train, notes = corpus.splits["train"], [*corpus.notes]
-    if marked := has_vowel_signs(train["sentence"].to_pylist()):
-        notes.append("data.tokenizer.lowercase is false: in lower case WordPiece would remove the text's vowel signs")
-    about = f"the column {column} of {text.name}"
-    return NewTask(name, source, about, label, train.num_rows, marked=marked, notes=tuple(notes))
+def _conflicts(given: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Yield whether options disagree, and the line that says so."""
+    first, targets = next(iter(given), ""), [f"--{name} {given[name]}" for name in TARGETS if name in given]
+    pair = f"--pair {' '.join(given.get('pair', ()))}"
+    yield (
+        bool(given) and not {"text", "train"} & {*given},
+        f"--{first} {given.get(first)}: there is no text; name it with --from, or its splits with --train …",
+    )
+    yield len(targets) > 1, f"{' and '.join(targets)}: a task has one target; give one of them"
+    yield {"pair", "column"} <= {*given}, f"{pair} and --column {given.get('column')}: give one of them"
+    yield (
+        "pair" in given and not targets,
+        f"{pair}: say what to predict, with --{', --'.join(TARGETS)}; for translation see: isoscope docs studies",
+    )
+    yield (
+        "separator" in given and "labels" not in given,
+        f"--separator {given.get('separator')}: splits the column of --labels; name that column, too",
+    )
+
+
+def _file_each(given: Mapping[str, Any], columns: Mapping[str, str]) -> _Text:
+    """Return the text of a file per split; the project gets them in a folder."""
+    files = {split: Path(given[split]) for split in SPLITS if split in given}
+    if lost := [split for split, file in files.items() if not file.is_file()]:
+        raise InputError(f"--{lost[0]} {files[lost[0]]}: no such file")
+    raw = {split: read_splits(file, columns=columns, splits=ALL_TRAIN)["train"] for split, file in files.items()}
+    name = re.sub(r"[-_.]?train$", "", files["train"].stem) or files["train"].resolve().parent.name
+    splits = {split: split if split in files else None for split in SPLITS}
+    place = {"kind": "local", "path": f"texts/{name}", "splits": splits}
+    return _Text(place, raw, name, {f"texts/{name}/{split}{file.suffix}": file for split, file in files.items()})
+
+
+def _one_text(given: Mapping[str, Any], columns: Mapping[str, str]) -> _Text:
+    """Return the text of --from: a file, a folder, or a name of the hub."""
+    text, path = given["text"], Path(given["text"]).absolute()
+    if text.startswith(HUB):
+        name, _, config = text.removeprefix(HUB).partition(":")
+        of_hub = {"name": name, "config": config or None, "revision": "main"}
+        splits = _splits(given, hub.split_names(**of_hub))
+        found = hub.find_splits(**of_hub, columns=columns, splits=splits)
+        commit = {"revision": found.commit or "main"}
+        return _Text({"kind": "hub", **of_hub, **commit, "splits": splits}, found.raw, found.name)
+    if not path.exists():
+        raise InputError(f"--from {text}: no such file or folder" + f"; on the hub: {HUB}{text}" * (not path.suffix))
+    if path.is_file() and (split := next((split for split in SPLITS if split in given), None)):
+        raise InputError(f"--from {text} --{split}: one file has no splits; give the file of each, and no --from")
+    splits = ALL_TRAIN if path.is_file() else _splits(given, splits_in(path))
+    raw = read_splits(Path(text), columns=columns, splits=splits)
+    name = path.name if path.is_file() else path.resolve().name
+    root = path.parent if path.is_file() else path
+    inputs = [root / file for one in raw.values() for file in one.inputs]
+    files = [file for file in sorted(path.rglob("*")) if file.is_file()] if is_saved(path) else inputs
+    place = {"kind": "local", "path": f"texts/{name}", "splits": splits}
+    return _Text(place, raw, name, {(Path("texts", name) / file.relative_to(path)).as_posix(): file for file in files})
+
+
+def _splits(given: Mapping[str, Any], there: Collection[str]) -> dict[str, str | None]:
+    """Return the name of each split in a folder or data set: as given, else a usual name, if it is there."""
+    names = {
+        split: given.get(split) or next((name for name in usual if name in there), None)
+        for split, usual in _USUAL.items()
+    }
+    for split, name in names.items():
+        if name not in there and (name or split == "train"):
+            raise InputError(
+                f"--from {given['text']}: no split {name or split!r}; there are: {', '.join(there) or 'none'}; give "
+                f"--{split} NAME"
+            )
+    return names

@@ -2,14 +2,18 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pandas as pd
 import pytest
+from datasets import Dataset, DatasetDict
 
 from isoscope.base import code_closure
 from isoscope.base.errors import InputError
+from isoscope.data import task_files
 from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.new_project import CHECKPOINTS
@@ -38,7 +42,8 @@ def reviews(tmp_path: Path) -> Path:
 
 
 def made(folder: Path, text: Path | None, label: str | None = "stars", profile: str | None = None) -> Made:
-    return new(folder, text, column="review", label=label, profile=profile)
+    column = None if text is None else "review"
+    return new(folder, text=text and str(text), column=column, label=text and label, profile=profile)
 
 
 def git(folder: Path, *words: str) -> str:
@@ -114,12 +119,195 @@ def test_it_speaks_of_the_users_text(tmp_path: Path, reviews: Path, label: str |
     about = Configuration(project).root.studies["first"].about
     assert about.endswith(question)
     assert about in (project / "README.md").read_text("utf-8")
-    files = [project / name for name in ("README.md", "params.yaml", "variants/task/my_reviews_2.yaml")]
-    files += (project / "profiles").glob("*.yaml")
-    for file in files:
-        said = file.read_text("utf-8").lower()
-        assert not re.search(r"sst-?2|cola\b|mrpc|how should word|sentiment", said), file.name
-    assert ("profiles/" in files[0].read_text("utf-8")) == (label is not None) == (project / "profiles").is_dir()
+    said = written(project)
+    assert not re.search(r"sst-?2|cola\b|mrpc|how should word|sentiment", said)
+    assert ("profiles/" in said) == (label is not None) == (project / "profiles").is_dir()
+
+
+def written(project: Path) -> str:
+    """Return what the files of a project say that are made for its text, in lower case."""
+    files = [project / "README.md", project / "params.yaml"]
+    files += [file for folder in ("variants/task", "profiles") for file in (project / folder).glob("*.yaml")]
+    return "\n".join(file.read_text("utf-8").lower() for file in files)
+
+
+class Form(NamedTuple):
+    """A form of `isoscope new`: options, and what its project has."""
+
+    options: dict[str, Any]
+    question: str
+    objective: str
+    select: str
+    splits: tuple[str | None, ...] = ("train", None, None)
+
+
+FORMS = {
+    "classes": Form(
+        {"text": "posts.csv", "column": "premise", "label": "class"},
+        "classifies the column premise of posts.csv by class best?",
+        "classification",
+        "accuracy",
+    ),
+    "scores of pairs": Form(
+        {"text": "posts.csv", "pair": ("premise", "hypothesis"), "score": "similarity"},
+        "predicts the similarity of pairs of premise and hypothesis in posts.csv best?",
+        "regression",
+        "spearman",
+    ),
+    "labels between separators": Form(
+        {"text": "posts.csv", "column": "premise", "labels": "tags", "separator": "|"},
+        "predicts the tags of the column premise of posts.csv best?",
+        "multilabel",
+        "micro_f1",
+    ),
+    "lists of labels, in groups": Form(
+        {"text": "posts.jsonl", "column": "premise", "labels": "tags", "group": "author"},
+        "predicts the tags of the column premise of posts.jsonl best?",
+        "multilabel",
+        "micro_f1",
+    ),
+    "lines of text": Form(
+        {"text": "book.txt"}, "predicts masked words of the lines of book.txt best?", "masked", "loss"
+    ),
+    "a file per split": Form(
+        {"train": "posts.csv", "test": "posts.jsonl", "column": "premise", "score": "similarity"},
+        "predicts the similarity of the column premise of posts best?",
+        "regression",
+        "spearman",
+        ("train", None, "test"),
+    ),
+    "a folder of splits": Form(
+        {"text": "folder", "pair": ("premise", "hypothesis"), "label": "class"},
+        "classifies pairs of premise and hypothesis in folder by class best?",
+        "classification",
+        "accuracy",
+        ("train", "dev", "test"),
+    ),
+    "datasets.save_to_disk": Form(
+        {"text": "saved", "column": "premise", "labels": "tags", "train": "first"},
+        "predicts the tags of the column premise of saved best?",
+        "multilabel",
+        "micro_f1",
+        ("first", None, "test"),
+    ),
+    "a name of the hub": Form(
+        {"text": "hub:mine/folder", "column": "premise", "score": "similarity"},
+        "predicts the similarity of the column premise of mine/folder best?",
+        "regression",
+        "spearman",
+        ("train", "dev", "test"),
+    ),
+}
+
+
+@pytest.fixture
+def posts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Enter a folder with the texts of `FORMS`: each row has every kind of target."""
+    rows = [
+        {
+            "premise": f"the {word} film number {number}",
+            "hypothesis": f"film {number} is {word}",
+            "class": word,
+            "similarity": number / 7,
+            "tags": ["even", word] if number % 2 == 0 else [],
+            "author": f"author {number % 12}",
+        }
+        for word in ("red", "blue")
+        for number in range(60)
+    ]
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame(rows)
+    table.assign(tags=table["tags"].map("|".join)).to_csv("posts.csv", index=False)
+    Path("posts.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    Path("book.txt").write_text("\n\n".join(table["premise"]), "utf-8")
+    parts = {"train": table.iloc[::2], "dev": table.iloc[1::4], "test": table.iloc[3::4]}
+    (tmp_path / "hub/mine").mkdir(parents=True)
+    for folder in ("folder", "hub/mine/folder"):
+        (tmp_path / folder).mkdir()
+        for name, part in parts.items():
+            part.to_parquet(f"{folder}/{name}.parquet")
+    Path("folder/notes.md").write_text("not a split", "utf-8")
+    whole = {"first": parts["train"], "test": parts["test"]}
+    DatasetDict({name: Dataset.from_pandas(part, preserve_index=False) for name, part in whole.items()}).save_to_disk(
+        "saved"
+    )
+    monkeypatch.setenv("ISOSCOPE_HUB", str(tmp_path / "hub"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=[*FORMS])
+def test_every_form_of_text_and_target_is_a_project(posts: Path, form: Form) -> None:
+    """Its arms train for the target, select by its first score, and name none of another target."""
+    found = new(posts / "p", **form.options)
+    configuration = Configuration(found.folder)
+    assert check_all(configuration) == 3
+    cells = [one.cell for one in configuration.cells("first").values()]
+    assert {(one.objective.kind, one.training.select) for one in cells} == {(form.objective, form.select)}
+    source = configuration.data(found.task).source
+    assert tuple(source.splits.model_dump().values()) == form.splits
+    about, said = configuration.root.studies["first"].about, written(found.folder)
+    assert about.endswith(form.question)
+    assert ("accuracy" in re.sub(r"#.*", "", said)) == (form.objective == "classification")
+    search = configuration.root.search
+    assert next(iter(search.objectives)) == f"validation/{form.select}"
+    assert [*search.constraints] == ([] if form.select == "loss" else [f"validation/{form.select}"])
+    assert ("penalty" in search.space) == (form.objective == "classification")
+    # The project reads its own files, and equally: the originals are gone.
+    for path in (path for path in posts.iterdir() if path.name not in ("p", "hub")):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    corpus = task_files.read(source.model_dump(), found.folder)
+    assert corpus.splits["train"].num_rows > 50
+    assert not [*found.folder.glob("texts/**/*.md")][1:], "only the README of texts/"
+    assert git(found.folder, "status", "--porcelain") == ""
+    for name in CHECKPOINTS if form.objective != "masked" else ():
+        apply(found.folder, name)
+        restore(found.folder)
+
+
+@pytest.mark.parametrize(
+    "options, line",
+    [
+        ({"label": "class"}, "--label class: there is no text; name it with --from"),
+        ({"text": "posts.csv", "label": "class", "score": "x"}, "--label class and --score x: a task has one target"),
+        ({"text": "posts.csv", "pair": ("a", "b"), "column": "c"}, "--pair a b and --column c: give one of them"),
+        ({"text": "posts.csv", "pair": ("a", "b")}, "--pair a b: say what to predict, with --label, --score, --labels"),
+        ({"text": "posts.csv", "pair": ("a", "b"), "score": "x"}, "posts.csv: no column 'a' (--pair); there are: "),
+        ({"text": "posts.csv", "column": "premise", "separator": "|"}, "--separator |: splits the column of --labels"),
+        (
+            {"text": "posts.csv", "column": "premise", "labels": "class"},
+            "--labels class: posts.csv holds text, not lists; for several labels in a text give what stands between "
+            "them, such as --separator '|'; for one class per text: --label class",
+        ),
+        ({"text": "posts.csv", "column": "premise", "score": "class"}, "posts.csv, row 1: column 'class' is 'red'; "),
+        ({"text": "posts.csv", "test": "posts.jsonl"}, "--from posts.csv --test: one file has no splits"),
+        ({"train": "gone.csv"}, "--train gone.csv: no such file"),
+        ({"train": "posts.csv", "test": "folder"}, "--test folder: no such file"),
+        ({"test": "posts.csv"}, "--test posts.csv: there is no text; name it with --from, or its splits with --train"),
+        (
+            {"text": "saved", "column": "premise"},
+            "--from saved: no split 'train'; there are: first, test; give --train",
+        ),
+        (
+            {"text": "folder", "test": "tset"},
+            "--from folder: no split 'tset'; there are: dev, test, train; give --test",
+        ),
+        ({"text": "mine/folder"}, "--from mine/folder: no such file or folder; on the hub: hub:mine/folder"),
+        ({"text": "hub:folder/../x"}, "hub name 'folder/../x': expected <name> or <org>/<name>"),
+    ],
+)
+def test_options_that_do_not_agree_are_one_line_with_the_cure(posts: Path, options: dict[str, Any], line: str) -> None:
+    with pytest.raises(InputError) as caught:
+        new(posts / "p", **options)
+    assert str(caught.value).startswith(line)
+    assert not (posts / "p").exists()
+
+
+def test_texts_of_train_that_other_splits_repeat_are_said(posts: Path) -> None:
+    pd.DataFrame({"text": [f"a fine film, number {number}" for number in range(40)]}).to_csv("train.csv", index=False)
+    pd.DataFrame({"text": ["A fine  film, number 3.", "Another film"]}).to_csv("test.csv", index=False)
+    found = new(posts / "p", train="train.csv", validation="test.csv", test="train.csv")
+    assert any(note.startswith("1 rows of validation and 40 of test repeat a text of train") for note in found.notes)
+    assert not any("repeat" in note for note in new(posts / "q", train="train.csv").notes)
 
 
 def test_vowel_signs_are_kept(tmp_path: Path) -> None:
@@ -137,7 +325,7 @@ def test_text_without_classes_is_for_a_masked_language_model(tmp_path: Path, rev
     configuration = Configuration(project)
     assert [*configuration.arms("first")] == ["additive-masked", "conv2d-masked"]
     assert [*configuration.root.search.objectives] == ["validation/loss"]
-    with pytest.raises(InputError, match=r"--profile minilm: no such profile .* classifiers: give --label"):
+    with pytest.raises(InputError, match=r"--profile minilm: no such profile .* give what to predict"):
         made(tmp_path / "q", reviews, label=None, profile="minilm")
 
 
@@ -175,7 +363,7 @@ def test_wrong_input_leaves_nothing_behind(
     for name in ("t.csv", "t.md"):
         Path(name).write_bytes(reviews.read_bytes())
     with pytest.raises(InputError) as caught:
-        new(Path("p"), Path(text), column=columns[0], label=columns[1], profile=None)
+        new(Path("p"), text=text, column=columns[0], label=columns[1])
     assert str(caught.value).startswith(expected)
     assert not Path("p").exists()
 
@@ -234,11 +422,12 @@ MADE = """
 import sys
 from pathlib import Path
 from isoscope.base.errors import InputError
+from isoscope.data import task_files
 from isoscope.platform.stages.new import new
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    new(Path(sys.argv[1]), Path(sys.argv[2]), column="review", label="stars", profile=None)
+    new(Path(sys.argv[1]), text=sys.argv[2], column="review", label="stars")
 except InputError as error:
     print(error)
 """

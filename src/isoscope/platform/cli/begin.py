@@ -3,41 +3,56 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from isoscope.base import built_in
 from isoscope.base.errors import InputError
 from isoscope.base.paths import CODE
-from isoscope.platform.cli.options import BEGIN, AsJson, Plugins, Said, Set, app, command, load, project_here, say
+from isoscope.platform.cli.options import (
+    BEGIN,
+    AsJson,
+    Plugins,
+    Said,
+    Set,
+    app,
+    command,
+    declared,
+    load,
+    project_here,
+    say,
+)
 from isoscope.platform.cli.streams import complain
 
 MOST_FAULTS = 20
 """Faults that `isoscope check` prints."""
 
 
-@command(BEGIN)
+@command(BEGIN, options=declared(built_in.load(built_in.GIVEN, "new").task))
 def new(
     folder: Annotated[Path, typer.Argument(help="The project: a new folder, or an empty one.")],
-    text: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FILE", help="Your text: csv, tsv, jsonl or parquet [default: generated text]."),
-    ] = None,
-    column: Annotated[str | None, typer.Option(help="Column of the text [default: text].")] = None,
-    label: Annotated[str | None, typer.Option("--label", "--labels", help="Column of the classes.")] = None,
     profile: Annotated[str | None, typer.Option(help="A pre-trained encoder for your text: minilm or bert.")] = None,
+    **given: Any,
 ) -> Said:
     """Make a project: a git and DVC repository with a first study that runs in minutes. Works outside a project.
 
-    With classes, the study compares two fusions in a classifier; without, in a masked language model. The file is
-    copied to texts/ in the project.
+    The study compares two fusions in a model that predicts a class (--label), a score (--score) or several labels
+    (--labels) of each text; without these, masked words. Your files are copied to texts/ in the project.
 
-    Example: isoscope new my-study --from reviews.csv --column review --label stars
+    Classes: isoscope new my-study --from reviews.csv --column review --label stars
+
+    A score of pairs: isoscope new my-study --from pairs.csv --pair premise hypothesis --score similarity
+
+    Several labels: isoscope new my-study --from posts.csv --labels tags --separator '|'
+
+    Given splits: isoscope new my-study --train a.csv --validation b.csv --test c.csv --label topic
+
+    Text alone: isoscope new my-study --from book.txt
+
+    Example: isoscope new my-study --from hub:nyu-mll/glue:mrpc --pair sentence1 sentence2 --label label
     """
-    for option, value in (("column", column), ("label", label)):
-        if text is None and value is not None:
-            raise InputError(f"--{option} {value}: there is no file; name it with --from FILE")
-    made = load("platform.stages.new").new(folder, text, column=column or "text", label=label, profile=profile)
+    made = load("platform.stages.new").new(folder, profile=profile, **given)
     lines = [
         f"{folder}: a git and DVC repository with the task {made.task!r}; its README.md says what is where",
         *(f"note: {note}" for note in made.notes),

@@ -5,6 +5,7 @@ It has no sources for DVC to watch. Its stages depend on the digests of isoscope
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,17 @@ from isoscope.base import code_closure
 from isoscope.base.atomic_files import write_text
 from isoscope.base.built_in import STAGES
 from isoscope.base.errors import InputError
+from isoscope.base.metric import Metric
 from isoscope.base.paths import CODE, PARAMS, PROFILES, VARIANTS, overlay
+from isoscope.platform.config.declared import declares, metrics_of
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.profiles import as_dvc_writes, changed_by, committed, edited, laid_over
 from isoscope.platform.config.tree import Tree, dump_yaml, merge, parse_yaml, read_yaml
 
 FIRST = "first"
 """Name of a new project's study."""
+QUESTION = "Which fusion of word and position embeddings"
+"""Begin of the question of the first study, which the report begins with."""
 EXAMPLES, FEWEST_EPOCHS, MOST_EPOCHS = 40_000, 4, 40
 """Length of a run of the first study, over all epochs: seconds on one core, whatever the size of the data."""
 _BASE = "fusion"
@@ -62,10 +67,11 @@ def project_files(name: str, task: Any, profile: str | None) -> dict[str, str | 
     origin = source()
     known = CHECKPOINTS if task.labelled else {}
     if profile is not None and profile not in known:
-        reason = nearest(profile, known) or "; profiles are for classifiers: give --label"
+        reason = nearest(profile, known) or "; profiles do not train language models: give what to predict (--label …)"
         raise InputError(f"--profile {profile}: no such profile for the task {task.name!r}{reason}")
     epochs, fraction = length(task.train_rows)
-    values: Tree = {"name": name, "task": task, "question": _question(task)}
+    asked = task.target.asked.format(text=task.text, column=task.column)
+    values: Tree = {"name": name, "task": task, "question": f"{QUESTION} {asked} best?", "select": _metric(task).name}
     values |= {"data": dump_yaml({"data": {"source": task.source}})}
     values |= {"epochs": epochs, "fraction": fraction, "trial_epochs": max(FEWEST_EPOCHS, epochs // 2)}
 
@@ -76,7 +82,7 @@ def project_files(name: str, task: Any, profile: str | None) -> dict[str, str | 
         f"{PROFILES}/{one}.yaml": written("profiles/profile.yaml", profile=one, checkpoint=checkpoint)
         for one, checkpoint in known.items()
     }
-    params = _params(origin, parse_yaml(written(str(PARAMS)), str(PARAMS)), by_loss=not task.labelled)
+    params = _params(origin, parse_yaml(written(str(PARAMS)), str(PARAMS)), _metric(task))
     if profile is not None:
         params = laid_over(params, parse_yaml(profiles[f"{PROFILES}/{profile}.yaml"], profile))
     files: dict[str, str | Path] = {
@@ -125,15 +131,19 @@ def _settings(text: str) -> Iterator[str]:
         yield from re.findall(r"\w+", names)
 
 
-def _params(origin: Path, first: Tree, *, by_loss: bool) -> str:
+def _metric(task: Any) -> Metric:
+    """Return what the first study selects by: the first score of the task's target; without a target, the loss."""
+    kind = task.target.objective
+    return next(one for one in metrics_of(kind).values() if (one.name == "loss") == (declares(kind, "TARGET") is None))
+
+
+def _params(origin: Path, first: Tree, metric: Metric) -> str:
     """Return isoscope's own params.yaml with one task and its first study in place of those there; comments stay."""
     text = committed(origin) if (origin / ".git").exists() else (origin / PARAMS).read_text("utf-8")
     given = parse_yaml(text, str(PARAMS))
     others = {"studies": dict.fromkeys(given["studies"]), "comparisons": dict.fromkeys(given["comparisons"])}
     merge(others, first)
-    if by_loss:
-        text = edited(text, _score_by_loss)
-    text = laid_over(text, others)
+    text = laid_over(edited(text, partial(_search_by, metric)), others)
     return _HEAD + re.sub(rf"^  {_BASE}:", f"  {FIRST}:", text[text.index("\nplugins:") :], count=1, flags=re.M)
 
 
@@ -152,15 +162,14 @@ def _stages(text: str) -> str:
     return changed_by(yaml, text, _by_digest)
 
 
-def _score_by_loss(tree: Any) -> None:
-    tree["search"] |= {"objectives": {"validation/loss": "minimise"}, "constraints": {}}
-
-
-def _question(task: Any) -> str:
-    """Return the question of the first study, which the report begins with."""
-    if task.classes is None:
-        return f"Which fusion of word and position embeddings predicts masked words of {task.text} best?"
-    return f"Which fusion of word and position embeddings classifies {task.text} by {task.classes} best?"
+def _search_by(metric: Metric, tree: Any) -> None:
+    """Let the search of a params.yaml ask for a metric; of a metric with a range, within the margin that is there."""
+    search, name, ranged = tree["search"], f"validation/{metric.name}", None not in (metric.low, metric.high)
+    scored, *others = search["objectives"]
+    if name != scored:
+        limit = {name: search["constraints"][scored] | {"better": metric.better}}
+        kept = {one: search["objectives"][one] for one in others if ranged}
+        search |= {"objectives": {name: metric.better, **kept}, "constraints": limit if ranged else {}}
 
 
 def _by_digest(tree: Any) -> None:

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isoscope.base import built_in, paths
 from isoscope.base.errors import InputError
@@ -29,11 +29,10 @@ class Made(NamedTuple):
     notes: list[str]
 
 
-def new(folder: Path, text: Path | None, *, column: str, label: str | None, profile: str | None) -> Made:
-    """Make a project in `folder`, which must be new or empty, with the text of a file or generated text.
+def new(folder: Path, *, profile: str | None = None, **text: Any) -> Made:
+    """Make a project in `folder`, which must be new or empty, with a user's text or generated text.
 
-    `column`, `label`: columns of text and classes; without `label` the first study trains masked language models.
-    Raises `InputError`, and then leaves nothing behind.
+    `text`: the options of the text, which the science declares. Raises `InputError`, and then leaves nothing behind.
     """
     name = paths.checked_name("project", folder.resolve().name)
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -41,8 +40,7 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
     _check_empty(folder)
     if shutil.which("git") is None:
         raise InputError("git: not found; install it, because DVC needs it")
-    science = built_in.load(built_in.GIVEN, "new")
-    task = science.generated() if text is None else science.local(text, column, label)
+    task = built_in.load(built_in.GIVEN, "new").task(**text)
     content, notes = project_files(name, task, profile), [*task.notes]
     new_parent = not folder.exists()
     building = folder / ".making"
@@ -63,9 +61,10 @@ def new(folder: Path, text: Path | None, *, column: str, label: str | None, prof
         (building / "params.schema.json").write_text(
             json.dumps(json_schema(), indent=1, sort_keys=True) + "\n", "utf-8"
         )
-        if text is not None:
-            shutil.copyfile(text, building / "texts" / text.name)
-            notes += _leave_out(building, text)
+        for path, file in task.files.items():
+            (building / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, building / path)
+            notes += _leave_out(building, path)
         check_all(Configuration(building))
         notes += _commit(building, name)
         for made in [*building.iterdir()]:
@@ -82,14 +81,13 @@ def _check_empty(folder: Path, besides: Path | None = None) -> None:
         raise InputError(f"{folder}: holds {', '.join(held[:3])}{' …' * (len(held) > 3)}; give a new or empty folder")
 
 
-def _leave_out(project: Path, text: Path) -> list[str]:
+def _leave_out(project: Path, path: str) -> list[str]:
     """Let git ignore a large file of text, and say so."""
-    if text.stat().st_size <= LARGE:
+    if (size := (project / path).stat().st_size) <= LARGE:
         return []
     with (project / ".gitignore").open("a", encoding="utf-8") as ignored:
-        ignored.write("\n# Too large for git\n/texts/" + re.sub(r"([^\w./-])", r"\\\1", text.name) + "\n")
-    size = f"{text.stat().st_size / 1e6:.0f} MB"
-    return [f"texts/{text.name} is not in git ({size}); to share it by DVC: dvc add 'texts/{text.name}'"]
+        ignored.write("\n# Too large for git\n/" + re.sub(r"([^\w./-])", r"\\\1", path) + "\n")
+    return [f"{path} is not in git ({size / 1e6:.0f} MB); to share it by DVC: dvc add '{path}'"]
 
 
 def _commit(project: Path, name: str) -> list[str]:
