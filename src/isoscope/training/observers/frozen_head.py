@@ -97,8 +97,8 @@ def fitted(loss: Loss, points: Tensor, targets: Tensor, outputs: int, strength: 
 
     def value() -> Tensor:
         optimizer.zero_grad()
-        found = loss(scaled @ weights[:-1] + weights[-1], targets) / len(points)
-        found = found + strength * weights[:-1].square().sum() / 2
+        missed = loss(scaled @ weights[:-1] + weights[-1], targets) / len(points)
+        found = missed + strength * weights[:-1].square().sum() / 2
         found.backward()
         return found
 
