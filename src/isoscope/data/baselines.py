@@ -40,7 +40,8 @@ def baselines(corpus: Corpus) -> dict[str, dict[str, dict[str, float | int]]]:
     """
     splits, target = corpus.splits, target_of(corpus.splits["train"])
     true = {split: _references(table, len(corpus.labels)) for split, table in splits.items()}
-    found = {CONSTANT[str(target)]: {split: np.array([_constant(true["train"], target)] * len(true[split])) for split in SCORED}}
+    constant = _constant(true["train"], target)
+    found = {CONSTANT[str(target)]: {split: np.array([constant] * len(true[split])) for split in SCORED}}
     for name, features in _features(splits).items():
         predict = _fitted(features["train"], true["train"], target)
         found[name] = {split: predict(features[split]) for split in SCORED}

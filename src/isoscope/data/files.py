@@ -184,7 +184,7 @@ def _check_alone(what: str, splits: Mapping[str, str | None]) -> None:
 
 
 def _read_saved(folder: Path, splits: Mapping[str, str | None]) -> dict[str, Raw]:
-    """Read a folder of `datasets.save_to_disk`. Raises `InputError` for a folder that is not whole."""
+    """Read a folder of `datasets.save_to_disk`. Raises `InputError` if it is not whole."""
     library = datasets_library()
     try:
         saved = library.load_from_disk(folder)

@@ -41,7 +41,8 @@ def task(name: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
             **({"Nearly equal texts in two splits": f"{near} ({NEARLY})"} if near else {}),
             **facts,
         }
-        splits = [_split(part, manifest["splits"][part], manifest["files"]) for part in SPLITS]
+        several = manifest.get("target") == "labels"
+        splits = [_split(part, manifest["splits"][part], manifest["files"], several) for part in SPLITS]
         called = kind(PLAIN).baselines
         tests = {called.get(key, key): found["test"] for key, found in manifest["baselines"].items()}
         baselines = [row for one, found in tests.items() for row in _baseline(one, found)]
@@ -85,21 +86,21 @@ def _baseline(name: str, found: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return name and value on the test split: the first score of the target, else the loss by text column."""
     if "n" in found:
         first = next(one for one in found if one != "n")
-        return [(f"{name}, test {first}", f"{found[first]:.3f} (n = {found['n']:,})")]
+        return [(f"{name}, test {first.replace('_', ' ')}", f"{found[first]:.3f} (n = {found['n']:,})")]
     return [
         (f"{name}, {column}, test loss", f"{one['loss']:.3f} nats per token (n = {one['n']:,})")
         for column, one in found.items()
     ]
 
 
-def _split(name: str, found: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, str]:
+def _split(name: str, found: Mapping[str, Any], files: Mapping[str, Any], several: bool) -> dict[str, str]:
     rows = int(found["rows"])
     counts = found["labels"]
     balance = [f"{label} {n:,} ({n / rows:.1%})" for label, n in counts.items()]
     if len(counts) > MOST:
         balance = [f"each of {len(counts)} in {min(counts.values()):,} to {max(counts.values()):,} rows"]
-    if "cardinality" in found:
-        balance.append(f"{found['cardinality']:g} labels per row")
+    if several:
+        balance.append(f"{sum(counts.values()) / rows:.2f} labels per row")
     if "score" in found:
         balance.append(_lengths(found["score"]))
     return {
