@@ -23,6 +23,7 @@ STAGES = {
     "checkpoint_states": "isoscope.states.checkpoint_states",
     "export": "isoscope.models.exported",
     "translate": "isoscope.models.translated",
+    "evaluate": "isoscope.states.checkpoint_scores",
 }
 """Stage → module of the function that makes its numbers. The code version of the stage starts there.
 
@@ -31,7 +32,7 @@ STAGES = {
 GIVEN = {
     "train": "isoscope.training.given",
     "new": "isoscope.data.text_options",
-    **dict.fromkeys(("geometry", "spaces", "translate"), "isoscope.states.asked"),
+    **dict.fromkeys(("geometry", "spaces", "translate", "evaluate"), "isoscope.states.asked"),
 }
 """Command → module that says what it is given, without heavy libraries."""
 FUSIONS = {

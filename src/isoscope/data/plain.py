@@ -1,4 +1,4 @@
-"""Read a user's sentences, with or without classes, as a table; or with their translations."""
+"""Read a user's sentences as a table: alone, with classes, with what a model should predict, or with translations."""
 
 import hashlib
 import io
@@ -12,7 +12,8 @@ from isoscope.base.atomic_files import sha256
 from isoscope.base.errors import InputError
 from isoscope.data import treebank
 from isoscope.data.classes import in_order, read_classes
-from isoscope.data.columns import strings
+from isoscope.data.columns import lists, numbers, strings
+from isoscope.data.corpus import PAIR, SINGLE
 from isoscope.data.encoding import check_utf8
 from isoscope.data.files import Raw, read_file
 
@@ -91,10 +92,7 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         raw = Raw(str(path), pa.table({"sentence": lines}), {path.name: hashlib.sha256(data).hexdigest()})
         name, origin = "sentence", path.name
     else:
-        for name in [column] if column else USUAL:
-            raw = read_file(path, [name, *([] if labels is None else [labels])], label=labels)
-            if name in raw.table.column_names:
-                break
+        raw, name = _with_texts(path, column, **({} if labels is None else {"label": labels}))
         origin = f"{path.name}, column {name!r}" + (f", classes by {labels!r}" if labels else "")
     named = "--column" if column else "or 'sentence'; name it with --column"
     sentences = [(text or "").strip() for text in strings(raw, name, named).to_pylist()]
@@ -118,6 +116,18 @@ def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
         numbers = {name: number for number, name in enumerate(classes)}
         table["label"] = [numbers[read.names[str(values[row])]] for row in kept]
     return Texts(pa.table(table), classes, raw.inputs[path.name], origin, len(sentences), notes)
+
+
+def _with_texts(path: Path, column: str | None, *others: str, **targets: str) -> tuple[Raw, str]:
+    """Read the text column [default: the first of `USUAL` that the file has] with others, and return its name too.
+
+    `targets`: columns by their kind, as `read_file`.
+    """
+    for name in [column] if column else USUAL:
+        raw = read_file(path, [name, *others, *targets.values()], **targets)
+        if name in raw.table.column_names:
+            break
+    return raw, name
 
 
 def read_tagged_texts(path: Path, *, column: str | None) -> Texts:
@@ -156,3 +166,44 @@ def read_pairs(path: Path, *, column: str, references: str | None, sentences: in
     if not found["sentences"]:
         raise InputError(f"{path}: no rows")
     return Pairs(found["sentences"], found.get("translations"))
+
+
+class Targets(NamedTuple):
+    """`table`: texts as `sentence`, or `sentence1` and `sentence2`; what is true of each; name and sha256 of the file.
+
+    True is a class name, a number (of kind `score`), or a list of labels (of kind `labels`).
+    """
+
+    table: pa.Table
+    true: list[Any]
+    name: str
+    sha256: str
+
+
+def read_targets(
+    path: Path, *, column: str | None, other: str | None, target: str, kind: str, separator: str | None
+) -> Targets:
+    """Read texts, or pairs of texts if there is an `other` column, with the column `target`.
+
+    `kind`: label, score or labels. `separator`: between labels of a row; None: the column holds lists. Raises
+    `InputError` with the row of an empty text or target, and as `isoscope.data.columns`.
+    """
+    raw, name = _with_texts(path, column, *filter(None, [other]), **{kind: target})
+    texts = [_whole(path, one, strings(raw, one, "--column").to_pylist()) for one in (name, *filter(None, [other]))]
+    true: list[Any]
+    if kind == "labels":
+        true = lists(raw, target, "--labels", separator, by="--separator")
+    elif kind == "score":
+        true = _whole(path, target, numbers(raw, target, "--score"))
+    else:
+        values = _whole(path, target, strings(raw, target, "--labels", classes=True).to_pylist())
+        true = [*map(read_classes({*values}, str(path), target).names.__getitem__, values)]
+    table = pa.table(dict(zip(PAIR if other else SINGLE, texts, strict=True)))
+    return Targets(table, true, path.name, raw.inputs[path.name])
+
+
+def _whole(path: Path, column: str, values: list[Any]) -> list[Any]:
+    """Return the values of a column. Raises `InputError` for a row without a value."""
+    if empty := [row for row, value in enumerate(values, 1) if value is None or not str(value).strip()]:
+        raise InputError(f"{path}, row {empty[0]}: column {column!r} is empty; fill it or drop the row")
+    return values

@@ -11,27 +11,29 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from annotated_types import Ge
 
 from isoscope.base.errors import InputError
-from isoscope.states.choices import ANALYSES, SPACES_COMPARED, Device, Settings, SpaceSettings
+from isoscope.states.choices import ANALYSES, SPACES_COMPARED, Device, ScoreSettings, Settings, SpaceSettings
 
 if TYPE_CHECKING:
     from isoscope.data.plain import Texts
     from isoscope.data.word_links import Translation
     from isoscope.states.given_checkpoints import Checkpoint
 
-OPTIONS = {"geometry": Settings, "spaces": SpaceSettings}
+OPTIONS = {"geometry": Settings, "spaces": SpaceSettings, "evaluate": ScoreSettings}
 """Command → its further options."""
 
 
 class Made(NamedTuple):
     """What is made of checkpoints: tables by name, and the facts of the manifest.
 
-    `values`: file → its JSON object. `told`: numbers and a line for the user, if there is no page.
+    `values`: file → its JSON object. `told`: numbers and a line for the user, if there is no page, and whether the
+    command fails. `runs`: of a tracked command, each a `checkpoint_scores.Logged`.
     """
 
     tables: dict[str, Any]
     facts: dict[str, Any]
     values: Mapping[str, dict[str, Any]] = MappingProxyType({})
-    told: tuple[dict[str, Any], str] | None = None
+    told: tuple[dict[str, Any], str, bool] | None = None
+    runs: tuple[Any, ...] = ()
 
 
 class Asked(NamedTuple):
@@ -163,10 +165,64 @@ def translate(
             threads=threads,
         )
         said = f"; BLEU {scores['bleu']:.1f} (words: {facts['words']}), chrF {scores['chrf']:.1f}" if scores else ""
-        told = {"sentences": len(table), **scores}, f"{len(table)} sentences{said}"
+        told = {"sentences": len(table), **scores}, f"{len(table)} sentences{said}", False
         return Made({"translations": table}, facts, {"bleu.json": scores}, told)
 
     return Asked((), make)
+
+
+def evaluate(
+    text: Annotated[Path, "Texts with what is true of them: csv, tsv, jsonl or parquet"],
+    column: Annotated[str | None, "Column of the text, of a pair the first [default: sentence or text]"] = None,
+    other_column: Annotated[str | None, "Column of the second text of a pair"] = None,
+    labels: Annotated[str | None, "Column of the labels, as the model names them"] = None,
+    separator: Annotated[str | None, "Text between the labels of a row [default: the column holds lists]"] = None,
+    score: Annotated[str | None, "Column of the scores, of a regression"] = None,
+    metrics: Annotated[tuple[str, ...], "--metric", "A metric of the library evaluate: its name, or a file"] = (),
+    at_least: Annotated[tuple[str, ...], "Fail (exit code 1) below such as accuracy=.8"] = (),
+    at_most: Annotated[tuple[str, ...], "Fail (exit code 1) above such as loss=.5"] = (),
+    **options: Any,
+) -> Asked:
+    """Score any classifier or regression on any file, with intervals. Works outside a project.
+
+    The checkpoint is that of a run, of an export, or anybody's with a sequence-classification head. The folder of a run
+    gives its chosen epoch; the folder of an arm all its seeds. Intervals are over rows; of an arm over seeds and rows
+    (three seeds or more). --out receives predictions.parquet and scores.json. In a project the scores are a run in
+    MLflow, which names the checkpoint and the file by their digests. Other metrics: --metric f1 is loaded from the hub,
+    --metric ./mine.py from a file.
+
+    Example: isoscope evaluate models/fusion/additive --text new.csv --column review --labels stars
+    """
+    settings, bounds = ScoreSettings(**options), (*_bounds("--at-least", at_least), *_bounds("--at-most", at_most))
+    if (target := labels or score) is None or (labels and score):
+        raise InputError("--labels, --score: name one column of what the model should predict")
+
+    def make(checkpoints: Sequence[str], cache: Path) -> Made:
+        from isoscope.data.plain import Targets, read_targets
+        from isoscope.states import checkpoint_scores
+
+        def read(kind: str) -> Targets:
+            if (kind == "score") != bool(score):
+                asked = "--score" if kind == "score" else "--labels"
+                raise InputError(f"checkpoint {checkpoints[0]}: predicts {kind}; name their column by {asked}")
+            given: dict[str, Any] = {"column": column, "other": other_column, "separator": separator}
+            return read_targets(text, target=str(target), kind=kind, **given)
+
+        return Made(*checkpoint_scores.evaluated(checkpoints, read, [*filter(None, metrics)], bounds, settings))
+
+    return Asked((), make)
+
+
+def _bounds(flag: str, given: Sequence[str]) -> list[tuple[str, str, float]]:
+    """Return flag, metric and number of each `metric=number`."""
+    found = []
+    for one in filter(None, given):
+        name, _, number = one.partition("=")
+        try:
+            found.append((flag, name, float(number)))
+        except ValueError:
+            raise InputError(f"{flag} {one}: expected a metric and a number, such as accuracy=.8") from None
+    return found
 
 
 def _found(checkpoints: Sequence[str], settings: Settings | SpaceSettings) -> "list[Checkpoint]":

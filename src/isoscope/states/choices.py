@@ -1,4 +1,4 @@
-"""The options of `isoscope geometry` and `isoscope spaces`: type, values or bound, meaning, default.
+"""The options of `isoscope geometry`, `spaces` and `evaluate`: type, values or bound, meaning, default.
 
 The command line is made of them: a tuple lists the values, `--name` is a flag unlike the field's name.
 """
@@ -90,3 +90,13 @@ class SpaceSettings(NamedTuple):
 
 
 SPACES = SpaceSettings()
+
+
+class ScoreSettings(NamedTuple):
+    """Options of `isoscope evaluate` that say how a model is run."""
+
+    max_length: Annotated[int | None, Ge(4), "Maximum tokens of a text [default: the tokenizer's]"] = None
+    confidence: Confidence = 0.95
+    batch_size: Annotated[int, Ge(1), "Texts per forward pass"] = 32
+    device: Device = "cpu"
+    threads: Annotated[int, Ge(1), "CPU threads"] = 1

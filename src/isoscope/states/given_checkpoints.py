@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from isoscope.base.errors import InputError, RunError
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config, weights_digest
-from isoscope.platform.outputs import CONFIG, read_output
+from isoscope.platform.outputs import CONFIG, Trained, read_output
 
 LONGEST = 36
 """Maximum length of a short name: it must fit into a figure's title or legend."""
@@ -160,11 +160,17 @@ def _name_equal(given: Sequence[str], folders: Sequence[Path]) -> None:
 
 def _trained(folder: Path) -> RunCheckpoint | None:
     """Return the cell of a checkpoint in the published output of a run; None for another folder."""
+    if (run := run_of(folder)) is None:
+        return None
+    return RunCheckpoint(f"{run.study}/{run.arm}/seed-{run.seed}", folder.name, str(folder.parents[5]))
+
+
+def run_of(folder: Path) -> Trained | None:
+    """Return the run whose published output has this checkpoint; None for another folder."""
     output = folder.parent.parent
     if folder.parent.name not in ("checkpoints", "snapshots") or not (output / CONFIG).is_file():
         return None
     try:
-        run = read_output(output).run
+        return read_output(output).run
     except InputError:
         return None
-    return RunCheckpoint(f"{run.study}/{run.arm}/seed-{run.seed}", folder.name, str(output.parents[3]))

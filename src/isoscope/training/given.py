@@ -1,6 +1,6 @@
 """What a model is trained with. Imports no heavy library, so that a finished run is found without one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,8 @@ class Job(NamedTuple):
     `decoder`. Each call finds them intact, or raises `InputError`."""
     unchanged: Callable[[], object]
     """Raises if the data have changed since they were hashed; called when all of them have been read."""
+    metrics: Sequence[str] = ()
+    """Further metrics of `evaluate`: names on the hub, or absolute paths of modules."""
 
 
 def start(encoder: Any, data: Path) -> tuple[Path, Path | None]:

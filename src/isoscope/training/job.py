@@ -13,6 +13,7 @@ from isoscope.base import processes
 from isoscope.base.errors import InputError, brief, plugins_named
 from isoscope.base.metric import checked
 from isoscope.base.registry import OBJECTIVES, OBSERVERS, STARTS
+from isoscope.metrics.further import FurtherMetrics
 from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.objectives import Objective, Task
 from isoscope.training.display import Display, Log, Mute
@@ -143,6 +144,11 @@ def loop_of(
             f"training.select: the objective has no metric {training.select!r} with a better direction; it has "
             f"{', '.join(names)}"
         )
+    taken = {one.name for one in objective.metrics}
+    if job.metrics and not hasattr(objective, "predicted"):
+        raise InputError(f"training.metrics: objective {asked.kind!r} predicts nothing per text; remove them")
+    sets = getattr(objective, "problem", None) == "multi_label_classification"
+    further = [FurtherMetrics(job.metrics, key="training.metrics", taken=taken, sets=sets)] if job.metrics else []
     fusion = {name: [*one] if isinstance(one, tuple) else one for name, one in vars(model.fusion).items()}
     parts = {"encoder": vars(model.encoder), "fusion": fusion}
     start = job.checkpoint
@@ -159,6 +165,7 @@ def loop_of(
         accelerator=accelerator,
         penalised=penalised(job.parts.penalty, classes=objective.classes, seed=job.seed),
         observers=observers_of(training, job.parts.observers),
+        further=further,
         work=folder / "work",
         states=folder / "states",
         keeper=Keeper(folder / "work", keep=training.keep, tokenizer=job.tokenizer, max_length=model.max_length),

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,15 @@ from isoscope.training.progress import (
 from isoscope.training.ranks import Ranks
 from isoscope.training.resumption import Resumption
 
+RowScores = Callable[[Any, Any], Mapping[str, float]]
+"""Scores of targets and predictions of all rows of a split."""
+
 
 class Loop:
     """One training run, from its first update or its last good state to its best epoch.
 
     The loop trains any `Objective` and calls any `observers`. `settings`: the section `training`, as attributes.
+    `further`: further scores of the objective's predictions.
 
     `work` receives the output (metrics.jsonl, checkpoints, snapshots); `states` holds what resuming needs. Batches are
     pure functions of (seed, epoch). Dropout draws from torch's generator, whose state is saved. So a resumed run is
@@ -68,6 +72,7 @@ class Loop:
         log: Log,
         display: Display,
         stop: Callable[[], bool],
+        further: Sequence[RowScores] = (),
     ) -> None:
         self.settings, self.seed, self.objective = settings, seed, objective
         self.work, self.keeper = work, keeper
@@ -86,7 +91,7 @@ class Loop:
         if (budget := settings.budget) is not None:
             self.total = updates_within(budget.kind, budget.number, objective, epochs=settings.epochs)
         self.epochs = math.ceil(self.total / self.per_epoch)
-        self.row_scores = [*filter(None, [getattr(objective, "row_scores", None)])]
+        self.row_scores = [*filter(None, [getattr(objective, "row_scores", None)]), *further]
         self.penalised = penalised
         self.observers = Observers(guarded(observers))
         run = Context(model, optimizer, objective, seed, self.total, settings.log_every, self.ranks)

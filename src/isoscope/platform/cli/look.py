@@ -1,6 +1,7 @@
 """Commands that look at models and runs. The science declares the options of those that make a page of checkpoints."""
 
 import contextlib
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,17 +26,16 @@ from isoscope.platform.cli.options import (
 from isoscope.platform.cli.out_folders import check_free
 
 Checkpoints = Annotated[list[str], typer.Argument(help="Folders or hub names (name@revision).", metavar="CHECKPOINT…")]
-Out = Annotated[Path, typer.Option(help="Folder for the page, the tables and the cache.")]
+Out = Annotated[Path, typer.Option(help="Folder for all files that are written.")]
 
 
-def command_on_checkpoints(name: str) -> Callable[..., None]:
-    """Register the command of this name."""
+def command_on_checkpoints(name: str, **folder: Any) -> Callable[..., None]:
+    """Register the command of this name; `folder`: the default of --out, which is required without it."""
     science = built_in.load(built_in.GIVEN, name)
     read = getattr(science, name)
 
     def made(
         checkpoints: Checkpoints,
-        out: Out,
         plugin: Plugins = [],  # noqa: B006 - typer copies it
         **given: Any,
     ) -> Said:
@@ -43,18 +43,24 @@ def command_on_checkpoints(name: str) -> Callable[..., None]:
 
         for path in plugin:
             plugins.load(path)
-        check_free(out, such_as=name)
+        if (out := given.pop("out")) is not None:
+            check_free(out, such_as=name)
         notes, make = read(**given)
         for note in notes:
             print(f"isoscope: {note}", file=sys.stderr)
         pages = load("platform.stages.page_folder")
-        with pages.page_folder(out, name):
+        with pages.page_folder(out, name) if out else contextlib.nullcontext():
             environment.load(built_in.STAGES[name])
-            tables, facts, values, told = make(checkpoints, out / "cache")
-            pages.write_page(out, name, facts, tables, values)
-            if told is not None:
-                return {"out": str(out), **told[0]}, f"{name}: {out}: {told[1]}"
-            page = load("platform.report.checkpoint_page").page(out)
+            tables, facts, values, told, runs = make(checkpoints, (out or Path()) / "cache")
+            if out is not None:
+                pages.write_page(out, name, facts, tables, values)
+            if told is None:
+                page = load("platform.report.checkpoint_page").page(out)
+        if runs:
+            _log(name, runs)
+        if told is not None:
+            numbers, text, failed = told
+            return {"out": out and str(out), **numbers}, f"{name}: {f'{out}: ' * (out is not None)}{text}", failed
         found = {
             "summary": load("platform.report.checkpoint_page").text_of(name, tables, facts).data.get("summary", []),
             "checkpoints": facts["given"],
@@ -65,11 +71,23 @@ def command_on_checkpoints(name: str) -> Callable[..., None]:
         return found, f"{name}: {page}"
 
     made.__doc__ = read.__doc__
+    where = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, annotation=Out, **folder)
     options = declared(read, *filter(None, [science.OPTIONS.get(name)]))
-    return command(LOOK, name=name, options=options)(made)
+    return command(LOOK, name=name, options=[where, *options])(made)
+
+
+def _log(name: str, runs: tuple[Any, ...]) -> None:
+    """Log what is found of checkpoints as runs of the project; outside a project, say that there are none."""
+    try:
+        project = project_here()
+    except InputError as error:
+        print(f"isoscope: no run in MLflow: {error}", file=sys.stderr)
+    else:
+        load("platform.stages.checkpoint_runs").log_runs(name, project, runs)
 
 
 geometry, spaces, translate = map(command_on_checkpoints, ("geometry", "spaces", "translate"))
+evaluate = command_on_checkpoints("evaluate", default=None)
 
 
 @command(LOOK)

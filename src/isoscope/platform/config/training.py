@@ -1,5 +1,6 @@
 """The section `training`: optimisation, monitoring, checkpoints and snapshots."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -157,6 +158,9 @@ class Training(Section):
     schedule: Schedule
     select: Annotated[str, Field(min_length=1)]
     """Validation metric that selects the best epoch (the first on a tie); the objective must declare it."""
+    metrics: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
+    """Further metrics of the library evaluate, of an objective with a target per text: names on the hub, or files such
+    as plugins/mine.py. They are computed at each evaluation."""
     patience: Count | None
     """Early stopping after this many epochs without a better `select`; null: no early stopping."""
     determinism: Literal["off", "seeded", "strict"]
@@ -190,7 +194,12 @@ class Training(Section):
 
     def _conflicts(self) -> Conflicts:
         length = self.schedule.epochs
+        outside = [one for one in self.metrics if one.endswith(".py") and Path(one).parts[0] != "plugins"]
         return (
+            (
+                bool(outside),
+                f"metrics {outside}: outside plugins/, where DVC does not see changes; put it there",
+            ),
             (
                 length is not None and self.budget is not None,
                 f"schedule.epochs {length} and a budget both set the length of the schedule; set one of them to null",

@@ -42,6 +42,8 @@ UNCHANGED = "nothing"
 ORDER = "isoscope.order"
 """Tag of a run by which the pages list runs: finished runs, then running, then failed and killed runs."""
 ORDERS = {FINISHED: "1 finished", RUNNING: "2 running", FAILED: "3 failed", KILLED: "3 killed"}
+COMMAND = "isoscope.command"
+"""Tag of a run that no stage of a project makes: the command that does."""
 COMMANDS = {"extract": "states", "measure": "states"}
 """Stage of a run → the command that makes it, if its name differs."""
 _VIEW = "by-arm-and-setting"
@@ -143,6 +145,8 @@ def description(run: Run) -> str:
     """Return a run's description in Markdown: digest, command, and its place in the report."""
     named = " ".join(str(part) for part in (run.study or run.task, run.arm) if part)
     seed = "" if run.seed is None else f" --seed {run.seed}"
+    if COMMAND in run.tags:
+        return f"Reproduce: `{run.tags[COMMAND]}`\n\nDigest: `{run.digest}`"
     match run.stage:
         case "search" | "trial":
             command, place = "isoscope search run", "search"

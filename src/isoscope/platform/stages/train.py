@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from isoscope import plugins
 from isoscope.base import built_in, paths, processes
 from isoscope.base.atomic_files import unlisted, write_text
 from isoscope.base.errors import InputError
@@ -74,6 +75,9 @@ def job(
         )
     data = project.folder / paths.processed(task)
     tokenizer, checkpoint = given.start(found.cell.model.encoder, data)
+    metrics = {one: project.folder / one for one in found.cell.training.metrics if one.endswith(".py")}
+    if lacking := [one for one, file in metrics.items() if not file.is_file()]:
+        raise InputError(f"training.metrics: {lacking[0]}: no such file; put it there, or correct the name")
 
     def read() -> dict[str, str]:
         return {"data": content_md5(data), **given.published(tokenizer, data)}
@@ -96,7 +100,8 @@ def job(
             params={section: found.tree[section] for section in SECTIONS},
             inputs=hashes,
             input_paths=by_path,
-            plugins=Configuration.plugin_digests(found.cell),
+            plugins=Configuration.plugin_digests(found.cell)
+            | {name: plugins.digest(file) for name, file in metrics.items()},
             used=built_in.modules(
                 fusion=found.cell.model.fusion.kind,
                 objective=found.cell.objective.kind,
@@ -117,6 +122,7 @@ def job(
         checkpoint=checkpoint,
         starts=lambda: {name: selected(start) for name, start in starts.items()},
         unchanged=run.check_inputs,
+        metrics=[str(metrics.get(one, one)) for one in found.cell.training.metrics],
     )
     return CellJob(run, task, own, starts)
 
