@@ -52,7 +52,10 @@ def lists(raw: Raw, name: str, named: str, separator: str | None) -> list[list[s
 
 
 def numbers(raw: Raw, name: str, named: str) -> list[float | None]:
-    """Return a column as numbers, nulls included. Raises `InputError` as `strings`, and if a number is infinite or none."""
+    """Return a column as numbers, nulls included.
+
+    Raises `InputError` as `strings`, and for a cell that is not a finite number.
+    """
     values = strings(raw, name, named, classes=True, wanted="a number per row").to_pylist()
     found = [None if text is None else _number(text) for text in values]
     for row, number in enumerate(found, start=1):
