@@ -7,9 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
 from isoscope.base.errors import InputError
 from isoscope.data import manifest
+from isoscope.platform.config.data import Columns, Local
+from isoscope.platform.report.task_section import task
 from text_material import FORMATS, SAME, read, refusal, write
 
 TEXTS = [f"text {row}" for row in range(6)]
@@ -145,3 +148,38 @@ def test_folders_of_datasets_are_read_by_the_names_of_their_splits(tmp_path: Pat
     assert "is a single data set, which is all train; set null" in refusal(tmp_path / "single", splits)
     (tmp_path / "single" / "data-00000-of-00001.arrow").unlink()
     assert "single: not a whole folder of datasets.save_to_disk" in refusal(tmp_path / "single")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_page_speaks_of_the_target_that_a_task_has(tmp_path: Path, several: bool) -> None:
+    path = write(tmp_path / "train.jsonl", {"text": TEXTS, "y": SETS if several else SCORES})
+    made = manifest.write(read(path.parent, SAME, SEVERAL if several else SCORED), tmp_path / "to")
+    shown = task("reviews", made)
+    words = json.dumps(shown, ensure_ascii=False).casefold()
+    assert "class" not in words
+    assert several or "accuracy" not in words
+    assert shown["splits"][0]["balance"] == (
+        "10 1 (16.7%), 9 1 (16.7%), blue 3 (50.0%), red 2 (33.3%), 1.17 labels per row"
+        if several
+        else "-3.5 / 1.05 / 751.25 / 1000"
+    )
+    assert (
+        "train/test 6; validation/test 6 (texts of the second split"
+        in shown["about"]["Nearly equal texts in two splits"]
+    )
+
+
+def test_two_targets_and_a_separator_without_labels_are_refused() -> None:
+    with pytest.raises(ValidationError, match="label and score name two targets; a task has one"):
+        Columns(sentence="a", label="b", score="c")
+    splits = {"train": "train", "validation": None, "test": None}
+    given = {
+        "kind": "local",
+        "path": "a.csv",
+        "columns": {"sentence": "a"},
+        "splits": splits,
+        "held_out": 0.1,
+        "seed": 0,
+    }
+    with pytest.raises(ValidationError, match=r"separator splits the column of columns\.labels"):
+        Local.model_validate(given | {"held_out": 0.1, "seed": 0, "licence": "MIT", "separator": "|"})

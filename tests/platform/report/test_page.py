@@ -201,7 +201,7 @@ def test_what_a_reader_must_know(tmp_path: Path) -> None:
     )
     assert train["sha256"] == manifest["files"]["train.parquet"]["sha256"]
     assert train["tokens"] == "–"
-    assert shown["baselines"][0][0] == "Constant prediction, test accuracy"
+    assert shown["baselines"][0][0] == "majority class, test accuracy"
 
 
 @pytest.mark.parametrize("key", ["source", "splits", "files", "baselines", "facts", "shared"])
