@@ -28,6 +28,7 @@ PAGES = [str(path.relative_to(ROOT)) for path in (ROOT / "README.md", *sorted((R
 TESTED_BY = {
     ("README.md", 'pipeline("text-classification"'): "docs/test_pages.py",
     ("docs/allocation.md", "add_callback"): "training/test_trainer_callback.py",
+    ("docs/huggingface.md", "evaluate.evaluator("): "metrics/test_evaluate_modules.py",
     ("docs/huggingface.md", "get_peft_model"): "models/test_peft.py",
     ("docs/inside.md", 'isoscope.load("fusion")'): "e2e/test_inside.py",
     ("docs/penalties.md", "class WithPenalty(Trainer):"): "penalties/test_trainer.py",
