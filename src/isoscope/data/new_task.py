@@ -84,8 +84,8 @@ def read(given: Mapping[str, Any]) -> NewTask:
     notes, known = [*corpus.notes], {*map(nearly, train)}
     if any(repeated := [sum(nearly(text) in known for text in other) for other in others]):
         notes.append(
-            f"{repeated[0]} rows of validation and {repeated[1]} of test repeat a text of train (case, spaces and signs "
-            "at the end aside), so scores may be too good"
+            f"{repeated[0]} rows of validation and {repeated[1]} of test repeat a text of train (case, spaces and "
+            "signs at the end aside), so scores may be too good"
         )
     if marked := has_vowel_signs([text[0] for text in train]):
         notes.append("data.tokenizer.lowercase is false: in lower case WordPiece would remove the text's vowel signs")
