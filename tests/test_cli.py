@@ -277,8 +277,9 @@ def test_no_option_of_one_value_keeps_the_last_of_two_in_silence() -> None:
         command = typer.main.get_command(app)
         for name in path.split():
             command = command.commands[name]  # type: ignore[attr-defined]
-        flag = next(one for one in command.params if first in one.opts).is_flag  # type: ignore[attr-defined]
-        words = [first, second] if flag else [first, "1", f"{second}=2" if second.startswith("--") else f"{second}2"]
+        option = next(one for one in command.params if first in one.opts)
+        values = () if option.is_flag else ("1",) * option.nargs  # type: ignore[attr-defined]
+        words = [first, *values, second, *values]
         with pytest.raises(InputError, match=f"^{first}.*: given 2 times; give it once"):
             command.make_context(f"isoscope {path}", words)
 

@@ -195,7 +195,9 @@ def _read_saved(folder: Path, splits: Mapping[str, str | None]) -> dict[str, Raw
         saved = {splits["train"]: saved}
     files = {name: [Path(file["filename"]) for file in one.cache_files] for name, one in saved.items()}
     return {
-        split: raw._replace(inputs={file.relative_to(folder).as_posix(): sha256(file) for file in files[splits[split]]})
+        split: raw._replace(
+            inputs={file.relative_to(folder.absolute()).as_posix(): sha256(file) for file in files[splits[split]]}
+        )
         for split, raw in chosen(saved, str(folder), splits).items()
     }
 

@@ -1,7 +1,7 @@
 """The task of a new project: a user's own text, from files or a hub, or generated text."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,19 +49,9 @@ class NewTask(NamedTuple):
     marked: bool = False
     notes: tuple[str, ...] = ()
 
-    @property
-    def labelled(self) -> bool:
-        """Whether it has a target of its own."""
-        return self.column is not None
 
-
-class _Text(NamedTuple):
-    """A text that was read: `place`, what `data.source` says of it; `said`, its name; `files` as of `NewTask`."""
-
-    place: dict[str, Any]
-    raw: Mapping[str, Raw]
-    said: str
-    files: Mapping[str, Path] = {}
+_Text = tuple[dict[str, Any], Mapping[str, Raw], str, Mapping[str, Path]]
+"""A text that was read: what `data.source` says of its place, its splits, its name, and `files` as of `NewTask`."""
 
 
 def read(given: Mapping[str, Any]) -> NewTask:
@@ -74,12 +64,12 @@ def read(given: Mapping[str, Any]) -> NewTask:
         raise InputError(wrong[0])
     if not given:
         return _generated()
-    own = given.get("pair") or (given.get("column", "text"),)
-    columns = dict(zip(PAIR if "pair" in given else SINGLE, own, strict=True))
-    columns |= {name: given[name] for name in (*TARGETS, "group") if name in given}
-    found = _one_text(given, columns) if "text" in given else _file_each(given, columns)
-    raw = found.raw["train"]
-    held = {ours: column_of(raw, name, f"--{_OPTIONS.get(ours, ours)}").type for ours, name in columns.items()}
+    read_from = given.get("pair") or (given.get("column", "text"),)
+    columns = dict(zip(PAIR if "pair" in given else SINGLE, read_from, strict=True))
+    columns |= {one: given[one] for one in (*TARGETS, "group") if one in given}
+    place, splits, name, files = (_one_text if "text" in given else _file_each)(given, columns)
+    raw = splits["train"]
+    held = {ours: column_of(raw, own, f"--{_OPTIONS.get(ours, ours)}").type for ours, own in columns.items()}
     if "labels" in held and "separator" not in given and not pa.types.is_nested(held["labels"]):
         raise InputError(
             f"--labels {given['labels']}: {raw.place} holds text, not lists; for several labels in a text give what "
@@ -88,30 +78,29 @@ def read(given: Mapping[str, Any]) -> NewTask:
     rows = max(raw.table.num_rows, 1)
     held_out = HELD_OUT if rows * HELD_OUT <= MOST_HELD_OUT else float(f"{MOST_HELD_OUT / rows:.2g}")
     options: dict[str, Any] = {"columns": columns, "held_out": held_out, "seed": 0, "licence": "unknown"}
-    options |= {name: given[name] for name in ("separator",) if name in given}
-    corpus = build(found.raw, source=found.said, **options)
+    options |= {one: given[one] for one in ("separator",) if one in given}
+    corpus = build(splits, source=name, **options)
     train, *others = (texts(corpus.splits[split]) for split in SPLITS)
     notes, known = [*corpus.notes], {*map(nearly, train)}
     if any(repeated := [sum(nearly(text) in known for text in other) for other in others]):
         notes.append(
-            f"{repeated[0]} rows of validation and {repeated[1]} of test repeat a text of train (case, spaces and signs at "
-            "the end aside), so scores may be too good"
+            f"{repeated[0]} rows of validation and {repeated[1]} of test repeat a text of train (case, spaces and "
+            "signs at the end aside), so scores may be too good"
         )
     if marked := has_vowel_signs([text[0] for text in train]):
         notes.append("data.tokenizer.lowercase is false: in lower case WordPiece would remove the text's vowel signs")
-    if "pair" in given:
-        said = f"pairs of {' and '.join(own)} in {found.said}"
-    else:
-        said = f"{'the lines' if found.said.endswith('.txt') else f'the column {own[0]}'} of {found.said}"
-    target = next((name for name in TARGETS if name in given), None)
+    said = (
+        f"pairs of {' and '.join(read_from)} in {name}" if "pair" in given else f"the column {read_from[0]} of {name}"
+    )
+    target = next((one for one in TARGETS if one in given), None)
     return NewTask(
-        re.sub(r"[^A-Za-z0-9_.]+", "_", Path(found.said).stem).strip("_.") or "text",
-        {**found.place, **options},
-        said,
+        re.sub(r"[^A-Za-z0-9_.]+", "_", Path(name).stem).strip("_.") or "text",
+        {**place, **options},
+        f"the lines of {name}" if name.endswith(".txt") else said,
         TARGETS.get(target or "", WORDS),
         target and columns[target],
         len(train),
-        found.files,
+        files,
         marked=marked,
         notes=tuple(notes),
     )
@@ -124,23 +113,22 @@ def _generated() -> NewTask:
     return NewTask("sentiment", source, "generated sentences", TARGETS["label"], "sentiment", rows, trees=True)
 
 
-def _conflicts(given: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
-    """Yield whether options disagree, and the line that says so."""
-    first, targets = next(iter(given), ""), [f"--{name} {given[name]}" for name in TARGETS if name in given]
-    pair = f"--pair {' '.join(given.get('pair', ()))}"
-    yield (
-        bool(given) and not {"text", "train"} & {*given},
-        f"--{first} {given.get(first)}: there is no text; name it with --from, or its splits with --train …",
-    )
-    yield len(targets) > 1, f"{' and '.join(targets)}: a task has one target; give one of them"
-    yield {"pair", "column"} <= {*given}, f"{pair} and --column {given.get('column')}: give one of them"
-    yield (
-        "pair" in given and not targets,
-        f"{pair}: say what to predict, with --{', --'.join(TARGETS)}; for translation see: isoscope docs studies",
-    )
-    yield (
-        "separator" in given and "labels" not in given,
-        f"--separator {given.get('separator')}: splits the column of --labels; name that column, too",
+def _conflicts(given: Mapping[str, Any]) -> Sequence[tuple[bool, str]]:
+    """Return whether options disagree, with the line that says so."""
+    targets = [f"--{name} {given[name]}" for name in TARGETS if name in given]
+    pair, said = f"--pair {' '.join(given.get('pair', ()))}", next((f"--{name} {given[name]}" for name in given), "")
+    return (
+        (bool(given) and not {"text", "train"} & {*given}, f"{said}: there is no text; name it with --from or --train"),
+        (len(targets) > 1, f"{' and '.join(targets)}: a task has one target; give one of them"),
+        ({"pair", "column"} <= {*given}, f"{pair} and --column {given.get('column')}: give one of them"),
+        (
+            "pair" in given and not targets,
+            f"{pair}: say what to predict, with --{', --'.join(TARGETS)}; for translation see: isoscope docs studies",
+        ),
+        (
+            "separator" in given and "labels" not in given,
+            f"--separator {given.get('separator')}: splits the column of --labels; name that column, too",
+        ),
     )
 
 
@@ -153,7 +141,7 @@ def _file_each(given: Mapping[str, Any], columns: Mapping[str, str]) -> _Text:
     name = re.sub(r"[-_.]?train$", "", files["train"].stem) or files["train"].resolve().parent.name
     splits = {split: split if split in files else None for split in SPLITS}
     place = {"kind": "local", "path": f"texts/{name}", "splits": splits}
-    return _Text(place, raw, name, {f"texts/{name}/{split}{file.suffix}": file for split, file in files.items()})
+    return place, raw, name, {f"texts/{name}/{split}{file.suffix}": file for split, file in files.items()}
 
 
 def _one_text(given: Mapping[str, Any], columns: Mapping[str, str]) -> _Text:
@@ -165,7 +153,7 @@ def _one_text(given: Mapping[str, Any], columns: Mapping[str, str]) -> _Text:
         splits = _splits(given, hub.split_names(**of_hub))
         found = hub.find_splits(**of_hub, columns=columns, splits=splits)
         commit = {"revision": found.commit or "main"}
-        return _Text({"kind": "hub", **of_hub, **commit, "splits": splits}, found.raw, found.name)
+        return {"kind": "hub", **of_hub, **commit, "splits": splits}, found.raw, found.name, {}
     if not path.exists():
         raise InputError(f"--from {text}: no such file or folder" + f"; on the hub: {HUB}{text}" * (not path.suffix))
     if path.is_file() and (split := next((split for split in SPLITS if split in given), None)):
@@ -177,7 +165,7 @@ def _one_text(given: Mapping[str, Any], columns: Mapping[str, str]) -> _Text:
     inputs = [root / file for one in raw.values() for file in one.inputs]
     files = [file for file in sorted(path.rglob("*")) if file.is_file()] if is_saved(path) else inputs
     place = {"kind": "local", "path": f"texts/{name}", "splits": splits}
-    return _Text(place, raw, name, {(Path("texts", name) / file.relative_to(path)).as_posix(): file for file in files})
+    return place, raw, name, {(Path("texts", name) / file.relative_to(path)).as_posix(): file for file in files}
 
 
 def _splits(given: Mapping[str, Any], there: Collection[str]) -> dict[str, str | None]:

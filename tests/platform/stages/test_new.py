@@ -170,7 +170,7 @@ FORMS = {
         {"text": "book.txt"}, "predicts masked words of the lines of book.txt best?", "masked", "loss"
     ),
     "a file per split": Form(
-        {"train": "posts.csv", "test": "posts.jsonl", "column": "premise", "score": "similarity"},
+        {"train": "posts-train.csv", "test": "folder/test.parquet", "column": "premise", "score": "similarity"},
         "predicts the similarity of the column premise of posts best?",
         "regression",
         "spearman",
@@ -226,6 +226,7 @@ def posts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / folder).mkdir()
         for name, part in parts.items():
             part.to_parquet(f"{folder}/{name}.parquet")
+    parts["train"].drop(columns="tags").to_csv("posts-train.csv", index=False)
     Path("folder/notes.md").write_text("not a split", "utf-8")
     whole = {"first": parts["train"], "test": parts["test"]}
     DatasetDict({name: Dataset.from_pandas(part, preserve_index=False) for name, part in whole.items()}).save_to_disk(
@@ -282,7 +283,7 @@ def test_every_form_of_text_and_target_is_a_project(posts: Path, form: Form) -> 
         ({"text": "posts.csv", "test": "posts.jsonl"}, "--from posts.csv --test: one file has no splits"),
         ({"train": "gone.csv"}, "--train gone.csv: no such file"),
         ({"train": "posts.csv", "test": "folder"}, "--test folder: no such file"),
-        ({"test": "posts.csv"}, "--test posts.csv: there is no text; name it with --from, or its splits with --train"),
+        ({"test": "posts.csv"}, "--test posts.csv: there is no text; name it with --from or --train"),
         (
             {"text": "saved", "column": "premise"},
             "--from saved: no split 'train'; there are: first, test; give --train",

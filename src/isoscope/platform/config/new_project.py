@@ -65,7 +65,7 @@ def project_files(name: str, task: Any, profile: str | None) -> dict[str, str | 
     `task`: an `isoscope.data.new_task.NewTask`. Raises `InputError` if there is no such profile for the task.
     """
     origin = source()
-    known = CHECKPOINTS if task.labelled else {}
+    known = {} if task.column is None else CHECKPOINTS
     if profile is not None and profile not in known:
         reason = nearest(profile, known) or "; profiles do not train language models: give what to predict (--label …)"
         raise InputError(f"--profile {profile}: no such profile for the task {task.name!r}{reason}")
