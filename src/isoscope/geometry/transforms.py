@@ -81,12 +81,6 @@ def standardised(points: ArrayLike) -> Map:
     return _affine(cloud, lambda other: (other - mean) * scale)
 
 
-TRANSFORMS: dict[str, Callable[[ArrayLike], Map]] = {
-    one.__name__: one for one in (none, centred, all_but_the_top, whitened, standardised)
-}
-"""Transforms of the setting `measures.transforms`, by name."""
-
-
 def _affine(fitted: Floats, function: Callable[[Floats], Floats]) -> Map:
     """Return `function` for points as wide as the fitted points."""
 
