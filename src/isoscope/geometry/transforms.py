@@ -1,8 +1,7 @@
 """Transform a cloud after training: each function is fitted on some points and returns a map of others.
 
-A map takes points `[m, d]` and returns float64 `[m, d]`. Fit it on sentences that are not scored, since whitening adapts
-to the points that it is fitted on. Each function raises `InputError` for fewer than two points, its map for another
-width.
+A map takes points `[m, d]` and returns float64 `[m, d]`. Fit it on sentences that are not measured, since it adapts to
+the points that it is fitted on. Each function raises `InputError` for fewer than two points, its map for another width.
 """
 
 from collections.abc import Callable

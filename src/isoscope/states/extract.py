@@ -155,7 +155,7 @@ def snapshots_of(
 
 
 def files_of(asked: Any, data: Path, project: Path) -> dict[str, Path]:
-    """Return the files that `asked` names beside a prepared task in `data`: `treebank` and `pairs`, if there are any."""
+    """Return the files that `asked` names beside a prepared task in `data`: `treebank`, `pairs`; those there are."""
     found = {}
     if asked.treebank is not None and asked.treebank.file != OWN_TREEBANK:
         found["treebank"] = find_file(asked.treebank.file, project, key="extraction.treebank")

@@ -99,7 +99,7 @@ def pooled(
     batch_size: int,
     bf16: bool = False,
 ) -> Arrays:
-    """Return the sentence vectors `first`, `last` and `mean` of `hidden_states`, `[L + 1, n, D]`, of other sentences."""
+    """Return `first`, `last` and `mean` as in `hidden_states`, `[L + 1, n, D]`, of any sentences."""
     found: Arrays = {}
     model.eval()
     for rows in evaluation_batches(encoded.lengths, batch_size=batch_size):
