@@ -60,7 +60,7 @@ def rank_correlation(
         rows = np.arange(begin, min(begin + max(1, AT_ONCE // n), draws))
         taken = random.integers(0, n, (len(rows), n)) + n * (rows - begin)[:, None]
         counts = np.bincount(taken.ravel(), minlength=taken.size).reshape(taken.shape).astype(np.float64)
-        resampled[rows] = _correlations(*(_ranks(of, counts) for of in places), counts)
+        resampled[rows] = _correlations(_ranks(places[0], counts), _ranks(places[1], counts), counts)
         permuted[rows] = _correlations(fixed, random.permuted(np.repeat(moved, len(rows), 0), axis=1), whole)
     ends = (1 - confidence) / 2, (1 + confidence) / 2
     spread, null = (map(float, np.nanquantile(one, ends)) for one in (resampled, permuted))

@@ -57,26 +57,24 @@ class Cells:
         """Return every place of these kinds of vectors, and of pairs, that a measure of `names` is of."""
         found, of = [*self.run.places(vectors)], {kind_of(name): name for name in names}
         if "pairs" in of and self.pairs is None:
-            raise InputError(
-                f"measures.names: {of['pairs']} needs pairs of sentences with scores: set extraction.pairs"
-            )
+            raise InputError(f"measures.names: {of['pairs']} needs scored pairs of sentences; set extraction.pairs")
         return found * ("points" in of) + [*places_of_pairs(self.run)] * ("pairs" in of)
 
     def cell(self, points: npt.ArrayLike, vectors: str) -> Cell:
         """Return a cloud of the run's sentences, of pairs, or of sampled words, with the attributes of each point."""
-        if vectors.startswith(PAIRED):
-            alone: Any = {"labels": None, "names": None, "attributes": {}, "groups": np.arange(len(points))}
-            return Cell(as_cloud(points), **alone, **self.settings, pairs=self.pairs)
-        probe, words = self.run.probe, self.run.words
+        cloud, probe, words = as_cloud(points), self.run.probe, self.run.words
         known = {"first_token": "token_1", "second_token": "token_2", "length": "tokens"}
         if vectors == "words":
             about: dict[str, Any] = {"labels": None, "names": words["text"].tolist(), "attributes": {}}
             about |= {"groups": words["sentence"].to_numpy()}
+        elif vectors.startswith(PAIRED):
+            about = {"labels": None, "names": None, "attributes": {}, "pairs": self.pairs}
+            about |= {"groups": np.arange(len(cloud))}
         else:
             about = {"labels": probe["label"].to_numpy() if probe["label"].nunique() > 1 else None, "names": None}
             about |= {"attributes": {name: probe[column].to_numpy() for name, column in known.items()}}
             about |= {"groups": np.arange(len(probe))}
-        return Cell(as_cloud(points), **about, **self.settings)
+        return Cell(cloud, **about, **self.settings)
 
     def measured(self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return the table's rows for one cell."""
