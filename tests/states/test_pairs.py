@@ -74,7 +74,7 @@ def test_pairs_are_read_and_each_sentence_has_one_number(tmp_path: Path, suffix:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    "changes, said",
     [
         ({"score": ["x", *["1"] * 19]}, "row 1: score is 'x'; expected a finite number"),
         ({"score": [*[1.0] * 19, None]}, "row 20: score is None; expected a finite number"),
@@ -122,7 +122,7 @@ def test_sts_is_measured_by_layer_and_pooling_beside_the_random_weights_control(
         row = rows[(rows["vectors"] == kind) & (rows["layer"] == 2) & (rows["figure"] == "sts") & rows["best"]].iloc[0]
         np.testing.assert_allclose(row[["value", "low", "high"]].astype(float), expected, atol=1e-4)
         assert abs(row["baseline"]) < 0.9
-    with pytest.raises(InputError, match="measures.names: sts needs scored pairs of sentences; set extraction.pairs"):
+    with pytest.raises(InputError, match=r"measures\.names: sts needs scored pairs of sentences; set ext"):
         measured(write_run(tmp_path / "none"), ["sts"], ["mean"], FEW, title="")
 
 

@@ -62,18 +62,18 @@ class Cells:
 
     def cell(self, points: npt.ArrayLike, vectors: str) -> Cell:
         """Return a cloud of the run's sentences, of pairs, or of sampled words, with the attributes of each point."""
-        cloud, probe, words = as_cloud(points), self.run.probe, self.run.words
+        cloud = as_cloud(points)
         known = {"first_token": "token_1", "second_token": "token_2", "length": "tokens"}
-        if vectors == "words":
-            about: dict[str, Any] = {"labels": None, "names": words["text"].tolist(), "attributes": {}}
-            about |= {"groups": words["sentence"].to_numpy()}
-        elif vectors.startswith(PAIRED):
-            about = {"labels": None, "names": None, "attributes": {}, "pairs": self.pairs}
-            about |= {"groups": np.arange(len(cloud))}
+        about: dict[str, Any] = {"labels": None, "names": None, "groups": np.arange(len(cloud)), "attributes": {}}
+        if vectors.startswith(PAIRED):
+            about["pairs"] = self.pairs
+        elif vectors == "words":
+            words = self.run.words
+            about |= {"names": words["text"].tolist(), "groups": words["sentence"].to_numpy()}
         else:
-            about = {"labels": probe["label"].to_numpy() if probe["label"].nunique() > 1 else None, "names": None}
-            about |= {"attributes": {name: probe[column].to_numpy() for name, column in known.items()}}
-            about |= {"groups": np.arange(len(probe))}
+            probe = self.run.probe
+            about["labels"] = probe["label"].to_numpy() if probe["label"].nunique() > 1 else None
+            about["attributes"] = {name: probe[column].to_numpy() for name, column in known.items()}
         return Cell(cloud, **about, **self.settings)
 
     def measured(self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]) -> list[dict[str, Any]]:

@@ -62,10 +62,12 @@ def compared(
 
 
 def at_the_end(table: pd.DataFrame) -> Table:
-    """Return the compared metrics at the last layer, by kind of vectors; of a random-weights control, none."""
-    rows = table[table["step"].notna() & table["figure"].isin(COMPARED)]
-    rows = rows[rows["layer"] == rows.groupby("arm")["layer"].transform("max")]
-    return (rows[rows["best"].astype(bool) & rows["value"].notna()],)
+    """Return the compared metrics of the last layer at the chosen snapshot, or at the last if none was chosen."""
+    rows = table[table["step"].notna() & table["value"].notna() & table["figure"].isin(COMPARED)]
+    runs = rows.groupby([name for name in ("arm", "seed") if name in rows], sort=False)
+    chosen, last = (rows[name] == runs[name].transform("max") for name in ("best", "step"))
+    there = runs["best"].transform("max").astype(bool)
+    return (rows[(rows["layer"] == runs["layer"].transform("max")) & chosen.where(there, last)],)
 
 
 def _points(table: pd.DataFrame) -> pd.DataFrame:
