@@ -15,6 +15,7 @@ from isoscope.data import scored_pairs
 from isoscope.data.scored_pairs import ScoredPairs
 from isoscope.geometry import avg_sim, sts, transforms
 from isoscope.geometry.moments import Floats
+from isoscope.states.asked import geometry
 from isoscope.states.choices import DEFAULTS
 from isoscope.states.measure import Cells, measured
 from isoscope.states.pairs import PAIRS, EncodedPairs, layer, places, read_pairs
@@ -169,3 +170,25 @@ def test_transforms_are_fitted_on_other_sentences_than_those_that_are_measured(t
     assert not {*one.groups} & {*other.groups}
     assert len(one.points) + len(other.points) == len(run.words)
     assert {*table["transform"]} == {*TRANSFORMS}
+
+
+def test_the_command_asks_for_pairs_if_a_measure_is_of_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(sts: str | None, *measures: str) -> None:
+        text = tmp_path / "text.txt"
+        text.write_text("\n".join(TEXTS))
+        geometry(text, sts=sts, **DEFAULTS._replace(measures=measures)._asdict())
+
+    given, hub = write(tmp_path), tmp_path / "hub/bank"
+    hub.mkdir(parents=True)
+    write(hub, "parquet").rename(hub / "test.parquet")
+    monkeypatch.setenv("ISOSCOPE_HUB", str(tmp_path / "hub"))
+    for file in (str(given), "bank"):
+        asked(file, "sts")
+        asked(file)
+    asked(None)
+    with pytest.raises(InputError, match="^--measure sts: needs pairs of sentences with scores; .* with --sts$"):
+        asked(None, "sts")
+    with pytest.raises(InputError, match=f"^--sts {given}: no measure of pairs is asked for; add --measure sts$"):
+        asked(str(given), "isoscore")
+    with pytest.raises(InputError, match="^--sts: 'other': no such file, and no <name>/test.parquet below ISOSCOPE"):
+        asked("other", "sts")
