@@ -57,7 +57,7 @@ def compared(
     ]
     words = pd.DataFrame(verdicts, columns=["verdict", "reason"])
     known = pd.concat([tested[["figure", "arm", *COLUMNS[7:]]].rename(columns={"arm": "both"}), words], axis=1)
-    found = means.merge(known, on=["figure", "both"], how="left")
+    found = means.sort_values("figure", kind="stable").merge(known, on=["figure", "both"], how="left")
     return found[[*COLUMNS, "verdict", "reason"]].fillna({"verdict": "reference", "reason": ""})
 
 
