@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.contextuality import units
 from isoscope.geometry.dimension import Estimate
-from isoscope.geometry.moments import Floats, Ints, linked
+from isoscope.geometry.moments import Floats, linked
 
 DRAWS = 2000
 """Draws of the bootstrap, and of the permutations."""
@@ -41,49 +42,28 @@ def rank_correlation(
 ) -> RankCorrelation:
     """Return Spearman's ρ of two variables `[n]`, with its percentile bootstrap over pairs and its permutations.
 
-    A draw of the bootstrap counts each pair 0, 1, 2, … times. Its ranks are sums of counts in the order of the values,
-    so no draw is sorted. Raises `InputError` as `spearman_of_cosines`.
+    Raises `InputError` as `spearman_of_cosines`.
     """
-    both = [np.asarray(given, np.float64) for given in (values, scores)]
-    n = len(both[0])
-    if any(given.shape != (n,) or not np.isfinite(given).all() for given in both) or n < 3:
-        shapes = " and ".join(str(list(given.shape)) for given in both)
+    one, other = (np.asarray(given, np.float64).round(12) for given in (values, scores))  # equal up to rounding
+    if one.shape != other.shape or one.ndim != 1 or len(one) < 3 or not np.isfinite([one, other]).all():
+        shapes = f"{list(one.shape)} and {list(other.shape)}"
         raise InputError(f"scores: expected as many finite numbers as pairs, at least 3; got {shapes}")
-    places = [np.unique(given.round(12), return_inverse=True)[1] for given in both]  # equal cosines differ by rounding
-    whole = np.ones((1, n))
-    fixed, moved = (_ranks(of, whole) for of in places)
-    rho = float(_correlations(fixed, moved, whole)[0])
-    if np.isnan(rho):
-        return RankCorrelation(Estimate(rho, rho, rho), Estimate(rho, rho, rho), n)
-    random, resampled, permuted = np.random.default_rng(seed), np.empty(draws), np.empty(draws)
-    for begin in range(0, draws, max(1, AT_ONCE // n)):
-        rows = np.arange(begin, min(begin + max(1, AT_ONCE // n), draws))
-        taken = random.integers(0, n, (len(rows), n)) + n * (rows - begin)[:, None]
-        counts = np.bincount(taken.ravel(), minlength=taken.size).reshape(taken.shape).astype(np.float64)
-        resampled[rows] = _correlations(_ranks(places[0], counts), _ranks(places[1], counts), counts)
-        permuted[rows] = _correlations(fixed, random.permuted(np.repeat(moved, len(rows), 0), axis=1), whole)
+    random, n, resampled, permuted = np.random.default_rng(seed), len(one), [], []
+    fixed, moved = (rankdata(given)[None] for given in (one, other))
+    for begin in range(0, draws, block := max(1, AT_ONCE // n)):
+        rows = random.integers(0, n, (min(block, draws - begin), n))
+        resampled.append(_correlations(*(rankdata(given[rows], axis=1) for given in (one, other))))
+        permuted.append(_correlations(fixed, random.permuted(np.broadcast_to(moved, rows.shape), axis=1)))
     ends = (1 - confidence) / 2, (1 + confidence) / 2
-    spread, null = (map(float, np.nanquantile(one, ends)) for one in (resampled, permuted))
-    return RankCorrelation(Estimate(rho, *spread), Estimate(float(permuted.mean()), *null), n)
+    rho, drawn, null = float(_correlations(fixed, moved)[0]), *map(np.concatenate, (resampled, permuted))
+    known = (found if np.isnan(rho) else found[~np.isnan(found)] for found in (drawn, null))
+    spread, around = (map(float, np.quantile(found, ends)) for found in known)
+    return RankCorrelation(Estimate(rho, *spread), Estimate(float(null.mean()), *around), n)
 
 
-def _ranks(places: Ints, weights: Floats) -> Floats:
-    """Return the mean rank of each pair `[draws, n]`, less ½, if pair i occurs `weights[:, i]` times.
-
-    `places`: the index of each pair's value among the different values, rising.
-    """
-    order = np.argsort(places, kind="stable")
-    firsts = np.flatnonzero(np.diff(places[order], prepend=-1))
-    counts = np.add.reduceat(weights[:, order], firsts, axis=1)
-    found: Floats = (np.cumsum(counts, axis=1) - counts / 2)[:, places]
-    return found
-
-
-def _correlations(one: Floats, other: Floats, weights: Floats) -> Floats:
-    """Return Pearson's correlation of each draw `[draws]`; NaN for a draw without variance."""
-    total = weights.sum(1, keepdims=True)
-    a, b = (ranks - (weights * ranks).sum(1, keepdims=True) / total for ranks in (one, other))
-    size = np.sqrt((weights * a * a).sum(1) * (weights * b * b).sum(1))
-    product = (weights * a * b).sum(1)
+def _correlations(one: Floats, other: Floats) -> Floats:
+    """Return Pearson's correlation of each row; NaN for a row without variance."""
+    a, b = (ranks - ranks.mean(1, keepdims=True) for ranks in (one, other))
+    size, product = np.sqrt((a * a).sum(1) * (b * b).sum(1)), (a * b).sum(1)
     found: Floats = np.divide(product, size, out=np.full_like(product, np.nan), where=size > 0)
     return found

@@ -1,7 +1,5 @@
 """Measure `sts`: does the cosine of two sentence vectors follow the scores that people gave?"""
 
-from typing import Any
-
 from isoscope import plugins
 from isoscope.base.metric import Metric, Shown
 from isoscope.geometry.sts import rank_correlation, spearman_of_cosines
@@ -22,11 +20,10 @@ def sts(cell: Cell) -> Figures:
     """Spearman of cosine and human score over all pairs, and of word overlap; intervals: bootstrap, permutations."""
     assert cell.pairs is not None
     one, other = (cell.points[rows] for rows in (cell.pairs.first, cell.pairs.second))
-    options: dict[str, Any] = {"confidence": cell.confidence, "seed": cell.seed}
-    found = spearman_of_cosines(one, other, cell.pairs.score, **options)
-    overlap = rank_correlation(cell.pairs.overlap, cell.pairs.score, **options)
+    found = spearman_of_cosines(one, other, cell.pairs.score, confidence=cell.confidence, seed=cell.seed)
+    overlap = rank_correlation(cell.pairs.overlap, cell.pairs.score, draws=1)  # the same at every layer: no interval
     return {
         "sts": OfAll(*found.spearman),
         "sts_permuted": OfAll(*found.permuted),
-        "sts_overlap": OfAll(*overlap.spearman),
+        "sts_overlap": overlap.spearman.value,
     }
