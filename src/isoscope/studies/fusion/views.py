@@ -1,7 +1,6 @@
 """Views of a study of fusions: hidden states, embeddings, attention, probes, remedies; in the report's order."""
 
 from isoscope.base.view import under
-from isoscope.studies import transformed
 from isoscope.studies.fusion import embedding_block, heads, layers, point_clouds, probing_scores, remedies, spectra
 
 VIEWS = (
@@ -12,7 +11,6 @@ VIEWS = (
         layers.CURVES,
         layers.OWN,
         layers.LAYERS,
-        transformed.view(),
         spectra.SINGULAR_VALUES,
         spectra.RANKS,
     ),

@@ -83,13 +83,14 @@ def _beside_twin(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def group(name: str, metrics: Sequence[str], kind: str) -> View:
-    """Return the view of these metrics by layer, of a kind of vectors; of none: all of plugins' measures and of pairs."""
+    """Return the view of these metrics by layer, of a kind of vectors; of none: all of measures of plugins and pairs."""
     return View(
         name=f"{name.split()[0].lower()}-{kind}",
         needs=("geometry",),
         rows=lambda table: _with_numbers(
             table[
-                (table["vectors"] == kind) & (table["figure"].isin(metrics) if metrics else added(table) | paired(table))
+                (table["vectors"] == kind)
+                & (table["figure"].isin(metrics) if metrics else added(table) | paired(table))
             ]
         ),
         form=profile(metrics),

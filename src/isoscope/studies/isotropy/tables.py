@@ -33,7 +33,7 @@ def tables(
 ) -> dict[str, pd.DataFrame]:
     """Return averages, courses, doses, published numbers, and differences between arms, also at matched effect.
 
-    If the study has measures (`states: true`) after transforms, also `transformed`, and as `transforms` its comparison.
+    If the study has measures after transforms (`states: true`), `transforms` compares arms after them.
 
     - `last`: share of the last updates and evaluations in the averages.
     - `tolerance`: as for `known_values`.
@@ -60,7 +60,6 @@ def tables(
     found["differences"] = compared(means, COMPARED, against=against, **options)
     found["equal"] = at_equal(means, doses, **traded, **options)
     if len(transformed := together(study.stores.get("measures", {}))):
-        found["transformed"] = transformed
         found["transforms"] = after_transforms(transformed, against, margin=margin, **options)
     return found
 

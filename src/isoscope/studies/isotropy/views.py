@@ -205,7 +205,7 @@ VIEWS = (
         ),
     ),
 )
-VIEWS += under("Is a transform after training worth as much as a penalty?", transformed.view(), transformed.COMPARISON)
+VIEWS += under("Is a transform after training worth as much as a penalty?", transformed.COMPARISON)
 TESTED = {
     "differences": (
         "Differences at the end of training: each arm minus its reference arm, over the seeds that both have. "
