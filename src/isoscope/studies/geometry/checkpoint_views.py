@@ -83,7 +83,7 @@ def _beside_twin(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def group(name: str, metrics: Sequence[str], kind: str) -> View:
-    """Return the view of these metrics by layer, of a kind of vectors; of none: all of measures of plugins and pairs."""
+    """Return the view of these metrics by layer, of a kind of vectors; of none: measures of plugins and pairs."""
     return View(
         name=f"{name.split()[0].lower()}-{kind}",
         needs=("geometry",),
