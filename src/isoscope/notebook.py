@@ -34,7 +34,7 @@ from isoscope.platform.results.study_tables import as_table, read_tables
 from isoscope.states.checkpoint_states import extract_model
 from isoscope.states.checkpoint_tables import asked_vectors
 from isoscope.states.choices import DEFAULTS
-from isoscope.states.measure import measured
+from isoscope.states.measure import kind_of, measured
 from isoscope.states.trajectory import Trajectory
 
 
@@ -202,4 +202,5 @@ def geometry(
                 part.training = mode
         run = Trajectory(Path(place))
         kinds = vectors or asked_vectors(run)
-        return measured(run, [*(measures or MEASURES)], kinds, settings, title="measures")
+        of_points = [name for name in MEASURES if kind_of(name) == "points"]
+        return measured(run, [*(measures or of_points)], kinds, settings, title="measures")["geometry"]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from runpy import run_path
 from types import MappingProxyType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from isoscope.base import kind as kinds
 from isoscope.base.built_in import KINDS_OF_STUDIES
@@ -59,13 +59,15 @@ def dataset(name: str, check: Check | None = None) -> Callable[[Factory], Factor
     return DATASETS.register(name, check=check)
 
 
-def measure(name: str, metrics: Sequence[Metric] = ()) -> Callable[[Factory], Factory]:
+def measure(
+    name: str, metrics: Sequence[Metric] = (), of: Literal["points", "pairs"] = "points"
+) -> Callable[[Factory], Factory]:
     """Register a function `(cell) -> {metric: number}` as the measure `name`; `metrics`: what its numbers mean.
 
     `cell.points` is a float64 array (points, dimensions): one layer of one snapshot. See `isoscope.states.cloud.Cell`
-    for its other fields.
+    for its other fields. `of`: `pairs` for a measure of the pairs of sentences in `cell.pairs`, which people scored.
     """
-    return MEASURES.register(name, metrics)
+    return MEASURES.register(name, metrics, of=of)
 
 
 def penalty(name: str, check: Check | None = None) -> Callable[[Factory], Factory]:

@@ -6,11 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from isoscope.base.atomic_files import sha256
-from isoscope.base.paths import Project
 from isoscope.data import embedded_sentiment, manifest, treebank
 from isoscope.data.corpus import TREEBANK, texts
 from isoscope.data.embedded import GENERATORS, generate
-from isoscope.states.extract import trees_of
+from isoscope.states.extract import files_of
 from probe_material import pieces
 
 TAGS = {
@@ -92,9 +91,8 @@ def test_the_treebank_is_of_sentences_that_nobody_trains_on(generator: str, tmp_
 
 
 def test_the_word_task_means_the_trees_of_the_task(tmp_path: Path) -> None:
-    own = SimpleNamespace(treebank=SimpleNamespace(file="task", sentences=5))
-    project = Project(tmp_path, tmp_path)
-    assert trees_of(own, tmp_path, project) is None  # type: ignore[arg-type]
+    own = SimpleNamespace(treebank=SimpleNamespace(file="task", sentences=5), pairs=None)
+    assert files_of(own, tmp_path, tmp_path) == {}
     (tmp_path / TREEBANK).touch()
-    assert trees_of(own, tmp_path, project) == tmp_path / TREEBANK  # type: ignore[arg-type]
-    assert trees_of(SimpleNamespace(treebank=None), tmp_path, project) is None  # type: ignore[arg-type]
+    assert files_of(own, tmp_path, tmp_path) == {"treebank": tmp_path / TREEBANK}
+    assert files_of(SimpleNamespace(treebank=None, pairs=None), tmp_path, tmp_path) == {}

@@ -8,6 +8,7 @@ import pytest
 
 from isoscope.base.errors import InputError
 from isoscope.data import treebank
+from isoscope.data.hub import find_file
 from probe_material import pieces
 
 TREE = {
@@ -122,6 +123,6 @@ def test_a_treebank_is_found_in_the_project_or_the_hub_folder(tmp_path: Path, mo
     (tmp_path / "hub/bank").mkdir(parents=True)
     write(tmp_path / "hub/bank").rename(tmp_path / "hub/bank/test.parquet")
     monkeypatch.setenv("ISOSCOPE_HUB", str(tmp_path / "hub"))
-    assert treebank.find("bank", tmp_path) == tmp_path / "hub/bank/test.parquet"
+    assert find_file("bank", tmp_path, key="extraction.treebank") == tmp_path / "hub/bank/test.parquet"
     with pytest.raises(InputError, match=r"extraction.treebank: 'other': no such file"):
-        treebank.find("other", tmp_path)
+        find_file("other", tmp_path, key="extraction.treebank")

@@ -8,7 +8,6 @@ import pytest
 from scipy.special import logsumexp
 
 from isoscope.geometry.isotropy import (
-    all_but_the_top,
     anisotropy,
     effective_rank,
     isoscore,
@@ -17,7 +16,6 @@ from isoscope.geometry.isotropy import (
     partition_isotropy,
     shares,
     unbiased_participation_ratio,
-    whiten,
 )
 from isoscope.geometry.moments import Floats, covariance_traces, spectrum
 
@@ -147,23 +145,3 @@ def test_points_along_every_axis_both_ways_are_isotropic() -> None:
     assert partition_isotropy(star([1.0] * 5)) == pytest.approx(0.0, abs=1e-9)
     longer, shorter = (np.log(2 * np.cosh(along) + 4) for along in (2.0, 1.0))
     assert partition_isotropy(star([4.0, 1.0, 1.0])) == pytest.approx(shorter - longer)
-
-
-RANDOM = np.random.default_rng(0)
-TRAIN = RANDOM.standard_normal((80, 6)) * [9, 5, 1, 1, 0.5, 0.1] + 4.0
-TEST = RANDOM.standard_normal((40, 6)) * [9, 5, 1, 1, 0.5, 0.1] + 4.0
-
-
-def test_whitening_makes_the_covariance_the_identity() -> None:
-    np.testing.assert_allclose(np.cov(whiten(TRAIN, TRAIN, 6).T), np.eye(6), atol=1e-12)
-    np.testing.assert_allclose(whiten(TRAIN, TRAIN, 6).mean(0), 0, atol=1e-12)
-    assert whiten(TEST, TRAIN, 3).shape == (40, 3)
-    assert np.abs(np.cov(whiten(TEST, TRAIN, 6).T) - np.eye(6)).max() > 0.01, "fitted on other points"
-
-
-def test_all_but_the_top_leaves_nothing_along_the_top() -> None:
-    left = all_but_the_top(TEST, TRAIN, 2)
-    directions = np.linalg.svd(TRAIN - TRAIN.mean(0))[2]
-    np.testing.assert_allclose(left @ directions[:2].T, 0, atol=1e-12)
-    np.testing.assert_allclose(left @ directions[2:].T, (TEST - TRAIN.mean(0)) @ directions[2:].T, atol=1e-12)
-    assert anisotropy(left, 1)[0] < anisotropy(TEST, 1)[0]

@@ -9,7 +9,6 @@ import pytest
 from isoscope.geometry.attention import head_agreement, summarise
 from isoscope.geometry.contextuality import apart, avg_sim, intra_sim, neighbour_shares, self_sim
 from isoscope.geometry.dimension import mle, two_nn
-from isoscope.geometry.isotropy import all_but_the_top, whiten
 from isoscope.geometry.kernels import frequency_response, kernel_energy
 from isoscope.geometry.linear_maps import decodability, procrustes
 from isoscope.geometry.moments import as_cloud, between_share, covariance_traces, indices
@@ -28,6 +27,8 @@ from isoscope.geometry.separation import (
     silhouette,
 )
 from isoscope.geometry.similarity import CCA, CKA, Procrustes
+from isoscope.geometry.sts import rank_correlation, spearman_of_cosines
+from isoscope.geometry.transforms import all_but_the_top, centred, none, standardised, whitened
 from refused import refused
 
 NAN = float("nan")
@@ -98,14 +99,20 @@ CASES: list[Case] = [
     ("one neighbour", lambda: mle(NOISE, k=1), (), "k: 1, but a ratio of distances needs 2 neighbours"),
     *(
         (said, function, given, said)
-        for function in (all_but_the_top, whiten)
+        for function, least in ((all_but_the_top, 0), (whitened, 1))
         for given, said in (
-            ((NOISE, NOISE, 0), "components: 0; expected 1 to 6"),
-            ((NOISE, NOISE, 7), "components: 7; expected 1 to 6"),
-            ((NOISE[:, :5], NOISE, 1), "points: 5 dimensions, but fitted on 6"),
+            ((NOISE, least - 1), f"components: {least - 1}; expected {least} to 6"),
+            ((NOISE, 7), f"components: 7; expected {least} to 6"),
+            ((NOISE[:1], least), "points: 1, but this measure needs at least 2"),
         )
     ),
-    ("flat", whiten, (NOISE, NOISE * [1, 1, 1, 1, 0, 0], 5), "components: 5, but only 4 directions have variance"),
+    ("flat", whitened, (NOISE * [1, 1, 1, 1, 0, 0], 5), "components: 5, but only 4 directions have variance"),
+    *(
+        ("width", lambda fit=fit: fit(NOISE)(NOISE[:, :5]), (), "points: 5 dimensions, but fitted on 6")
+        for fit in (none, centred, all_but_the_top, whitened, standardised)
+    ),
+    ("pairs", spearman_of_cosines, (NOISE, NOISE, [1.0, 2.0]), "as many finite numbers as pairs, at least 3"),
+    ("no score", rank_correlation, ([1, 2, 3], [1, 2, np.nan]), "as many finite numbers as pairs, at least 3"),
     *(
         (name, measure, (kernel,), said)
         for measure in (kernel_energy, frequency_response)

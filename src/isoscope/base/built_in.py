@@ -63,7 +63,7 @@ METRICS = {
 configuration reads it. Of an objective with predictions per row also `TARGET`, the column of its tasks; `options`, of
 its section `objective`; `scores` of predictions, and `by_item`, the shares of the scores."""
 WATCHED = "isoscope.training.anisotropy"
-MEASURED = ("isoscope.geometry.isotropy", "isoscope.states.measures", WATCHED)
+MEASURED = ("isoscope.geometry.isotropy", "isoscope.states.measures", "isoscope.states.similarity_scores", WATCHED)
 """Modules that declare the `METRICS` of measures and of `training.watch`."""
 PENALTIES = {
     "persistent_entropy": "isoscope.penalties.persistent_entropy",
@@ -71,9 +71,17 @@ PENALTIES = {
     "spectrum": "isoscope.penalties.spectrum",
     "isoscore": "isoscope.penalties.isoscore",
 }
-MEASURES = dict.fromkeys(
-    ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "classes", "shape"), "isoscope.states.measures"
+MEASURES = {
+    **dict.fromkeys(
+        ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "classes", "shape"),
+        "isoscope.states.measures",
+    ),
+    "sts": "isoscope.states.similarity_scores",
+}
+TRANSFORMS = dict.fromkeys(
+    ("none", "centred", "all_but_the_top", "whitened", "standardised"), "isoscope.geometry.transforms"
 )
+"""Transform of a cloud, before it is measured → module of the function of this name."""
 OBSERVERS = {
     "freeze": "isoscope.training.observers.freeze",  # first, so that the others see the gradients that it leaves
     "watch": "isoscope.training.observers.watch",

@@ -30,6 +30,7 @@ class Entry:
     - `given`: parameters of the factory that the program passes; all others are options.
     - `metrics`: what its numbers mean, of a measure or an objective.
     - `check`: raises `ValueError` for options, as attributes, that do not agree.
+    - `of`: what a measure measures: `points`, or `pairs` of sentences with people's scores.
     - `earlier`: options that the configurations of earlier checkpoints lack, with the values that they had.
     """
 
@@ -39,6 +40,7 @@ class Entry:
     built_in: bool
     given: Collection[str] = ()
     metrics: tuple[Metric, ...] = ()
+    of: str = "points"
     check: Callable[[Any], None] | None = None
     earlier: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -100,6 +100,17 @@ def folders() -> list[Path]:
     return found
 
 
+def find_file(name: str, place: Path, *, key: str, split: str = "test") -> Path:
+    """Return the file `name` below the folder `place`, or `<name>/<split>.parquet` below ISOSCOPE_HUB.
+
+    Raises `InputError`, which begins with `key`, if neither exists.
+    """
+    places = [place / name, *(folder / name / f"{split}.parquet" for folder in folders())]
+    if found := next((file for file in places if file.is_file()), None):
+        return found
+    raise InputError(f"{key}: {name!r}: no such file, and no <name>/{split}.parquet below {VARIABLE}")
+
+
 def _local(name: str) -> Path | None:
     return next((folder / name for folder in folders() if (folder / name).is_dir()), None)
 

@@ -12,7 +12,6 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.arrays import Indices
 from isoscope.data.batches import shuffled
-from isoscope.data.hub import folders
 from isoscope.data.tokens import Encoded, WordPieces
 
 TAGGED = ("tokens", "upos")
@@ -29,18 +28,6 @@ class Treebank(NamedTuple):
     text: list[str]
     tag: list[str]
     depth: Indices
-
-
-def find(name: str, project: Path) -> Path:
-    """Return the parquet file `name` below the project's folder, or `<name>/test.parquet` below ISOSCOPE_HUB.
-
-    Raises `InputError` if neither exists.
-    """
-    places = [project / name, *(folder / name / "test.parquet" for folder in folders())]
-    for place in places:
-        if place.is_file():
-            return place
-    raise InputError(f"extraction.treebank: {name!r}: no such file, and no <name>/test.parquet below ISOSCOPE_HUB")
 
 
 def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, seed: int) -> Treebank:

@@ -22,8 +22,8 @@ FUNCTIONS = {
     "contextuality": ("avg_sim", "intra_sim", "mev", "neighbour_shares", "self_sim"),
     "dimension": ("two_nn", "mle"),
     "isotropy": (
-        *("all_but_the_top", "anisotropy", "effective_rank", "isoscore", "isotropic_floor", "participation_ratio"),
-        *("partition_isotropy", "shares", "unbiased_participation_ratio", "whiten"),
+        *("anisotropy", "effective_rank", "isoscore", "isotropic_floor", "participation_ratio"),
+        *("partition_isotropy", "shares", "unbiased_participation_ratio"),
     ),
     "kernels": ("kernel_energy", "frequency_response"),
     "moments": ("between_share", "spectrum", "within_classes"),
@@ -40,6 +40,8 @@ FUNCTIONS = {
         "silhouette",
     ),
     "similarity": ("CCA", "CKA", "HeldOutCCA", "PWCCA", "Procrustes", "SVCCA"),
+    "sts": ("spearman_of_cosines",),
+    "transforms": ("all_but_the_top", "centred", "standardised", "whitened"),
 }
 """Public functions by module, except `kernels.fourier` and `planes.planes`: they share the name of a module."""
 _HOMES = {name: module for module, names in FUNCTIONS.items() for name in names}

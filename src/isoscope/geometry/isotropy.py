@@ -1,7 +1,6 @@
-"""Measure how evenly a cloud fills its space, and make it more even by post-hoc maps.
+"""Measure how evenly a cloud fills its space.
 
-Each metric depends on n and d: report them, and the floor, beside it. The maps (whitening, all-but-the-top) are fitted
-on some representations and applied to others.
+Each metric depends on n and d: report them, and the floor, beside it.
 """
 
 import numpy as np
@@ -112,39 +111,3 @@ def partition_isotropy(points: ArrayLike) -> float:
 def anisotropy(points: ArrayLike, k: int = 3) -> Floats:
     """a_1 … a_k of the raw cloud, see `shares`."""
     return shares(spectrum(points, centred=False), k)
-
-
-def all_but_the_top(points: ArrayLike, fitted_on: ArrayLike, components: int) -> Floats:
-    """Subtract the mean and the first `components` principal directions of `fitted_on` `[m, d]` from `points` `[n, d]`.
-
-    Mu and Viswanath 2018 (arXiv:1702.01417), who remove about d / 100 directions. Raises `InputError` for another
-    width, and for more directions than exist.
-    """
-    cloud, mean, _, directions = _fit(points, fitted_on, components)
-    centred = cloud - mean
-    return centred - centred @ directions.T @ directions
-
-
-def whiten(points: ArrayLike, fitted_on: ArrayLike, components: int) -> Floats:
-    """Whiten `points` `[n, d]`: the first `components` principal directions of `fitted_on` at variance 1, `[n, k]`.
-
-    `(x − μ) U Λ^{−1/2}`, so the covariance of `fitted_on` becomes the identity. Su et al. 2021 (arXiv:2103.15316).
-    Raises `InputError` for another width, and for more directions than have variance.
-    """
-    cloud, mean, variances, directions = _fit(points, fitted_on, components)
-    if components > (found := int((variances > 1e-12 * variances[0]).sum())):
-        raise InputError(f"components: {components}, but only {found} directions have variance")
-    return (cloud - mean) @ directions.T / np.sqrt(variances[:components])
-
-
-def _fit(points: ArrayLike, fitted_on: ArrayLike, components: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the cloud, and the mean, variances and first principal directions `[components, d]` of `fitted_on`."""
-    cloud, reference = as_cloud(points), as_cloud(fitted_on, least=2)
-    if cloud.shape[1] != reference.shape[1]:
-        raise InputError(f"points: {cloud.shape[1]} dimensions, but fitted on {reference.shape[1]}")
-    most = min(len(reference) - 1, reference.shape[1])
-    if not 1 <= components <= most:
-        raise InputError(f"components: {components}; expected 1 to {most}")
-    mean = reference.mean(0)
-    _, values, directions = np.linalg.svd(reference - mean, full_matrices=False)
-    return cloud, mean, values**2 / (len(reference) - 1), directions[:components]

@@ -54,6 +54,9 @@ def geometry(
     text: Annotated[Path, "Sentences: txt (one per line), csv, tsv, jsonl or parquet"],
     column: Annotated[str | None, "Column of the text [default: sentence or text]"] = None,
     labels: Annotated[str | None, "Column of the classes"] = None,
+    sts: Annotated[
+        str | None, "Scored pairs for the measure sts (columns sentence1, sentence2, score), or a name in ISOSCOPE_HUB"
+    ] = None,
     **options: Any,
 ) -> Asked:
     """Analyse any checkpoint on any sentences: tables, figures and one HTML page.
@@ -67,14 +70,22 @@ def geometry(
     Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --column review --labels stars --out out
     """
     from isoscope import plugins
+    from isoscope.data.hub import find_file
     from isoscope.data.plain import read_texts
 
     known = tuple(plugins.MEASURES)
-    usual = {"analyses": ANALYSES, "measures": known, "vectors": ()}
+    scored = [name for name in known if plugins.MEASURES[name].of == "pairs"]
+    pairs = find_file(sts, Path(), key="--sts") if sts else None
+    asked = tuple(name for name in known if pairs or name not in scored)
+    usual = {"analyses": ANALYSES, "measures": asked, "vectors": (), "transforms": ("none",)}
     several = {name: tuple(dict.fromkeys(filter(None, options[name]))) or every for name, every in usual.items()}
     settings = Settings(**options | several)
     if unknown := [one for one in settings.measures if one not in known]:
         raise InputError(f"--measure {unknown[0]}: expected {', '.join(known)}")
+    if not pairs and (lacking := [one for one in settings.measures if one in scored]):
+        raise InputError(f"--measure {lacking[0]}: needs pairs of sentences with scores; name their file with --sts")
+    if pairs and not {*settings.measures} & {*scored}:
+        raise InputError(f"--sts {sts}: no measure of pairs is asked for; add --measure {scored[0]}")
     if "classes" in options["measures"] and not labels:
         raise InputError("--measure classes: the texts have no classes; name their column with --labels")
     texts = read_texts(text, column=column or None, labels=labels or None)  # MLproject passes an empty text for none
@@ -87,7 +98,7 @@ def geometry(
             from isoscope.states import compared_checkpoints
 
             grids = compared_checkpoints.grids(*given)
-        return checkpoint_tables.geometry(*given, grids=grids)
+        return checkpoint_tables.geometry(*given, pairs=pairs, grids=grids)
 
     return _asked(texts, make)
 

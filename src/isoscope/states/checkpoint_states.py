@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from isoscope.base.atomic_files import kept
+from isoscope.base.atomic_files import kept, sha256
 from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
 from isoscope.data import probe, tokens
@@ -19,6 +19,7 @@ from isoscope.data.plain import Texts
 from isoscope.data.word_table import WordTable
 from isoscope.states.choices import Settings, SpaceSettings
 from isoscope.states.given_checkpoints import Checkpoint
+from isoscope.states.pairs import EncodedPairs
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, extract_snapshots
 from isoscope.states.word_space import Space, write_space
 
@@ -29,10 +30,13 @@ WORDS = ("occurrences", "per_sentence", "pooling", "max_length", "seed", "precis
 """Settings that the pass for hidden states depends on, that for attention, and that for the words of a table."""
 
 
-def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path, *, attended: bool) -> Trajectory:
+def hidden_states(
+    one: Checkpoint, texts: Texts, settings: Settings, cache: Path, *, attended: bool, pairs: Path | None = None
+) -> Trajectory:
     """Return the hidden states of a checkpoint and its twin, or their attention (`attended`); extract if not cached.
 
-    The trajectory's `facts` are those of `extract_model`.
+    `pairs`: file of scored pairs, whose sentences' vectors are kept, too. The trajectory's `facts` are those of
+    `extract_model`.
     """
 
     def fill(folder: Path) -> None:
@@ -45,10 +49,12 @@ def hidden_states(one: Checkpoint, texts: Texts, settings: Settings, cache: Path
             probe.draw_rows(texts.table, [], share=1.0, most=settings.sentences, seed=settings.seed),
             settings,
             attended=attended,
+            pairs=pairs,
             title=f"{one.name}: {'attention' if attended else 'hidden states'}",
         )
 
-    return Trajectory(_cached(one, settings, ATTENTION if attended else STATES, cache, fill, texts=texts.digest))
+    made_from = {"texts": texts.digest} | ({"pairs": sha256(pairs)} if pairs else {})
+    return Trajectory(_cached(one, settings, ATTENTION if attended else STATES, cache, fill, **made_from))
 
 
 def word_space(
@@ -117,12 +123,13 @@ def extract_model(
     *,
     name: str = "checkpoint",
     attended: bool = False,
+    pairs: Path | None = None,
     title: str = "hidden states",
 ) -> None:
     """Write the hidden states of a model in memory, or its attention (`attended`), over `rows` of a table of sentences.
 
-    `name`: of the model's snapshot. `twin` makes the same architecture with random weights; None: no twin. Facts in
-    addition to those of every extraction:
+    `pairs`: file of scored pairs, whose sentences' vectors are written, too. `name`: of the model's snapshot. `twin`
+    makes the same architecture with random weights; None: no twin. Facts in addition to those of every extraction:
 
     - `causal`: whether the model is causal.
     - `cls`: whether sentences begin with a special token.
@@ -144,12 +151,15 @@ def extract_model(
             for one in ids.tolist()
         },
     }
-    given = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
+    given: dict[str, Any] = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
+    scored = EncodedPairs(pairs, tokenizer, max_length=longest, seed=settings.seed) if pairs else None
 
     def arrays(snapshot: Snapshot) -> passes.Arrays:
         current = twin() if twin and snapshot.name == RANDOM else model
         if not attended:
-            return passes.hidden_states(current, chosen, bf16=settings.precision == "bf16", **given)
+            options = given | {"bf16": settings.precision == "bf16"}
+            beside = scored.arrays(current, causal=facts["causal"], **options) if scored else {}
+            return passes.hidden_states(current, chosen, **options) | beside
         try:
             return passes.attention(current, chosen, **given)
         except InputError as error:
@@ -157,4 +167,6 @@ def extract_model(
             return {}
 
     snapshots = [Snapshot(name, 0, None, True, ""), *([Snapshot(RANDOM, None, None, False, "")] if twin else [])]
+    if scored:
+        scored.write(folder)
     extract_snapshots(folder, chosen, snapshots, arrays, key="geometry", facts=facts, title=title)

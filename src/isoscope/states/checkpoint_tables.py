@@ -44,15 +44,22 @@ LACKING = {
 
 
 def geometry(
-    checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings, cache: Path, *, grids: Tables | None = None
+    checkpoints: Sequence[Checkpoint],
+    texts: Texts,
+    settings: Settings,
+    cache: Path,
+    *,
+    pairs: Path | None = None,
+    grids: Tables | None = None,
 ) -> tuple[Tables, dict[str, Any]]:
     """Run every analysis on every checkpoint and its random-weights control. Return tables and the page's facts.
 
     Every table has a column `checkpoint`, except `grids`, those of `compared_checkpoints.grids` for the same page.
-    `geometry` is the table of measures, with columns as in `states.measure`. Raises `InputError` for a model that is
-    no text transformer, for NaN weights, too few sentences, and measures that apply to none of the representations.
+    `geometry` and `transformed` are the tables of measures, see `states.measure`. `pairs`: file of scored pairs. Raises
+    `InputError` for a model that is no text transformer, for NaN weights, too few sentences, and measures that apply to
+    none of the representations.
     """
-    runs = {one.name: hidden_states(one, texts, settings, cache, attended=False) for one in checkpoints}
+    runs = {one.name: hidden_states(one, texts, settings, cache, attended=False, pairs=pairs) for one in checkpoints}
     found: list[Tables] = []
     each = [name for name in settings.analyses if name not in ("planes", SPACES_COMPARED)]
     notes = [note for name, run in runs.items() for note in _first_token(name, run, settings)]
@@ -102,14 +109,17 @@ def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dic
 
 
 def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
-    """Make the table `geometry` as in `states.measure`; the rows of each measure are cached separately."""
+    """Make the tables of `states.measure`; the rows of each measure are cached separately."""
     vectors = asked_vectors(run, settings.vectors)
-    sampled = {name: getattr(settings, name) for name in SAMPLED}
+    options = {name: getattr(settings, name) for name in (*SAMPLED, "transforms")}
 
     def part(name: str) -> Tables:
-        about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **sampled}
+        about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **options}
         named = f"{title}: {name}"
-        return _kept(cache, about, lambda: {"geometry": measured(run, [name], vectors, settings, title=named)})[0]
+        transforms = settings.transforms
+        return _kept(
+            cache, about, lambda: measured(run, [name], vectors, settings, title=named, transforms=transforms)
+        )[0]
 
     parts = [part(name) for name in settings.measures]
     if not any(parts):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from annotated_types import Ge, Interval
 
-from isoscope.base.built_in import MEASURES
+from isoscope.base.built_in import MEASURES, TRANSFORMS
 
 VECTORS = ("first", "last", "mean", "words")
 """Kinds of representation: first token, last token, mean over tokens, words."""
@@ -45,6 +45,9 @@ class Settings(NamedTuple):
     measures: Annotated[
         tuple[str, ...], "--measure", f"Measures: {', '.join(MEASURES)}, or a plugin's [default: all]"
     ] = tuple(MEASURES)
+    transforms: Annotated[
+        tuple[str, ...], "--transform", tuple(TRANSFORMS), "Measure again after a transform fitted on other sentences"
+    ] = ("none",)
     vectors: Annotated[tuple[str, ...], VECTORS, "Vectors [default: first (last of a decoder), mean, words]"] = ()
     sentences: Annotated[int, Ge(4), "Maximum number of distinct sentences to draw"] = 500
     words: Annotated[int, Ge(1), "Words to sample from the sentences"] = 500

@@ -7,6 +7,8 @@ from functools import cached_property
 import numpy as np
 from scipy import stats
 
+from isoscope.data.arrays import Flags
+from isoscope.data.scored_pairs import ScoredPairs
 from isoscope.geometry import moments
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats, Ints
@@ -40,6 +42,7 @@ class Cell:
     - `labels`: class of each point, None if there are none (words).
     - `groups`: sentence of each point. `names`: word of each point, or None.
     - `attributes`: nuisances by name (first token, length, …), each `[n]`.
+    - `pairs`: of a cloud of sentences in pairs that people scored; its numbers are those of the points.
     - `subsample` points are in each of `draws` subsamples without replacement, the same in all cells with equal n.
     """
 
@@ -53,6 +56,7 @@ class Cell:
     draws: int
     confidence: float
     seed: int
+    pairs: ScoredPairs | None = None
 
     @property
     def n(self) -> int:
@@ -61,6 +65,11 @@ class Cell:
     @property
     def d(self) -> int:
         return self.points.shape[1]
+
+    @property
+    def items(self) -> int:
+        """What all points are of: the pairs of sentences in pairs, else the points."""
+        return self.n if self.pairs is None else len(self.pairs.score)
 
     @cached_property
     def fault(self) -> str | None:
@@ -110,6 +119,22 @@ class Cell:
         wider = np.sqrt((1 + share) / (1 - share) + 1 / len(values))
         half = float(stats.t.ppf((1 + self.confidence) / 2, len(values) - 1) * values.std(ddof=1) * wider)
         return Estimate(mean, mean - half, mean + half)
+
+    def halves(self) -> tuple["Cell", "Cell"]:
+        """Return two halves as cells, each with the whole sentences (`groups`) of a draw by the seed."""
+        _, of = np.unique(self.groups, return_inverse=True)
+        drawn = np.random.default_rng((self.seed, self.n)).permutation(of.max() + 1)[of]
+        return self._taken(drawn <= of.max() // 2), self._taken(drawn > of.max() // 2)
+
+    def _taken(self, rows: Flags) -> "Cell":
+        return replace(
+            self,
+            points=self.points[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            groups=self.groups[rows],
+            names=None if self.names is None else [name for name, kept in zip(self.names, rows, strict=True) if kept],
+            attributes={name: values[rows] for name, values in self.attributes.items()},
+        )
 
     def twin(self) -> "Cell":
         """Return isotropic Gaussian noise as a cell with the same n, d, labels and words."""

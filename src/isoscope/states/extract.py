@@ -18,10 +18,12 @@ from isoscope.data import probe, tokens, treebank
 from isoscope.data.arrays import Indices, Vectors
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.corpus import SPLITS, TREEBANK
+from isoscope.data.hub import find_file
 from isoscope.data.probe import ProbeSet
 from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
 from isoscope.states import hidden_states as passes
+from isoscope.states.pairs import EncodedPairs
 from isoscope.states.trajectory import GRADIENTS, RANDOM, Snapshot, extract_snapshots, write_treebank
 from isoscope.states.word_space import word_states
 
@@ -48,7 +50,7 @@ def extract(
     *,
     trained: Path,
     data: Path,
-    trees: Path | None,
+    files: Mapping[str, Path],
     seed: int,
     key: str,
     title: str,
@@ -57,7 +59,7 @@ def extract(
     """Write the hidden states of `snapshots` with their folders of weights, and return the probe set.
 
     - `asked`: the section `extraction`; `trained`: a run's output, whose tokenizer is used; `data`: its prepared task.
-    - `trees`: file of the treebank, or None. `seed`: of the run; the twin's weights depend on it.
+    - `files`: see `files_of`. `seed`: of the run; the twin's weights depend on it.
     - `key`: identifies code and settings; files made from another key are made again. `watch`: see `extract_snapshots`.
     """
     tokenizer, max_length = _tokenizer(trained)
@@ -66,19 +68,24 @@ def extract(
     rows = probe.draw_rows(table, [*tables.values()], share=asked.share, most=asked.sentences, seed=asked.seed)
     chosen = probe_set(asked, tokenizer, table, rows, max_length=max_length)
     bank = None
-    if trees is not None:
+    if "treebank" in files:
         sentences = asked.treebank.sentences
-        bank = treebank.read(trees, tokenizer, sentences=sentences, max_length=max_length, seed=asked.seed)
+        bank = treebank.read(files["treebank"], tokenizer, sentences=sentences, max_length=max_length, seed=asked.seed)
         write_treebank(folder, bank)
     elif asked.treebank is not None:
         print("the task has no treebank: part of speech and tree depth are not probed", file=sys.stderr)
+    pairs = None
+    if "pairs" in files:
+        most = asked.pairs.pairs
+        pairs = EncodedPairs(files["pairs"], tokenizer, most=most, max_length=max_length, seed=asked.seed)
+        pairs.write(folder)
 
     def arrays(snapshot: Snapshot) -> passes.Arrays:
         if snapshot.name == RANDOM:
             model = random_encoder(snapshots[snapshot], seed=TWIN_SEED + seed).to(asked.device)
-            return snapshot_arrays(model, chosen, bank, asked, pad_id=tokenizer.pad_id)
+            return snapshot_arrays(model, chosen, bank, pairs, asked, pad_id=tokenizer.pad_id)
         classifier = load_classifier(snapshots[snapshot]).to(asked.device)
-        found = snapshot_arrays(classifier.base_model, chosen, bank, asked, pad_id=tokenizer.pad_id)
+        found = snapshot_arrays(classifier.base_model, chosen, bank, pairs, asked, pad_id=tokenizer.pad_id)
         gradients = block_gradients(
             classifier,
             chosen,
@@ -103,13 +110,21 @@ def extract(
 
 
 def snapshot_arrays(
-    model: Any, chosen: probe.ProbeSet, bank: treebank.Treebank | None, asked: Any, *, pad_id: int
+    model: Any,
+    chosen: probe.ProbeSet,
+    bank: treebank.Treebank | None,
+    pairs: EncodedPairs | None,
+    asked: Any,
+    *,
+    pad_id: int,
 ) -> passes.Arrays:
     """Return all arrays kept of a model: representations, embedding parts, attention, and the fusion's kernel."""
     options: Any = {"pad_id": pad_id, "batch_size": asked.batch_size, "bf16": asked.precision == "bf16"}
     found = passes.hidden_states(model, chosen, **options)
     if bank is not None:
         found["treebank"] = word_states(model, bank, **options).values
+    if pairs is not None:
+        found |= pairs.arrays(model, **options)
     attention = passes.attention(model, chosen, pad_id=pad_id, batch_size=asked.batch_size)
     return found | attention | passes.kernel(model.state_dict())
 
@@ -139,13 +154,16 @@ def snapshots_of(
     return found | {Snapshot(RANDOM, None, None, False, checkpoint_digest(first)): first}
 
 
-def trees_of(asked: Any, data: Path, project: Path) -> Path | None:
-    """Return the file of the treebank that `asked` names, of a prepared task in `data`; None without one."""
-    if asked.treebank is None:
-        return None
-    if asked.treebank.file != OWN_TREEBANK:
-        return treebank.find(asked.treebank.file, project)
-    return data / TREEBANK if (data / TREEBANK).is_file() else None
+def files_of(asked: Any, data: Path, project: Path) -> dict[str, Path]:
+    """Return the files that `asked` names beside a prepared task in `data`: `treebank`, `pairs`; those there are."""
+    found = {}
+    if asked.treebank is not None and asked.treebank.file != OWN_TREEBANK:
+        found["treebank"] = find_file(asked.treebank.file, project, key="extraction.treebank")
+    elif asked.treebank is not None and (data / TREEBANK).is_file():
+        found["treebank"] = data / TREEBANK
+    if asked.pairs is not None:
+        found["pairs"] = find_file(asked.pairs.file, project, key="extraction.pairs", split=asked.pairs.split)
+    return found
 
 
 def probe_set(

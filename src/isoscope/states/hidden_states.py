@@ -5,7 +5,7 @@ batch are written to their rows at once, so memory does not grow with the number
 beyond the results.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from inspect import signature
@@ -85,10 +85,28 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
                     for name, values in cells.items():
                         put(name, ends[-1], places[sentence], values)
             parts.clear()
-    shifted = probe.shifted.encoded
-    for rows in evaluation_batches(shifted.lengths, batch_size=batch_size):
-        for name, values in _pooled(*layers_of(model, shifted, rows, pad_id, bf16)).items():
-            put(f"shifted_{name}", len(shifted.lengths), rows, values)
+    options: Any = {"pad_id": pad_id, "batch_size": batch_size, "bf16": bf16}
+    return found | {f"shifted_{name}": one for name, one in pooled(model, probe.shifted.encoded, **options).items()}
+
+
+@torch.no_grad()
+def pooled(
+    model: nn.Module,
+    encoded: Encoded,
+    kinds: Collection[str] = ("first", "last", "mean"),
+    *,
+    pad_id: int,
+    batch_size: int,
+    bf16: bool = False,
+) -> Arrays:
+    """Return `first`, `last` and `mean` as in `hidden_states`, `[L + 1, n, D]`, of any sentences."""
+    found: Arrays = {}
+    model.eval()
+    for rows in evaluation_batches(encoded.lengths, batch_size=batch_size):
+        for name, values in _pooled(*layers_of(model, encoded, rows, pad_id, bf16)).items():
+            if name in kinds:
+                size = (len(values), len(encoded.lengths), values.shape[-1])
+                found.setdefault(name, np.empty(size, np.float32))[:, rows] = values.cpu().numpy()
     return found
 
 

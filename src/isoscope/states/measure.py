@@ -1,7 +1,13 @@
-"""Measure the hidden states of a run: the table of measures, and the tables of every analysis."""
+"""Measure the hidden states of a run: the tables of measures, and the tables of every analysis.
+
+`geometry` has the measures of all points. `transformed` has them after each of several transforms (column `transform`),
+and `none` beside them on the same points. A transform is fitted on other sentences (`fitted_on`: how many points): of
+the probe set on one half, and the other is measured; for pairs on the sentences of the probe set that are in no pair.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,19 +17,26 @@ import pandas as pd
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
+from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_parquet
 from isoscope.base.workers import Spread, with_bar
 from isoscope.data.corpus import texts
+from isoscope.data.scored_pairs import ScoredPairs
+from isoscope.geometry import transforms as transforms_of
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import as_cloud
 from isoscope.states.catalogue import ANALYSES, AnalysisOptions, Tables, analysed, check_enough
 from isoscope.states.cloud import Cell, OfAll
 from isoscope.states.measures import measure as measure_of
+from isoscope.states.pairs import PAIRED, read_pairs
+from isoscope.states.pairs import layer as layer_of
+from isoscope.states.pairs import places as places_of_pairs
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, stacked
 
 SAMPLED = ("subsample", "draws", "confidence", "seed")
 """Settings of the subsamples of a `Cell`."""
+UNTRANSFORMED = ("none",)
 NONE = Estimate(np.nan, np.nan, np.nan)
 
 
@@ -33,26 +46,75 @@ class Cells:
     def __init__(self, run: Trajectory, settings: Any) -> None:
         self.run = run
         self.settings: dict[str, Any] = {name: getattr(settings, name) for name in SAMPLED}
-        self._baselines: dict[tuple[str, str, int], dict[str, float]] = {}
+        self._baselines: dict[tuple[str, str, int, int], dict[str, float]] = {}
+
+    @cached_property
+    def pairs(self) -> ScoredPairs | None:
+        """Pairs of sentences that people scored."""
+        return read_pairs(self.run.folder)
+
+    def places(self, vectors: Sequence[str], names: Sequence[str]) -> list[tuple[Snapshot, str, int]]:
+        """Return every place of these kinds of vectors, and of pairs, that a measure of `names` is of."""
+        found, of = [*self.run.places(vectors)], {kind_of(name): name for name in names}
+        if "pairs" in of and self.pairs is None:
+            raise InputError(f"measures.names: {of['pairs']} needs scored pairs of sentences; set extraction.pairs")
+        return found * ("points" in of) + [*places_of_pairs(self.run)] * ("pairs" in of)
 
     def cell(self, points: npt.ArrayLike, vectors: str) -> Cell:
-        """Return a cloud of the run's sentences, or of its sampled words, with the attributes of each point."""
-        probe, words = self.run.probe, self.run.words
+        """Return a cloud of the run's sentences, of pairs, or of sampled words, with the attributes of each point."""
+        cloud = as_cloud(points)
         known = {"first_token": "token_1", "second_token": "token_2", "length": "tokens"}
-        if vectors == "words":
-            about: dict[str, Any] = {"labels": None, "names": words["text"].tolist(), "attributes": {}}
-            about |= {"groups": words["sentence"].to_numpy()}
+        about: dict[str, Any] = {"labels": None, "names": None, "groups": np.arange(len(cloud)), "attributes": {}}
+        if vectors.startswith(PAIRED):
+            about["pairs"] = self.pairs
+        elif vectors == "words":
+            words = self.run.words
+            about |= {"names": words["text"].tolist(), "groups": words["sentence"].to_numpy()}
         else:
-            about = {"labels": probe["label"].to_numpy() if probe["label"].nunique() > 1 else None, "names": None}
-            about |= {"attributes": {name: probe[column].to_numpy() for name, column in known.items()}}
-            about |= {"groups": np.arange(len(probe))}
-        return Cell(as_cloud(points), **about, **self.settings)
+            probe = self.run.probe
+            about["labels"] = probe["label"].to_numpy() if probe["label"].nunique() > 1 else None
+            about["attributes"] = {name: probe[column].to_numpy() for name, column in known.items()}
+        return Cell(cloud, **about, **self.settings)
 
     def measured(self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return the table's rows for one cell."""
-        cell = self.cell(self.run.arrays(snapshot).layer(vectors, layer), vectors)
+        return self._rows(self._at(snapshot, vectors, layer), snapshot, vectors, layer, names)
+
+    def at(
+        self, place: tuple[Snapshot, str, int], names: Sequence[str], transforms: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Return the rows of a place, and those with a transform if any is asked for."""
+        found = self.measured(*place, names)
+        return found + (self.transformed(*place, names, transforms) if {*transforms} - {*UNTRANSFORMED} else [])
+
+    def transformed(
+        self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str], transforms: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Return the rows of `transformed` for one cell."""
+        cell = self._at(snapshot, vectors, layer)
+        if cell.pairs is None:
+            fitted, cell = cell.halves()
+        else:
+            probe, known = self.run.probe, {*cell.pairs.sentences}
+            texts = probe[[name for name in probe if name.startswith("text")]]
+            fitted = self._at(snapshot, vectors.removeprefix(PAIRED), layer)
+            fitted = replace(fitted, points=fitted.points[~texts.isin(known).any(axis=1).to_numpy()])
+        found = []
+        for name in transforms:
+            # A transform enlarges the differences of equal points, which are rounding.
+            points = cell.points if cell.fault else getattr(transforms_of, name)(fitted.points)(cell.points)
+            rows = self._rows(replace(cell, points=points), snapshot, vectors, layer, names)
+            found += [row | {"transform": name, "fitted_on": len(fitted.points)} for row in rows]
+        return found
+
+    def _at(self, snapshot: Snapshot, vectors: str, layer: int) -> Cell:
+        return self.cell(layer_of(self.run.arrays(snapshot), vectors, layer), vectors)
+
+    def _rows(
+        self, cell: Cell, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]
+    ) -> list[dict[str, Any]]:
         rows = []
-        for name in names:
+        for name in (one for one in names if (kind_of(one) == "pairs") == (cell.pairs is not None)):
             baseline = self._baseline(name, vectors, cell)
             found, note = _figures(name, cell)
             if cell.fault:  # mark the cell and give no values
@@ -66,7 +128,7 @@ class Cells:
                     "figure": figure,
                     **estimate._asdict(),
                     "baseline": baseline.get(figure, np.nan),
-                    "n": cell.n if isinstance(estimate, OfAll) else min(cell.subsample, cell.n),
+                    "n": cell.items if isinstance(estimate, OfAll) else min(cell.subsample, cell.n),
                     "d": cell.d,
                     "degenerate": cell.fault is not None,
                     "note": note,
@@ -77,7 +139,7 @@ class Cells:
 
     def _baseline(self, name: str, vectors: str, cell: Cell) -> dict[str, float]:
         """Measure isotropic noise with as many points, dimensions, classes and words."""
-        key = (name, vectors, cell.d)
+        key = (name, vectors, cell.n, cell.d)
         if key not in self._baselines:
             found, _ = _figures(name, cell.twin())
             self._baselines[key] = {figure: estimate.value for figure, estimate in found.items()}
@@ -85,12 +147,27 @@ class Cells:
 
 
 def measured(
-    run: Trajectory, names: Sequence[str], vectors: Sequence[str], settings: Any, *, title: str
-) -> pd.DataFrame:
-    """Build the table of the measures `names` on the kinds `vectors` that the run has; `settings` as for `Cells`."""
+    run: Trajectory,
+    names: Sequence[str],
+    vectors: Sequence[str],
+    settings: Any,
+    *,
+    title: str,
+    transforms: Sequence[str] = UNTRANSFORMED,
+) -> Tables:
+    """Return the tables `geometry` and, with any of `transforms`, `transformed` of the measures `names`.
+
+    `vectors`: kinds of representation, as far as the run has them. `settings` as for `Cells`.
+    """
     cells = Cells(run, settings)
-    shown = tqdm(list(run.places(vectors)), desc=title, unit="cell", disable=None)
-    return frame([row for snapshot, kind, layer in shown for row in cells.measured(snapshot, kind, layer, names)])
+    shown = tqdm(cells.places(vectors, names), desc=title, unit="cell", disable=None)
+    return tabulated([row for place in shown for row in cells.at(place, names, transforms)])
+
+
+def kind_of(name: str) -> str:
+    """Return what a measure is of, `points` or `pairs`. Raises `InputError` for an unknown name."""
+    measure_of(name)
+    return plugins.MEASURES[name].of
 
 
 def _figures(name: str, cell: Cell) -> tuple[dict[str, Estimate], str | None]:
@@ -108,6 +185,12 @@ def _figures(name: str, cell: Cell) -> tuple[dict[str, Estimate], str | None]:
             return {name: OfAll(*NONE)}, str(error)
     values = {one: of if isinstance(of, Estimate) else OfAll(float(of), np.nan, np.nan) for one, of in found}
     return values, None
+
+
+def tabulated(rows: Sequence[Mapping[str, Any]]) -> Tables:
+    """Return the rows of `Cells.at` as tables."""
+    whole, transformed = ([row for row in rows if ("transform" in row) == of] for of in (False, True))
+    return {"geometry": frame(whole)} | ({"transformed": frame(transformed)} if transformed else {})
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -133,8 +216,8 @@ def _cells(given: MeasureInputs) -> Cells:
 
 
 def cell(given: MeasureInputs, place: tuple[Snapshot, str, int]) -> list[dict[str, Any]]:
-    """Measure a snapshot's layer in a kind of representation; return rows of `geometry`."""
-    return _cells(given).measured(*place, given.measures.names)
+    """Measure a snapshot's layer in a kind of representation; return rows of `geometry`, and of `transformed`."""
+    return _cells(given).at(place, given.measures.names, given.measures.transforms)
 
 
 def parts_of(run: Trajectory, measures: Any) -> list[tuple[str, str | None]]:
@@ -186,11 +269,12 @@ def measure(
     run, rows = Trajectory(given.states), list[dict[str, Any]]()
     check_enough(run, folds=given.measures.probes.folds, neighbours=given.measures.neighbours)
     over = with_bar(spread, watch, title)
-    for found in over(partial(cell, given), [*run.places(given.measures.vectors)], "measures"):
+    places = Cells(run, given.measures).places(given.measures.vectors, given.measures.names)
+    for found in over(partial(cell, given), places, "measures"):
         rows += found
         for point in points(found):
             metric(**point)
-    tables = {"geometry": frame(rows), **stacked(over(partial(part, given), parts_of(run, given.measures), "analyses"))}
+    tables = tabulated(rows) | stacked(over(partial(part, given), parts_of(run, given.measures), "analyses"))
     for name, table in tables.items():
         write_parquet(table, folder / f"{name}.parquet")
         watch()
@@ -204,10 +288,10 @@ def stored_points(folder: Path) -> Iterator[dict[str, Any]]:
 def points(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield rows of the table `geometry` as metrics such as `geometry/layer_07/first/avg_sim` at their step.
 
-    Rows of the twin and rows without a value are left out.
+    Rows of the twin, rows with a transform and rows without a value are left out.
     """
     for row in rows:
-        if not (pd.isna(row["step"]) or pd.isna(row["value"])):
+        if "transform" not in row and not (pd.isna(row["step"]) or pd.isna(row["value"])):
             name = f"geometry/layer_{row['layer']:02d}/{row['vectors']}/{row['figure']}"
             epoch = None if pd.isna(row["epoch"]) else int(row["epoch"])
             yield {"name": name, "value": row["value"], "step": int(row["step"]), "epoch": epoch}

@@ -18,6 +18,18 @@ PROFILES = {
     for heading in dict.fromkeys(shown.heading for shown in _SHOWN.values() if shown.heading)
 }
 """Heading → metrics by layer."""
+OF_PAIRS = {
+    "pairs_first": "the first token ([CLS]) of sentences in pairs",
+    "pairs_last": "the last token of sentences in pairs",
+    "pairs_mean": "the mean over tokens of sentences in pairs",
+    "pairs_first_last": "the mean over tokens at layer 1 and the last layer, of sentences in pairs",
+}
+"""Kinds of vectors of sentences in pairs → their names."""
+
+
+def paired(geometry: "pd.DataFrame") -> "pd.Series":
+    """Return which rows of the table of measures are of pairs of sentences."""
+    return geometry["vectors"].isin(OF_PAIRS)
 
 
 def added(geometry: "pd.DataFrame") -> "pd.Series":

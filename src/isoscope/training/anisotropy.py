@@ -3,16 +3,15 @@
 Class separation, clusters and H0 bars are possible explanations of anisotropy.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
 from isoscope.base.metric import Metric
 from isoscope.geometry import isotropy
-from isoscope.geometry.isotropy import all_but_the_top, shares, whiten
+from isoscope.geometry.isotropy import shares
 from isoscope.geometry.moments import Floats, Ints, between_share, centre, spectrum, within_classes
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
+from isoscope.geometry.transforms import all_but_the_top, none, whitened
 from isoscope.metrics.matrix_scores import METRICS as SCORED
 from isoscope.metrics.matrix_scores import scores
 
@@ -178,11 +177,11 @@ def _mapped_figures(reference: Floats, known: Ints, points: Floats, labels: Ints
     values = np.linalg.svd(reference - reference.mean(0), compute_uv=False)
     varying = int((values**2 > 1e-12 * values[0] ** 2).sum())
     top, most = max(1, round(reference.shape[1] / 100)), min(varying, len(reference) // 4)
-    maps: dict[str, Callable[[Floats], Floats]] = {"untouched": lambda cloud: cloud}
+    maps = {"untouched": none(reference)}
     if top < varying:
-        maps["all_but_the_top"] = lambda cloud: all_but_the_top(cloud, reference, top)
+        maps["all_but_the_top"] = all_but_the_top(reference, top)
     if most:
-        maps["whitened"] = lambda cloud: whiten(cloud, reference, most)
+        maps["whitened"] = whitened(reference, most, ridge=0.0)
     figures: dict[str, float] = {}
     for name, mapped in maps.items():
         train, test = mapped(reference), mapped(points)

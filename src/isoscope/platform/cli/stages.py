@@ -143,7 +143,7 @@ def states(
     """
     project, configuration, nodes = here
     settings = configuration.study(study)
-    unasked = arm is None and seed is None and not load("base.kind").kind(settings.kind).stores
+    unasked = arm is None and seed is None and not (settings.states or load("base.kind").kind(settings.kind).stores)
     asked = [] if unasked else here.cells(study, arm, seed)
     here.begin(*([settings.task] if asked else []))
     for place in (paths.extracted, paths.measured):

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from isoscope.base.built_in import TRANSFORMS
 from isoscope.platform.config.base import Below, Conflicts, Count, Fraction, Level, Name, Section, Seed, Share
 from isoscope.platform.config.data import Data
 from isoscope.platform.config.loss import Objective, Penalty
@@ -32,6 +33,10 @@ class Study(Section):
     axes: Annotated[dict[Name, Annotated[tuple[Name, ...], Field(strict=False)]], Field(min_length=1)]
     """Axis → values; each value is an overlay `variants/<axis>/<value>.yaml`; the first value is the reference. A study
     without seeds may have axes without values.
+    """
+    states: bool = False
+    """Whether hidden states are extracted and measured although the kind does not need them. The report shows measures
+    after `measures.transforms`; all measures are in `data/measures/`.
     """
     seeds: Annotated[tuple[Seed, ...], Field(strict=False)]
     """Distinct seeds of every arm; empty: the study is not run."""
@@ -63,6 +68,19 @@ class Treebank(Section):
     """Number of sentences to draw."""
 
 
+class Pairs(Section):
+    """Pairs of sentences that people scored by how alike they are, for the measure `sts`."""
+
+    file: Below
+    """A parquet, csv, tsv or jsonl file (sentence1, sentence2, score) below texts/, or a data set's name below
+    ISOSCOPE_HUB.
+    """
+    split: Name
+    """Split of a data set below ISOSCOPE_HUB: its file `<split>.parquet`."""
+    pairs: Count | None
+    """Maximum number of pairs; null: all."""
+
+
 class Extraction(Section):
     """The probe set, and the forward pass that stores its hidden states."""
 
@@ -88,6 +106,8 @@ class Extraction(Section):
     """Sentences per gradient batch."""
     treebank: Treebank | None
     """Treebank of the word probes; null: no word probes."""
+    pairs: Pairs | None = None
+    """Pairs of sentences with scores, for measures of pairs; null: none."""
     seed: Seed
     """Seed of these samples."""
     batch_size: Count
@@ -118,6 +138,11 @@ class Measures(Section):
     """Built-in and plugin measures to compute for every layer, snapshot and kind of representation."""
     vectors: Annotated[tuple[Literal["first", "last", "mean", "words"], ...], Field(min_length=1, strict=False)]
     """Representations to measure: first token ([CLS]), last token, mean over tokens, sampled words."""
+    transforms: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] = ("none",)
+    """Transforms of the representations after which the measures are computed again, in the table `transformed`: none,
+    centred, all_but_the_top, whitened, standardised. They are fitted on sentences that are not measured. With `none`
+    alone there is no such table.
+    """
     subsample: Annotated[int, Field(ge=16)]
     """Points per subsample (without replacement), for metrics at a fixed n and for intervals."""
     draws: Annotated[int, Field(ge=2)]
@@ -143,6 +168,10 @@ class Measures(Section):
     """CPU processes per run; null: one per core."""
     threads: Count | None
     """CPU threads of linear algebra per process; null: the libraries' default, which suits a single process only."""
+
+    def _conflicts(self) -> Conflicts:
+        for one in self.transforms:
+            yield one not in TRANSFORMS, f"transforms: {one!r} is none of {', '.join(TRANSFORMS)}"
 
 
 class Phases(Section):

@@ -23,7 +23,7 @@ from isoscope.platform.results.study_tables import Tables, read_tables, scores, 
 from isoscope.platform.runs.prepared import read_manifest, source
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import CONFIG, SCORES, score_points, shown
-from isoscope.platform.stages.study_run import checked_runs, checked_stores, md5s_of, study_run
+from isoscope.platform.stages.study_run import STORES, checked_runs, checked_stores, md5s_of, study_run
 
 
 def analyse(
@@ -92,7 +92,7 @@ def _runs(
 ) -> tuple[StudyRuns, list[Path]]:
     """Return the runs of a study, reference arm first, and the files and folders that were read."""
     outputs = checked_runs(name, study, arms, own.files, project)
-    stores = checked_stores(name, study, arms, own.stores, project)
+    stores = checked_stores(name, study, arms, STORES if study.states else own.stores, project)
     manifest = read_manifest(project, study.task)
     read = [project.folder / paths.processed(study.task), *(file for of_run in outputs.values() for file in of_run)]
     read += [folder for of_store in stores.values() for folder in of_store.values()]

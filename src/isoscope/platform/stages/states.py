@@ -105,16 +105,15 @@ def states(extraction: Extraction, measures: Measures, cell: Cell, *, processes:
 
 def _extracted(science: ModuleType, cell: Cell, extraction: Extraction, trained: Trained) -> tuple[Run, Path | None]:
     """Extract the hidden states, or find them; return their run and their folder, None if they are not done."""
-    trees = science.trees_of(extraction, cell.data, cell.project.folder)
+    files: dict[str, Path] = science.files_of(extraction, cell.data, cell.project.folder)
 
     def read() -> dict[str, str]:
         # The text of a model card changes no hidden state.
         found = {"model": tree_md5(file_md5s(cell.trained, leave_out={CARD})), "data": content_md5(cell.data)}
-        return found if trees is None else found | {"treebank": sha256(trees)}
+        return found | {name: sha256(file) for name, file in files.items()}
 
     by_path = {one.relative_to(cell.project.folder).as_posix(): dvc_md5(one) for one in (cell.trained, cell.data)}
-    if trees is not None:
-        by_path["/".join(trees.parts[-2:])] = sha256(trees)
+    by_path |= {"/".join(file.parts[-2:]): sha256(file) for file in files.values()}
     params = {"extraction": extraction.model_dump(mode="json")}
     named = by_path | {"trained by": trained.digest}
     run = cell.run("extract", params, read, input_paths=named, plugins=trained.plugins)
@@ -127,7 +126,7 @@ def _extracted(science: ModuleType, cell: Cell, extraction: Extraction, trained:
             science.snapshots_of(*kept_weights(cell.trained), every=extraction.every),
             trained=cell.trained,
             data=cell.data,
-            trees=trees,
+            files=files,
             seed=cell.seed,
             key=run.digest,
             title=f"{run.identity.title}: hidden states",

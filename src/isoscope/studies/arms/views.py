@@ -2,13 +2,14 @@
 
 import pandas as pd
 
-from isoscope.base.view import View
+from isoscope.base.view import View, under
 from isoscope.platform.config.declared import title
 from isoscope.platform.figures.form import in_order
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.snapshots import band, seeds_of, with_range
 from isoscope.platform.outputs import metrics_in
+from isoscope.studies import transformed
 from isoscope.studies.curves import drawn
 
 SPLITS = {"validation": "validation", "train": "train"}
@@ -131,4 +132,4 @@ CONFUSION = View(
     ),
     caption=_confusion_caption,
 )
-VIEWS = (TRAINING, CONFUSION)
+VIEWS = (TRAINING, CONFUSION, *under("What does a transform of the vectors change?", transformed.view()))

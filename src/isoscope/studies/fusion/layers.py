@@ -22,7 +22,7 @@ from isoscope.platform.figures.snapshots import (
     trained_seeds_of,
     with_range,
 )
-from isoscope.states.shown_metrics import MAPS, OVER_TRAINING, added
+from isoscope.states.shown_metrics import MAPS, OF_PAIRS, OVER_TRAINING, added, paired
 
 SHARED = "vectors shared: no geometry"
 """Label of a degenerate cell: all points are equal, or its sentences have few distinct vectors."""
@@ -32,6 +32,7 @@ MOST = 5
 """Maximum number of layers drawn as lines."""
 NOISE = "isotropic noise, same n and d"
 CALLED = {"first": "[CLS]", "last": "the last token", "mean": "the mean over tokens", "words": "sampled words"}
+CALLED |= OF_PAIRS
 
 
 def with_gaps(geometry: pd.DataFrame) -> pd.DataFrame:
@@ -175,8 +176,8 @@ def profile(metrics: Sequence[str], titles: dict[str, str] | None = None, beside
 
 
 def _of_plugins(geometry: pd.DataFrame) -> Table:
-    """Return the rows of plugins' measures, with the figure's name: measure and kind of representation."""
-    own = geometry[added(geometry)]
+    """Return the rows of measures of plugins and of pairs, with the figure's name: measure and kind of vectors."""
+    own = geometry[added(geometry) | paired(geometry)]
     return (own.assign(own=own["measure"] + "-" + own["vectors"]),)
 
 

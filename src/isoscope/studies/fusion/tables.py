@@ -17,7 +17,7 @@ from isoscope.platform.statistics.differences import differences
 from isoscope.states.attention_tables import arm_heads
 from isoscope.states.phases import NEEDED, named
 from isoscope.states.phases import phases as phases_of
-from isoscope.states.shown_metrics import COMPARED, added
+from isoscope.states.shown_metrics import COMPARED, added, paired
 from isoscope.states.side_by_side import (
     Key,
     arm_distances,
@@ -33,10 +33,10 @@ from isoscope.studies.fusion.remedies import remedies
 
 
 def _measured(geometry: pd.DataFrame) -> pd.DataFrame:
-    """Return [CLS] rows of the compared metrics, and of a plugin's measure every kind of representation."""
+    """Return rows of the compared metrics of [CLS] and of pairs, and of a plugin's measure all kinds of vectors."""
     own, first = added(geometry), geometry["vectors"] == "first"
-    of = (" of " + geometry["vectors"]).where(own & ~first, "")
-    return geometry.assign(figure=geometry["figure"] + of)[own | (geometry["figure"].isin(COMPARED) & first)]
+    of, shown = (" of " + geometry["vectors"]).where(~first, ""), geometry["figure"].isin(COMPARED)
+    return geometry.assign(figure=geometry["figure"] + of)[own | (shown & (first | paired(geometry)))]
 
 
 def _leaving(table: pd.DataFrame) -> pd.DataFrame:

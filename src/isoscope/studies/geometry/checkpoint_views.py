@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.base.view import Table, View
-from isoscope.states.shown_metrics import added
+from isoscope.states.shown_metrics import OF_PAIRS, added, paired
 from isoscope.studies.fusion.embedding_block import COSINES, DIMENSIONS, EVIDENCE, PAIRED, with_means
 from isoscope.studies.fusion.heads import LABELS, RANKED
 from isoscope.studies.fusion.layers import profile
@@ -28,6 +28,7 @@ KINDS = {
     "last": "the last token ([SEP] of an encoder)",
     "mean": "the mean over tokens",
     "words": "sampled words",
+    **OF_PAIRS,
 }
 TASKS = {
     "label": "Label",
@@ -82,12 +83,15 @@ def _beside_twin(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def group(name: str, metrics: Sequence[str], kind: str) -> View:
-    """Return the view of these metrics by layer, of a kind of vectors; of none: all metrics of plugins' measures."""
+    """Return the view of these metrics by layer, of a kind of vectors; of none: measures of plugins and pairs."""
     return View(
         name=f"{name.split()[0].lower()}-{kind}",
         needs=("geometry",),
         rows=lambda table: _with_numbers(
-            table[(table["vectors"] == kind) & (table["figure"].isin(metrics) if metrics else added(table))]
+            table[
+                (table["vectors"] == kind)
+                & (table["figure"].isin(metrics) if metrics else added(table) | paired(table))
+            ]
         ),
         form=profile(metrics),
         caption=lambda table: (

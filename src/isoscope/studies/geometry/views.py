@@ -10,6 +10,7 @@ from isoscope.platform.config.declared import title
 from isoscope.platform.figures.numbers import NOTHING, score
 from isoscope.platform.figures.text_form import Texts
 from isoscope.states.shown_metrics import PROFILES
+from isoscope.studies import transformed
 from isoscope.studies.fusion.embedding_block import PARTS
 from isoscope.studies.geometry.checkpoint_views import (
     ATTENTION,
@@ -152,9 +153,12 @@ MEASURED = View(
     caption="All metrics at the last layer. Compare a value with those of the random-weights control and of noise. "
     "Values at all layers: geometry.csv, geometry.parquet.",
 )
+TRANSFORMED = transformed.view(
+    rows=lambda table: transformed.at_the_end(table.assign(arm=table["checkpoint"])),
+)
 
 
-GROUPS = PROFILES | {"Measures of plugins": ()}
+GROUPS = PROFILES | {"Further measures": ()}
 SECTIONS: dict[str, tuple[View, ...]] = {
     "planes": (PLANES,),
     "probing": (PROBING, LEARNING, PROBED, BASELINES),
@@ -163,6 +167,7 @@ SECTIONS: dict[str, tuple[View, ...]] = {
     "spectrum": (*SPECTRUM, FLATNESS),
     "topology": (*TOPOLOGY, DISTANCES),
     "spaces": (*(replace(view, name="spaces") for view in (SIMILARITY, MAPS_BETWEEN)), COUNTS),
+    "transformed": (TRANSFORMED,),
     "measured": (MEASURED,),
 }
 TITLES = {
@@ -173,6 +178,7 @@ TITLES = {
     "spectrum": "How is variance spread over directions and frequencies?",
     "topology": "Which components and loops persist?",
     "spaces": "Which layers of two checkpoints are alike?",
+    "transformed": "What does a transform of the vectors change?",
     "measured": "What are all metrics at the last layer?",
 }
 VIEWS = (

@@ -14,6 +14,8 @@ from isoscope.studies.curves import averages, compared, curves, thinned
 from isoscope.studies.isotropy.doses import Dose, at_equal, dose, references
 from isoscope.studies.isotropy.reproduction import Known, known_values, reproduction
 from isoscope.studies.isotropy.views import COMPARED, FORCE, TASK_METRICS, TRADED
+from isoscope.studies.transformed import compared as after_transforms
+from isoscope.studies.transformed import together
 
 Source = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 
@@ -23,12 +25,15 @@ def tables(
     *,
     confidence: float,
     power: float,
+    margin: float,
     last: float,
     tolerance: float,
     source: Source,
     **_: Any,
 ) -> dict[str, pd.DataFrame]:
     """Return averages, courses, doses, published numbers, and differences between arms, also at matched effect.
+
+    If the study has measures after transforms (`states: true`), `transforms` compares arms after them.
 
     - `last`: share of the last updates and evaluations in the averages.
     - `tolerance`: as for `known_values`.
@@ -54,6 +59,8 @@ def tables(
     traded: dict[str, Any] = {"anisotropy": list(TRADED), "force": FORCE, "metrics": list(TASK_METRICS)}
     found["differences"] = compared(means, COMPARED, against=against, **options)
     found["equal"] = at_equal(means, doses, **traded, **options)
+    if len(transformed := together(study.stores.get("measures", {}))):
+        found["transforms"] = after_transforms(transformed, against, margin=margin, **options)
     return found
 
 

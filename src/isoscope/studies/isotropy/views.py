@@ -12,6 +12,7 @@ from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.snapshots import EVERY, common, line_and_band, with_range
 from isoscope.platform.statistics.findings import Untested
+from isoscope.studies import transformed
 
 CLASSES = 8
 """Up to this number of classes, each has its panels; of more, those with most bars kept have."""
@@ -204,6 +205,7 @@ VIEWS = (
         ),
     ),
 )
+VIEWS += under("Is a transform after training worth as much as a penalty?", transformed.COMPARISON)
 TESTED = {
     "differences": (
         "Differences at the end of training: each arm minus its reference arm, over the seeds that both have. "
