@@ -29,16 +29,19 @@ def strings(raw: Raw, name: str, named: str, *, classes: bool = False, wanted: s
     return values.cast(pa.string())
 
 
-def lists(raw: Raw, name: str, named: str, separator: str | None) -> list[list[str]]:
+def lists(
+    raw: Raw, name: str, named: str, separator: str | None, *, by: str = "data.source.separator"
+) -> list[list[str]]:
     """Return the labels of each row as text: a list of text or integers, or text between separators.
 
-    An empty text or list has no labels. Raises `InputError` as `strings`, and for a null list or label.
+    An empty text or list has no labels. `by`: what sets the separator, for errors. Raises `InputError` as `strings`,
+    and for a null list or label.
     """
     values = column_of(raw, name, named)
     where = f"{raw.place}: column {name!r}"
     if values.type in _TEXT:
         if separator is None:
-            raise InputError(f"{where} holds text; give lists of labels, or set data.source.separator, such as '|'")
+            raise InputError(f"{where} holds text; give lists of labels, or set {by}, such as '|'")
         rows = [(text or "").split(separator) for text in strings(raw, name, named).to_pylist()]
         return [[part for one in row if (part := one.strip())] for row in rows]
     if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):

@@ -10,7 +10,8 @@ import pandas as pd
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Indices
 from isoscope.data.batches import drawn_rows
-from isoscope.data.files import read_file, strings
+from isoscope.data.columns import strings
+from isoscope.data.files import read_file
 
 COLUMNS = ("sentence1", "sentence2", "score")
 FEWEST = 10

@@ -15,8 +15,8 @@ class FurtherMetrics:
     """Modules of `evaluate`, called with references and predictions of all rows; returns their numbers by name.
 
     `asked`: names or paths. `key`: what names them, for errors. `taken`: names of other metrics; a number of such a
-    name has the module's name or file name before it: `f1_f1`. `sets`: predictions are 0 or 1 by text and label `[N, L]`; modules
-    then have the configuration `multilabel`. Raises `InputError` for a module that cannot be loaded.
+    name has the module's name or file name before it: `f1_f1`. `sets`: predictions are 0 or 1 by text and label
+    `[N, L]`; modules then have the configuration `multilabel`. Raises `InputError` for a module that cannot be loaded.
     """
 
     def __init__(self, asked: Iterable[str], *, key: str, taken: Collection[str], sets: bool = False) -> None:

@@ -27,7 +27,7 @@ def options() -> None:
 
 
 def scores(references: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
-    """Return micro F1, macro F1, subset accuracy and cardinality of predicted labels, 0 or 1 by text and label `[N, L]`.
+    """Return micro and macro F1, subset accuracy and cardinality of predicted labels, 0 or 1 by text and label `[N, L]`.
 
     F1 is 2·TP / (2·TP + FP + FN): of all labels together, or averaged over labels, where a label that is neither present
     nor predicted counts as 0.
