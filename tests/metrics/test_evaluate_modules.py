@@ -97,8 +97,8 @@ def test_an_evaluator_scores_a_pipeline(tmp_path: Path) -> None:
     pieces(tmp_path)
     piped, rows = pipeline("text-classification", str(tmp_path)), datasets.Dataset(sentences())
     module = evaluate.load(str(FOLDER / "classification_scores.py"), keep_in_memory=True)
-    # evaluate 0.4.6 builds the pipeline of a folder or a model; with a finished pipeline it asks transformers for classes
-    # of TensorFlow, which version 5 no longer has.
+    # evaluate 0.4.6 builds the pipeline of a folder or a model; with a finished pipeline it asks transformers for
+    # classes of TensorFlow, which version 5 no longer has.
     for given in (str(tmp_path), piped.model):
         found = evaluate.evaluator("text-classification").compute(
             given,

@@ -186,9 +186,9 @@ def test_the_command_asks_for_pairs_if_a_measure_is_of_pairs(tmp_path: Path, mon
         asked(file, "sts")
         asked(file)
     asked(None)
-    with pytest.raises(InputError, match="^--measure sts: needs pairs of sentences with scores; .* with --sts$"):
+    with pytest.raises(InputError, match=r"^--measure sts: needs pairs of sentences with scores; .* with --sts$"):
         asked(None, "sts")
     with pytest.raises(InputError, match=f"^--sts {given}: no measure of pairs is asked for; add --measure sts$"):
         asked(str(given), "isoscore")
-    with pytest.raises(InputError, match="^--sts: 'other': no such file, and no <name>/test.parquet below ISOSCOPE"):
+    with pytest.raises(InputError, match=r"^--sts: 'other': no such file, and no <name>/test.parquet below ISOSCOPE"):
         asked("other", "sts")

@@ -27,10 +27,10 @@ def options() -> None:
 
 
 def scores(references: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
-    """Return micro and macro F1, subset accuracy and cardinality of predicted labels, 0 or 1 by text and label `[N, L]`.
+    """Return micro and macro F1, subset accuracy and cardinality of labels, 0 or 1 by text and label `[N, L]`.
 
-    F1 is 2·TP / (2·TP + FP + FN): of all labels together, or averaged over labels, where a label that is neither present
-    nor predicted counts as 0.
+    F1 is 2·TP / (2·TP + FP + FN): of all labels together, or averaged over labels, where a label that is neither
+    present nor predicted counts as 0.
     """
     return {name: float(shares.mean()) for name, shares in _shares(references, predictions).items()}
 
@@ -48,7 +48,7 @@ def _shares(references: ArrayLike, predictions: ArrayLike) -> dict[str, Floats]:
 
 
 def best_threshold(references: ArrayLike, probabilities: Floats) -> float:
-    """Return the threshold of `SHARES`, the same for all labels, with the best micro F1; of equal thresholds the middle."""
+    """Return the threshold of `SHARES`, the same for all labels, with the best micro F1; of several the middle."""
     true = np.asarray(references, np.float64)
     found = [scores(true, probabilities > threshold)["micro_f1"] for threshold in SHARES]
     equal = SHARES[np.isclose(found, max(found), rtol=0, atol=1e-12)]

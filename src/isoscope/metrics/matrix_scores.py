@@ -84,8 +84,8 @@ METRICS = (
 
 
 _WEIGHTS = (
-    "balanced: an example counts N / (classes · rows of its class) in the loss, so that all classes weigh the same; null: "
-    "each example counts 1."
+    "balanced: an example counts N / (classes · rows of its class) in the loss, so that all classes weigh the same; "
+    "null: each example counts 1."
 )
 
 

@@ -42,7 +42,7 @@ def by_item(predictions: Any) -> dict[str, ItemShares]:
     """Return the shares of loss and scores over the rows of a table of predictions: row, score, predicted.
 
     Each share is the score plus the row's influence function, so its spread is the first-order spread of the score over
-    test items. A constant prediction has no correlation; the best constant is the mean (loss, RMSE) or the median (MAE).
+    test items. A constant prediction has no correlation; the best constant is the mean, for MAE the median.
     """
     table = predictions.sort_values("row")
     true, predicted = (table[name].to_numpy(np.float64) for name in ("score", "predicted"))
@@ -84,8 +84,8 @@ def _influence(one: Floats, other: Floats) -> Floats:
 def _influence_of_ranks(one: Floats, other: Floats) -> Floats:
     """Return each item's influence on Spearman's ρ (Croux and Dehon 2010).
 
-    ρ is the correlation of ranks, and an item also moves the ranks of the others: its influence on the mean of u(x)·v(y)
-    has a term E[1(xᵢ < x)·v(y)] for each of both sides, and that on a variance twice the term of its own side.
+    ρ is the correlation of ranks, and an item also moves the ranks of the others: its influence on the mean of
+    u(x)·v(y) has a term E[1(xᵢ < x)·v(y)] for each of both sides, and that on a variance twice the term of its side.
     """
     u, v = _mid_ranks(one) - 0.5, _mid_ranks(other) - 0.5
     cross, left, right = float((u * v).mean()), float((u * u).mean()), float((v * v).mean())

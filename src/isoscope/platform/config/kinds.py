@@ -18,8 +18,8 @@ from isoscope.base.registry import DATASETS, FUSIONS, OBJECTIVES, OBSERVERS, PEN
 from isoscope.platform.config import loss
 from isoscope.platform.config.base import Name, Section
 from isoscope.platform.config.comparing import Comparison, section
-from isoscope.platform.config.declared import with_target
 from isoscope.platform.config.data import Data, Embedded, Hub, Local
+from isoscope.platform.config.declared import with_target
 from isoscope.platform.config.explain import Faults, explain
 from isoscope.platform.config.model import Model
 from isoscope.platform.config.project import Cell, Root, Study

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 from optuna.trial import FrozenTrial, TrialState
 
-from isoscope.base import built_in, paths
+from isoscope.base import paths
 from isoscope.base.atomic_files import sealed_json, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
-from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.declared import declares
+from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.executor.execute import Piece, side_by_side
