@@ -196,11 +196,11 @@ def block_gradients(
 ) -> Vectors:
     """Return squared gradient norm, trace of its covariance over batches, and number of batches, by part `[5, 3]`.
 
-    NaN for a missing part, and without classes. Uses at most `batches` of `batch_size` sentences of the probe set, drawn
-    by `seed` without replacement, without dropout, with cross-entropy of the classifier `model` (logits `[B, C]`). The trace is the
-    unbiased variance over batches, summed over parameters. The squared norm is that of the mean gradient minus trace /
-    batches, which corrects for noise: it is unbiased, and may be below 0 if the gradient is noise only. Leaves the
-    model's gradients empty.
+    NaN for a missing part, and without classes. Uses at most `batches` of `batch_size` sentences of the probe set,
+    drawn by `seed` without replacement, without dropout, with cross-entropy of the classifier `model` (logits
+    `[B, C]`). The trace is the unbiased variance over batches, summed over parameters. The squared norm is that of the
+    mean gradient minus trace / batches, which corrects for noise: it is unbiased, and may be below 0 if the gradient is
+    noise only. Leaves the model's gradients empty.
     """
     called = ((name.split("."), parameter) for name, parameter in model.named_parameters())
     own = [(_CALLED.get(name[2]), parameter) for name, parameter in called if name[1:2] == ["embeddings"]]

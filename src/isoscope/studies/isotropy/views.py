@@ -189,8 +189,9 @@ VIEWS = (
             findings=_traded_values,
             caption="{}",
             called={
-                "a_1": "Does a lower share of the first direction (a₁) lower the task's score? Validation score against "
-                "a₁. Small marks: runs; large marks: mean of an arm ± 1 sd, labelled with its weight where weights vary.",
+                "a_1": "Does a lower share of the first direction (a₁) lower the task's score? Validation score "
+                "against a₁. Small marks: runs; large marks: mean of an arm ± 1 sd, labelled with its weight where "
+                "weights vary.",
                 "a_1_centred": "Does a lower a₁, mean removed, lower the task's score? As in the plot above, with the "
                 "mean removed.",
             },
