@@ -1,4 +1,7 @@
-"""The scores load through the library `evaluate`, offline; further modules of `evaluate` load by path."""
+"""The scores load through the library `evaluate`, offline; further modules of `evaluate` load by path.
+
+The block of docs/huggingface.md does what two tests here do.
+"""
 
 import subprocess
 import sys
