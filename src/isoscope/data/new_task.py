@@ -22,6 +22,9 @@ HELD_OUT, MOST_HELD_OUT = 0.15, 2000
 """Share and maximum rows of the validation split, and of the test split."""
 HUB = "hub:"
 """Begins a hub name, where a file or folder could stand."""
+POSITIONS = (64, 128, 256, 512)
+PIECES = 1.5
+"""Tokens that a model may read, and how many tokens a word has at most, mostly."""
 ALL_TRAIN: dict[str, str | None] = {"train": "train", "validation": None, "test": None}
 _USUAL = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 """Split → its names in folders and on the hub."""
@@ -33,9 +36,10 @@ class NewTask(NamedTuple):
     """A task, and what there is to say of it.
 
     `source`: the section `data.source` of its overlay; `text`: what is read, in words; `target`, `column`: what is
-    predicted, and its column (None: masked words); `train_rows`: rows of its train split; `files`: the user's files by
-    their path in the project; `trees`: whether it has a treebank of its own; `marked`: whether its script has vowel
-    signs, which WordPiece in lower case would remove; `notes`: about its text.
+    predicted, and its column (None: masked words); `train_rows`: rows of its train split; `positions`: tokens that hold
+    nearly all of its texts; `files`: the user's files by their path in the project; `trees`: whether it has a treebank
+    of its own; `marked`: whether its script has vowel signs, which WordPiece in lower case would remove; `notes`: about
+    its text.
     """
 
     name: str
@@ -44,6 +48,7 @@ class NewTask(NamedTuple):
     target: Target
     column: str | None
     train_rows: int
+    positions: int = POSITIONS[0]
     files: Mapping[str, Path] = {}
     trees: bool = False
     marked: bool = False
@@ -87,6 +92,7 @@ def read(given: Mapping[str, Any]) -> NewTask:
             f"{repeated[0]} rows of validation and {repeated[1]} of test repeat a text of train (case, spaces and "
             "signs at the end aside), so scores may be too good"
         )
+    words = sorted(sum(len(part.split()) for part in text) for text in train)
     if marked := has_vowel_signs([text[0] for text in train]):
         notes.append("data.tokenizer.lowercase is false: in lower case WordPiece would remove the text's vowel signs")
     said = (
@@ -100,6 +106,7 @@ def read(given: Mapping[str, Any]) -> NewTask:
         TARGETS.get(target or "", WORDS),
         target and columns[target],
         len(train),
+        next((size for size in POSITIONS if size >= PIECES * words[int(0.95 * len(words))] + 3), POSITIONS[-1]),
         files,
         marked=marked,
         notes=tuple(notes),

@@ -303,6 +303,16 @@ def test_options_that_do_not_agree_are_one_line_with_the_cure(posts: Path, optio
     assert not (posts / "p").exists()
 
 
+def test_a_model_has_as_many_positions_as_nearly_all_texts_need(posts: Path) -> None:
+    long = pd.DataFrame({"text": [f"{number} {'word ' * (90 if number > 5 else 500)}" for number in range(100)]})
+    long.to_csv("long.csv", index=False)
+    for text, expected in (("long.csv", 256), ("posts.csv", 64)):
+        options = {"column": "premise", "label": "class"} if text == "posts.csv" else {}
+        project = new(posts / f"p{expected}", text=text, **options).folder
+        model = next(iter(Configuration(project).cells("first").values())).cell.model
+        assert (model.max_length, model.encoder.max_positions) == (expected, expected)
+
+
 def test_texts_of_train_that_other_splits_repeat_are_said(posts: Path) -> None:
     pd.DataFrame({"text": [f"a fine film, number {number}" for number in range(40)]}).to_csv("train.csv", index=False)
     pd.DataFrame({"text": ["A fine  film, number 3.", "Another film"]}).to_csv("test.csv", index=False)
