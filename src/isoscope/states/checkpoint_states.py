@@ -15,6 +15,7 @@ from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
 from isoscope.data import probe, tokens
 from isoscope.data.arrays import Indices
+from isoscope.data.corpus import texts as texts_of
 from isoscope.data.plain import Texts
 from isoscope.data.word_table import WordTable
 from isoscope.states.choices import Settings, SpaceSettings
@@ -152,7 +153,8 @@ def extract_model(
         },
     }
     given: dict[str, Any] = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
-    scored = EncodedPairs(pairs, tokenizer, max_length=longest, seed=settings.seed) if pairs else None
+    others = texts_of(table.take(rows)) if pairs else []
+    scored = EncodedPairs(pairs, tokenizer, others, max_length=longest, seed=settings.seed) if pairs else None
 
     def arrays(snapshot: Snapshot) -> passes.Arrays:
         current = twin() if twin and snapshot.name == RANDOM else model

@@ -17,7 +17,7 @@ from isoscope.base.errors import InputError
 from isoscope.data import probe, tokens, treebank
 from isoscope.data.arrays import Indices, Vectors
 from isoscope.data.checkpoints import checkpoint_digest
-from isoscope.data.corpus import SPLITS, TREEBANK
+from isoscope.data.corpus import SPLITS, TREEBANK, texts
 from isoscope.data.hub import find_file
 from isoscope.data.probe import ProbeSet
 from isoscope.models.build import check_device, warn_of_emulation
@@ -77,7 +77,8 @@ def extract(
     pairs = None
     if "pairs" in files:
         most = asked.pairs.pairs
-        pairs = EncodedPairs(files["pairs"], tokenizer, most=most, max_length=max_length, seed=asked.seed)
+        others = texts(table.take(rows))
+        pairs = EncodedPairs(files["pairs"], tokenizer, others, most=most, max_length=max_length, seed=asked.seed)
         pairs.write(folder)
 
     def arrays(snapshot: Snapshot) -> passes.Arrays:

@@ -66,7 +66,9 @@ class Cells:
         known = {"first_token": "token_1", "second_token": "token_2", "length": "tokens"}
         about: dict[str, Any] = {"labels": None, "names": None, "groups": np.arange(len(cloud)), "attributes": {}}
         if vectors.startswith(PAIRED):
-            about["pairs"] = self.pairs
+            assert self.pairs is not None
+            cloud = cloud[: len(self.pairs.sentences)]
+            about |= {"pairs": self.pairs, "groups": np.arange(len(cloud))}
         elif vectors == "words":
             words = self.run.words
             about |= {"names": words["text"].tolist(), "groups": words["sentence"].to_numpy()}
@@ -95,10 +97,8 @@ class Cells:
         if cell.pairs is None:
             fitted, cell = cell.halves()
         else:
-            probe, known = self.run.probe, {*cell.pairs.sentences}
-            texts = probe[[name for name in probe if name.startswith("text")]]
-            fitted = self._at(snapshot, vectors.removeprefix(PAIRED), layer)
-            fitted = replace(fitted, points=fitted.points[~texts.isin(known).any(axis=1).to_numpy()])
+            every = as_cloud(layer_of(self.run.arrays(snapshot), vectors, layer))
+            fitted = replace(cell, points=every[len(cell.pairs.sentences) :])
         found = []
         for name in transforms:
             # A transform enlarges the differences of equal points, which are rounding.

@@ -1,6 +1,7 @@
 """States of the sentences in pairs that people scored: where they are stored, and the kinds of their vectors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,25 @@ def read_pairs(folder: Path) -> ScoredPairs | None:
 
 
 class EncodedPairs:
-    """The distinct sentences of pairs in a file, as tokens; `most` pairs, drawn by `seed`, of more."""
+    """The distinct sentences of pairs in a file, as tokens; `most` pairs, drawn by `seed`, of more.
+
+    After them come the distinct texts of `others` that are in no pair: transforms are fitted on those. Each text is
+    encoded alone, also where the others are pairs.
+    """
 
     def __init__(
-        self, path: Path, tokenizer: tokens.WordPieces, *, most: int | None = None, max_length: int, seed: int
+        self,
+        path: Path,
+        tokenizer: tokens.WordPieces,
+        others: Iterable[Iterable[str]],
+        *,
+        most: int | None = None,
+        max_length: int,
+        seed: int,
     ) -> None:
         self.table = scored_pairs.read(path, pairs=most, seed=seed)
-        sentences = pa.table({"sentence": ScoredPairs.of(self.table).sentences})
-        self.encoded = tokens.encode(tokenizer, sentences, max_length=max_length)
+        every = dict.fromkeys([*ScoredPairs.of(self.table).sentences, *chain.from_iterable(others)])
+        self.encoded = tokens.encode(tokenizer, pa.table({"sentence": [*every]}), max_length=max_length)
 
     def write(self, folder: Path) -> None:
         """Write the pairs beside the states."""
