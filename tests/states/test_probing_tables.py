@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import pytest
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.probes import linear_probe
+from isoscope.states.measure import parts_of
 from isoscope.states.probe_tasks import TASKS, clouds
 from isoscope.states.probing_tables import baselines_table, distinct, hrr_bags, learning_table, probing_table
-from isoscope.states.trajectory import PROBE, TREEBANK, Snapshot, Trajectory
+from isoscope.states.trajectory import PROBE, RANDOM, TREEBANK, Snapshot, Trajectory, write_snapshots
 from probe_material import SNAPSHOTS as MADE
 from probe_material import planted
 
@@ -222,6 +224,19 @@ def test_a_run_without_treebank_labels_or_shifted_sentences_is_probed_for_the_re
     (tmp_path / TREEBANK).unlink()
     table = probing_table(plain, seed=0, snapshots=("step-9",))
     assert set(table["task"]) == {"first token", "length", "word position", "word order"}
+
+
+def test_every_snapshot_that_a_study_probes_has_something_to_probe(run: Trajectory, tmp_path: Path) -> None:
+    """Scores, sets of labels and text alone have no classes, and the last snapshot need not be the best."""
+    measures = SimpleNamespace(probes=SimpleNamespace(every=1))
+    for label, expected in ((-1, {"step-0", "step-5", RANDOM}), (run.probe["label"], {one.name for one in MADE})):
+        changed(run, tmp_path, label=label)
+        write_snapshots(tmp_path, MADE, {})  # chosen: step 5
+        known = Trajectory(tmp_path)
+        probed = {snapshot for name, snapshot in parts_of(known, measures) if name == "probing"}
+        assert probed == expected
+        for snapshot in probed:
+            assert len(probing_table(known, seed=0, everywhere=("label",), snapshots=(snapshot,)))
 
 
 def test_what_is_not_there_is_refused(run: Trajectory) -> None:

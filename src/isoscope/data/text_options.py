@@ -10,7 +10,7 @@ class Target(NamedTuple):
     """What the models of a first study predict.
 
     `objective`: the kind of training; `asked`: the question's predicate, with `{text}` and `{column}`; `classes`:
-    whether each text has one class, as some penalties need.
+    whether each text has one class, as the kind of study `fusion` and some penalties need.
     """
 
     objective: str

@@ -221,9 +221,14 @@ def cell(given: MeasureInputs, place: tuple[Snapshot, str, int]) -> list[dict[st
 
 
 def parts_of(run: Trajectory, measures: Any) -> list[tuple[str, str | None]]:
-    """Return the other tables to make as (name, snapshot); only `probing` is split by snapshot."""
+    """Return the other tables to make as (name, snapshot); only `probing` is split by snapshot.
+
+    Without classes only the snapshots that have every task are probed: the first, the best and the random weights.
+    """
     steps = [one.name for one in run.trained]
-    probed = {run.best.name, RANDOM, steps[-1], *steps[:: measures.probes.every]}
+    probed = {steps[0], run.best.name, RANDOM}
+    if run.probe["label"].nunique() > 1:
+        probed |= {steps[-1], *steps[:: measures.probes.every]}
     return [
         *(("probing", one.name) for one in run.snapshots if one.name in probed),
         *((name, None) for name in ANALYSES if name != "probing"),
