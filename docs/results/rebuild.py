@@ -24,7 +24,9 @@ HERE = Path(__file__).parent
 BLOCK = re.compile(r"(<!-- table: (?P<name>\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 KEPT = {"dynamics": [("geometry", 1, 24, 0)], "hybrids": [("predictors", 2, 32, 16)]}
 """Families, tests and findings of tables that are not rebuilt."""
-TABLES = fusion_tables.TABLES | dynamics_tables.TABLES | spaces_tables.TABLES | hybrids_tables.TABLES | stsb_tables.TABLES
+TABLES = (
+    fusion_tables.TABLES | dynamics_tables.TABLES | spaces_tables.TABLES | hybrids_tables.TABLES | stsb_tables.TABLES
+)
 
 
 def rebuilt(page: Path) -> dict[Path, str]:

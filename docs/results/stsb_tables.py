@@ -61,7 +61,9 @@ def differences() -> Table:
         family.append(Tested([*(own - other)], two_way, above, scale=float(np.abs(other).max())))
         titles.append(f"{ARMS[arm]} − {ARMS[REFERENCE]}")
     cells = verdicts(family, short, claims=False)
-    return Table(("difference of Spearman's ρ", *VERDICT), [(one, *own) for one, own in zip(titles, cells, strict=True)])
+    return Table(
+        ("difference of Spearman's ρ", *VERDICT), [(one, *own) for one, own in zip(titles, cells, strict=True)]
+    )
 
 
 def _shares(score: pd.Series, predicted: pd.Series) -> np.ndarray:
