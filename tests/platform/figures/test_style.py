@@ -104,6 +104,9 @@ def test_what_is_too_long_loses_its_middle_and_keeps_both_ends() -> None:
         assert one.endswith("epoch-1")
         assert "…" in one
         assert one.count("\n") < lines
+    for name in ("balance_not_updated_after_bank_transfer", "card_payment_fee_charged"):  # a single word
+        shown = wrapped(name, 0.8, lines=1)
+        assert (shown[:3], shown[-3:], " … " in shown) == (name[:3], name[-3:], True)
     assert (wrapped("short", 2.0), wrapped("", 1.0)) == ("short", "")
 
 

@@ -113,7 +113,7 @@ def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> s
     letters = max(6, int(inches * 72 / (_em(text) * size)))
     found = textwrap.wrap(text, letters, max_lines=lines, placeholder=" …")
     kept = min(len(text), lines * letters)
-    while found and found[-1].endswith(" …") and kept > 2:
+    while found and found[-1].endswith("…") and kept > 2:
         kept -= 1
         shorter = f"{text[: kept - kept // 2].rstrip()} … {text[len(text) - kept // 2 :].lstrip()}"
         if len(broken := textwrap.wrap(shorter, letters)) <= lines:
