@@ -73,11 +73,17 @@ def _shares(score: pd.Series, predicted: pd.Series) -> np.ndarray:
 
 def transforms(vectors: str = "pairs_mean", metric: str = "sts") -> Table:
     """Return each arm after each transform: mean ± sd, and its difference from no penalty without a transform."""
-    table = stored("stsb/transformed.csv")
+    every = stored("stsb/transformed.csv")
+    every = every[(every["vectors"] == vectors) & (every["figure"] == metric)]  # a family
+    table = every[every["seed"].notna()]
     against = dict.fromkeys(table["arm"].unique(), f"additive-{REFERENCE}")
     found = compared(table, against, confidence=CONFIDENCE, power=POWER, margin=MARGIN)
-    rows = []
-    for row in found[(found["vectors"] == vectors) & (found["metric"] == metric)].to_dict("records"):
+    start = every[every["seed"].isna()]
+    rows = [
+        ("*before training*", CALLED[name], "", short(value), *[NONE] * 4)
+        for name, value in zip(start["transform"], start["value"], strict=True)
+    ]
+    for row in found.to_dict("records"):
         arm = ARMS[row["arm"].removeprefix("additive-")]
         between = NONE if pd.isna(row["low"]) else f"[{short(row['low'], True)}, {short(row['high'], True)}]"
         difference = NONE if pd.isna(row["difference"]) else short(row["difference"], True)
