@@ -108,7 +108,7 @@ def test_the_table_holds_arms_and_baselines_with_n_and_verdicts_what_was_detecta
     sections = ("Study fusion", "Data", "Runs", "Plugins", "plugins/gated.py", "CC0-1.0", "word order", "isoscope ui")
     for text in (f"{first.mean:.3f} ± {first.sd:.3f} (3)", "2 from epoch 8", *baselines, *sections):
         assert text in outline.text
-    assert outline.text.count("(120 rows)") == 9
+    assert outline.text.count("(120 rows)") == 15
     value = r"−0\.\d+ \[.+?\]"
     assert re.search(rf"holds Accuracy, fft against additive: lower, {value} \(3 paired seeds\); over", outline.text)
     assert re.search(rf"Accuracy, fft against additive {value} 3 paired seeds holds", outline.text)
@@ -143,7 +143,7 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
 
 def test_two_seeds_get_no_interval(tmp_path: Path) -> None:
     page = Outline(make(tmp_path, arms={"additive": 0.8, "fft": 0.7}, seeds=2).page())
-    assert "3 differences of arms with fewer than 3 paired seeds: no interval, so under-powered." in page.text
+    assert "5 differences of arms with fewer than 3 paired seeds: no interval, so under-powered." in page.text
     assert "2 seeds per arm: every difference is under-powered." in page.text
     assert "Highest mean" not in page.text
     assert not re.search(r"\[[+−]0", page.text)
