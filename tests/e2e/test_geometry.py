@@ -116,8 +116,8 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
     assert len(new) == 2, "one for each checkpoint"
     assert "points" in set(pd.read_parquet(place / "page/geometry.parquet")["figure"])
     shown = (place / "page/index.html").read_text("utf-8")
-    assert "Measures of plugins of the first token ([CLS] of an encoder), by layer." in shown
-    assert (place / "page/figures/measures-words.svg").is_file()
+    assert "Further measures of the first token ([CLS] of an encoder), by layer." in shown
+    assert (place / "page/figures/further-words.svg").is_file()
 
 
 WRONG = {

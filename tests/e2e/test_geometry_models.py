@@ -310,7 +310,7 @@ TOOLS = ("sentences", "attended", "folds", "alignment", "device", "precision", "
 def test_the_command_line_and_the_notebook_begin_with_the_same() -> None:
     command, notebook = (inspect.signature(one).parameters for one in (look.geometry, geometry))
     # Lists on the command line, empty for the usual; and how many sentences of a block, which nobody chooses.
-    asked = ("analyses", "measures", "vectors", "block")
+    asked = ("analyses", "measures", "vectors", "transforms", "block")
     known = {name: value for name, value in DEFAULTS._asdict().items() if name not in asked}
     assert {name: command[name].default for name in known} == known
     # The notebook is handed its sentences, and its one table is that of the measures.

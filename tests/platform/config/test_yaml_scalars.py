@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from isoscope.data.new_task import NewTask
+from isoscope.data.text_options import TARGETS
+from isoscope.data.text_options import WORDS as MASKED
 from isoscope.platform.config.new_project import project_files
 from isoscope.platform.config.profiles import laid_over
 from isoscope.platform.config.tree import dump_yaml, flatten, parse_yaml, read_yaml
@@ -72,8 +74,8 @@ def test_the_writer_of_ruamel_itself_is_left_alone() -> None:
 ROOT = Path(__file__).parents[3]
 PARAMS = (ROOT / "params.yaml").read_text("utf-8")
 TASKS = (
-    NewTask("mine", {"kind": "table", "path": "texts/mine.csv"}, "mine.csv", "stars", 1000),
-    NewTask("mine", {"kind": "lines", "path": "texts/mine.txt"}, "mine.txt", None, 100),
+    NewTask("mine", {"kind": "table", "path": "texts/mine.csv"}, "mine.csv", TARGETS["label"], "stars", 1000),
+    NewTask("mine", {"kind": "lines", "path": "texts/mine.txt"}, "mine.txt", MASKED, None, 100),
 )
 
 
