@@ -18,7 +18,7 @@ LEARNED = ["conv2d-5x5-bias-gate", "fft-residual"]
 
 
 def adapted(folder: Path) -> Any:
-    (code,) = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
+    (code,) = (one for one in re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL) if "peft" in one)
     names: dict[str, Any] = {"folder": folder}
     exec(code, names)
     return names["model"]

@@ -1,8 +1,7 @@
 """Measure the hidden states of a run: the tables of measures, and the tables of every analysis.
 
-`geometry` has the measures of all points. `transformed` has them after each of several transforms (column `transform`),
-and `none` beside them on the same points. A transform is fitted on other sentences (`fitted_on`: how many points): of
-the probe set on one half, and the other is measured; for pairs on the sentences of the probe set that are in no pair.
+`transformed` has measures after each of several transforms, and `none` beside them on the same points. A transform is
+fitted on other sentences: on half of the probe set, whose other half is measured; for pairs on sentences in no pair.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,8 +33,7 @@ from isoscope.states.pairs import layer as layer_of
 from isoscope.states.pairs import places as places_of_pairs
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, stacked
 
-SAMPLED = ("subsample", "draws", "confidence", "seed")
-"""Settings of the subsamples of a `Cell`."""
+SAMPLED = ("subsample", "draws", "confidence", "seed")  # settings of the subsamples of a `Cell`
 UNTRANSFORMED = ("none",)
 NONE = Estimate(np.nan, np.nan, np.nan)
 

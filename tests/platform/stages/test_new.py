@@ -304,7 +304,7 @@ def test_options_that_do_not_agree_are_one_line_with_the_cure(posts: Path, optio
 
 
 def test_a_model_has_as_many_positions_as_nearly_all_texts_need(posts: Path) -> None:
-    long = pd.DataFrame({"text": [f"{number} {'word ' * (90 if number > 5 else 500)}" for number in range(100)]})
+    long = pd.DataFrame({"text": [f"{number} {'word ' * (90 if number > 2 else 500)}" for number in range(100)]})
     long.to_csv("long.csv", index=False)
     for text, expected in (("long.csv", 256), ("posts.csv", 64)):
         options = {"column": "premise", "label": "class"} if text == "posts.csv" else {}

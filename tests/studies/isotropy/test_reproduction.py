@@ -184,7 +184,7 @@ FREE = {
     *("learning_rate", "weight_decay"),  # by task, above
     *("accumulation", "select", "keep", "watch.sample", "watch.clusters"),
     *("determinism", "device", "threads", "log_every", "checkpoint_every", "evaluations"),
-    *("snapshots.steps", "snapshots.epochs", "fusion_lr", "allocation", "slices"),
+    *("snapshots.steps", "snapshots.epochs", "fusion_lr", "allocation", "slices", "frozen_head"),
 }
 """Fields of `training` that a repetition may choose: none of them changes the shares of the batches."""
 

@@ -89,8 +89,8 @@ def _confusion_caption(confusion: pd.DataFrame) -> str:
     count = confusion["actual"].nunique()
     few = f" Of {count} classes, the {MOST - 1} with most errors; the table has all." * (count > MOST)
     return (
-        "Confusion matrices on the test split. Colour: share of the actual class, from 0 to 1. Numbers, where cells have "
-        f"room: this share, and below it the count, summed over the seeds.{few}"
+        "Confusion matrices on the test split. Colour: share of the actual class, from 0 to 1. Numbers, where cells "
+        f"have room: this share, and below it the count, summed over the seeds.{few}"
     )
 
 
