@@ -1,6 +1,7 @@
 """Score checkpoints with a head on any file of texts: scores with intervals, and predictions by row."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric
 from isoscope.data import tokens
 from isoscope.data.batches import evaluation_batches
-from isoscope.data.checkpoints import TOKENIZER_CONFIG
+from isoscope.data.checkpoints import TOKENIZER_CONFIG, checkpoint_digest
 from isoscope.data.files import read_mapping
 from isoscope.data.plain import Targets
 from isoscope.geometry.moments import Floats
@@ -46,12 +47,13 @@ class Logged(NamedTuple):
     """A run for MLflow: the metrics of the checkpoint in `folder`.
 
     `of`: study, arm and seed of the run that made it; empty for another checkpoint. `inputs`: role → name and digest of
-    what it reads.
+    what it reads. `digest`: hashes the checkpoint again.
     """
 
     folder: Path
     of: Mapping[str, Any]
     inputs: Mapping[str, tuple[str, str]]
+    digest: Callable[[], str]
     params: Mapping[str, Any]
     metrics: Mapping[str, float]
 
@@ -146,7 +148,8 @@ def _logged(scores: Scores, files: Mapping[str, tuple[str, str]], params: Mappin
     one, run = scores.checkpoint, run_of(scores.checkpoint.folder)
     of = {} if run is None else {"study": run.study, "arm": run.arm, "seed": run.seed}
     by = {} if run is None else {"run": ("trained by", run.digest)}
-    return Logged(one.folder, of, {"checkpoint": (one.given, one.digest), **by, **files}, params, scores.values)
+    digest = partial(checkpoint_digest, one.folder)
+    return Logged(one.folder, of, {"checkpoint": (one.given, one.digest), **by, **files}, digest, params, scores.values)
 
 
 def _target(folder: Path) -> str:

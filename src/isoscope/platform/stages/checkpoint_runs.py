@@ -8,7 +8,6 @@ from typing import Any
 from isoscope import plugins
 from isoscope.base.paths import Project
 from isoscope.base.processes import StopSignal
-from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.platform.mirror.browsing import COMMAND
 from isoscope.platform.runs.lines import FINISHED
 from isoscope.platform.runs.run import Identity, Run, tracked
@@ -36,7 +35,7 @@ def _log(command: str, project: Project, one: Any, stop: StopSignal) -> None:
         input_paths=dict(one.inputs.values()),
         plugins={fusion.file.name: plugins.digest(fusion.file) for fusion in plugins.FUSIONS.own.values()},
     )
-    run = Run(project, identity, inputs=lambda: identity.inputs | {"checkpoint": checkpoint_digest(one.folder)})
+    run = Run(project, identity, inputs=lambda: identity.inputs | {"checkpoint": one.digest()})
     run.tags[COMMAND] = shlex.join(["isoscope", *sys.argv[1:]])
     with tracked(run, stop):
         if run.record.before.status == FINISHED:
