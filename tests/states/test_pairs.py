@@ -78,10 +78,10 @@ def test_pairs_are_read_and_each_sentence_has_one_number(tmp_path: Path, suffix:
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ({"score": ["x", *["1"] * 19]}, "row 1: score is 'x'; expected a finite number"),
-        ({"score": [*[1.0] * 19, None]}, "row 20: score is None; expected a finite number"),
+        ({"score": ["x", *["1"] * 19]}, "row 1: column 'score' is 'x'; expected a finite number"),
+        ({"score": [*[1.0] * 19, None]}, "row 20: column 'score' is empty"),
         ({"score": 1.0}, "20 pairs with 1 different scores; expected at least 10 pairs and two scores"),
-        ({"sentence2": ["a", " ", *["b"] * 18]}, "row 2: sentence2 is ' '; expected text"),
+        ({"sentence2": ["a", " ", *["b"] * 18]}, "row 2: column 'sentence2' is empty"),
         ({"sentence2": 1}, "column 'sentence2' holds int64; expected text"),
     ],
 )

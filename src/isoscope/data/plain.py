@@ -181,20 +181,30 @@ class Targets(NamedTuple):
 
 
 def read_targets(
-    path: Path, *, column: str | None, other: str | None, target: str, kind: str, separator: str | None
+    path: Path,
+    *,
+    column: str | None,
+    other: str | None,
+    target: str,
+    kind: str,
+    separator: str | None = None,
+    named: str = "",
 ) -> Targets:
     """Read texts, or pairs of texts if there is an `other` column, with the column `target`.
 
-    `kind`: label, score or labels. `separator`: between labels of a row; None: the column holds lists. Raises
-    `InputError` with the row of an empty text or target, and as `isoscope.data.columns`.
+    `kind`: label, score or labels. `separator`: between labels of a row; None: the column holds lists. `named`: what
+    names the columns, for errors [default: the options]. Raises `InputError` with the row of an empty text or target,
+    and as `isoscope.data.columns`.
     """
     raw, name = _with_texts(path, column, *filter(None, [other]), **{kind: target})
-    texts = [_whole(path, one, strings(raw, one, "--column").to_pylist()) for one in (name, *filter(None, [other]))]
+    texts = [
+        _whole(path, one, strings(raw, one, named or "--column").to_pylist()) for one in (name, *filter(None, [other]))
+    ]
     true: list[Any]
     if kind == "labels":
         true = lists(raw, target, "--labels", separator, by="--separator")
     elif kind == "score":
-        true = _whole(path, target, numbers(raw, target, "--score"))
+        true = _whole(path, target, numbers(raw, target, named or "--score"))
     else:
         values = _whole(path, target, strings(raw, target, "--labels", classes=True).to_pylist())
         true = [*map(read_classes({*values}, str(path), target).names.__getitem__, values)]

@@ -10,10 +10,10 @@ import pandas as pd
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Indices
 from isoscope.data.batches import drawn_rows
-from isoscope.data.columns import strings
-from isoscope.data.files import read_file
+from isoscope.data.plain import read_targets
 
 COLUMNS = ("sentence1", "sentence2", "score")
+NAMED = "STS needs sentence1, sentence2 and score"
 FEWEST = 10
 """Minimum number of pairs."""
 
@@ -44,27 +44,16 @@ class ScoredPairs(NamedTuple):
 def read(path: Path, *, pairs: int | None = None, seed: int = 0) -> pd.DataFrame:
     """Return a table with `COLUMNS` of a parquet, csv, tsv or jsonl file; of more than `pairs`, a seeded draw.
 
-    Raises `InputError` with file and row for a missing column, an empty sentence and a score that is no finite number;
-    for fewer than `FEWEST` pairs; and for scores that are all equal.
+    Raises `InputError` as `read_targets`; for fewer than `FEWEST` pairs; and for scores that are all equal.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file")
-    raw = read_file(path, COLUMNS, label="score")
-    named = "STS needs sentence1, sentence2 and score"
-    table = pd.DataFrame(
-        {name: strings(raw, name, named, classes=name == "score").to_pylist() for name in COLUMNS}, dtype=object
-    )
-    scores = pd.to_numeric(table["score"], errors="coerce").astype(float)
-    for name in COLUMNS:
-        empty = ~np.isfinite(scores) if name == "score" else ~table[name].fillna("").str.strip().astype(bool)
-        if empty.any():
-            row = int(np.flatnonzero(empty)[0])
-            wanted = "a finite number" if name == "score" else "text"
-            raise InputError(f"{path}, row {row + 1}: {name} is {table[name][row]!r:.40}; expected {wanted}")
-    if len(table) < FEWEST or scores.nunique() < 2:
+    found = read_targets(path, column=COLUMNS[0], other=COLUMNS[1], target=COLUMNS[2], kind="score", named=NAMED)
+    table = found.table.to_pandas().assign(score=found.true)
+    if len(table) < FEWEST or table["score"].nunique() < 2:
         raise InputError(
-            f"{path}: {len(table)} pairs with {scores.nunique()} different scores; expected at least {FEWEST} pairs "
-            "and two scores"
+            f"{path}: {len(table)} pairs with {table['score'].nunique()} different scores; expected at least {FEWEST} "
+            "pairs and two scores"
         )
     rows = drawn_rows(len(table), pairs or len(table), seed)
-    return table.assign(score=scores).iloc[rows].reset_index(drop=True)
+    return table.iloc[rows].reset_index(drop=True)

@@ -66,6 +66,21 @@ def best_constant(references: ArrayLike) -> NDArray[np.bool_]:
     return found
 
 
+def columns(references: ArrayLike, predictions: Any, outputs: NDArray[Any]) -> dict[str, Any]:
+    """Return the columns of a file of predictions after `row`: label_0 …, predicted_0 …, probability_0 …, of logits
+    `[N, L]`.
+    """
+    parts = {"label": np.asarray(references) > 0, "predicted": predictions, "probability": probabilities(outputs)}
+    return {f"{name}_{number}": one for name, values in parts.items() for number, one in enumerate(values.T)}
+
+
+def probabilities(outputs: NDArray[Any]) -> Floats:
+    """Return the probability of each label, 1 / (1 + exp(−logit)), `[N, L]`."""
+    from scipy.special import expit  # the configuration reads this module, and needs no library
+
+    return np.asarray(expit(outputs.astype(np.float64)))
+
+
 def by_item(predictions: Any) -> dict[str, ItemShares]:
     """Return the shares of loss and scores over the rows of a table of predictions: row, label_0 …, predicted_0 …,
     probability_0 ….

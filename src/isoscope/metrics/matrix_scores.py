@@ -93,6 +93,15 @@ def options(class_weights: Annotated[Literal["balanced"] | None, _WEIGHTS] = Non
     """Classification of a sentence or pair, trained with cross-entropy."""
 
 
+def columns(references: Counts, predictions: Counts, outputs: NDArray[Any]) -> dict[str, Any]:
+    """Return the columns of a file of predictions after `row`: label, predicted, and the logits `[N, C]` by class."""
+    return {
+        "label": references,
+        "predicted": predictions,
+        **{f"logit_{number}": values for number, values in enumerate(outputs.T)},
+    }
+
+
 def scores(label: ArrayLike, predicted: ArrayLike, classes: int) -> dict[str, float]:
     """Return every score of `SCORES` by name."""
     counts = confusion_matrix(label, predicted, classes)

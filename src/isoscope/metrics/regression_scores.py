@@ -38,6 +38,11 @@ def scores(references: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
     }
 
 
+def columns(references: Floats, predictions: Floats, outputs: Floats) -> dict[str, Floats]:
+    """Return the columns of a file of predictions after `row`: score, predicted."""
+    return {"score": references, "predicted": predictions}
+
+
 def by_item(predictions: Any) -> dict[str, ItemShares]:
     """Return the shares of loss and scores over the rows of a table of predictions: row, score, predicted.
 

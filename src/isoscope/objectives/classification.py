@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from isoscope import plugins
 from isoscope.data.tokens import Encoded
-from isoscope.metrics.matrix_scores import METRICS, SCORES, confusion_matrix
+from isoscope.metrics.matrix_scores import METRICS, SCORES, columns, confusion_matrix
 from isoscope.objectives import Indices, Numbers, Place, Scored, Task
 from isoscope.objectives.labelled import Labelled
 
@@ -42,6 +42,7 @@ class Classification(Labelled):
 
     metrics = METRICS
     problem = "single_label_classification"
+    columns = staticmethod(columns)
     class_weights: Tensor | None = None
 
     def __init__(self, splits: Mapping[str, Encoded], **given: Any) -> None:
@@ -69,10 +70,6 @@ class Classification(Labelled):
 
     def predicted(self, model: Any, scored: Scored) -> tuple[Indices, Indices]:
         return scored.columns["logits"].argmax(-1).astype(np.int64), self.splits[scored.split].labels.astype(np.int64)
-
-    def columns(self, predictions: Any, logits: Any, targets: Any) -> Mapping[str, Any]:
-        numbered = {f"logit_{index}": values for index, values in enumerate(logits.T)}
-        return {"label": targets, "predicted": predictions, **numbered}
 
 
 def balanced(labels: Indices, classes: int) -> Tensor:

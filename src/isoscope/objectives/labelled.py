@@ -87,8 +87,9 @@ class Labelled(Planned):
         """Return predictions and targets of an evaluated split, as the metrics module takes them."""
         raise NotImplementedError
 
-    def columns(self, predictions: Any, logits: Any, targets: Any) -> Mapping[str, Any]:
-        """Return the columns of the file of predictions after `row`."""
+    @staticmethod
+    def columns(references: Any, predictions: Any, outputs: Any) -> Mapping[str, Any]:
+        """Return the columns of the file of predictions after `row`, of targets, predictions and logits."""
         raise NotImplementedError
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
@@ -122,7 +123,7 @@ class Labelled(Planned):
         """Write predictions.parquet: a row per example, with what is true, what is predicted, and the logits."""
         predictions, targets = self.predicted(model, scored)
         row = np.arange(len(targets), dtype=np.int64)
-        columns = self.columns(predictions, scored.columns["logits"], targets)
+        columns = self.columns(targets, predictions, scored.columns["logits"])
         pq.write_table(pa.table({"row": row, **columns}), folder / "predictions.parquet")
         return {}
 

@@ -1,15 +1,13 @@
 """Predict the labels of a sentence or pair, any number of them: binary cross-entropy, micro and macro F1."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 from torch import Tensor
 from torch.nn import functional as F
 
 from isoscope import plugins
-from isoscope.metrics.label_scores import METRICS, TARGET, best_threshold, scores
+from isoscope.metrics.label_scores import METRICS, TARGET, best_threshold, columns, probabilities, scores
 from isoscope.objectives import Numbers, Scored, Task
 from isoscope.objectives.labelled import Labelled
 
@@ -26,6 +24,7 @@ class Multilabel(Labelled):
 
     metrics = METRICS
     problem = "multi_label_classification"
+    columns = staticmethod(columns)
     row_scores = staticmethod(scores)
     chooses = True
 
@@ -40,14 +39,10 @@ class Multilabel(Labelled):
         return F.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(self.labels)
 
     def predicted(self, model: Any, scored: Scored) -> tuple[Any, Numbers]:
-        probabilities, targets = expit(scored.columns["logits"].astype(np.float64)), self.splits[scored.split].labels
+        found, targets = probabilities(scored.columns["logits"]), self.splits[scored.split].labels
         if scored.split == "validation":
-            setattr(model.config, THRESHOLD, best_threshold(targets, probabilities))
-        return probabilities > getattr(model.config, THRESHOLD), targets.astype(np.float64)
-
-    def columns(self, predictions: Any, logits: Any, targets: Any) -> Mapping[str, Any]:
-        parts = {"label": targets > 0, "predicted": predictions, "probability": expit(logits.astype(np.float64))}
-        return {f"{name}_{index}": one for name, values in parts.items() for index, one in enumerate(values.T)}
+            setattr(model.config, THRESHOLD, best_threshold(targets, found))
+        return found > getattr(model.config, THRESHOLD), targets.astype(np.float64)
 
 
 @plugins.objective("multilabel")

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from isoscope import plugins
-from isoscope.metrics.regression_scores import METRICS, TARGET, scores
+from isoscope.metrics.regression_scores import METRICS, TARGET, columns, scores
 from isoscope.objectives import Numbers, Scored, Task
 from isoscope.objectives.labelled import Labelled, set_bias
 
@@ -19,6 +19,7 @@ class Regression(Labelled):
 
     metrics = METRICS
     problem = "regression"
+    columns = staticmethod(columns)
     row_scores = staticmethod(scores)
 
     @staticmethod
@@ -41,9 +42,6 @@ class Regression(Labelled):
     def predicted(self, model: Any, scored: Scored) -> tuple[Numbers, Numbers]:
         predictions, targets = scored.columns["logits"][:, 0], self.splits[scored.split].labels
         return predictions.astype(np.float64), targets.astype(np.float64)
-
-    def columns(self, predictions: Any, logits: Any, targets: Any) -> Mapping[str, Any]:
-        return {"score": targets, "predicted": predictions}
 
 
 @plugins.objective("regression")

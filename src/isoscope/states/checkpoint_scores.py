@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from scipy.special import expit
 from tqdm import tqdm
 from transformers import AutoModelForSequenceClassification
 
@@ -186,8 +185,9 @@ def _scores(one: Checkpoint, rows: Targets, kind: str, further: FurtherMetrics, 
     one.check_unchanged()
     names = [str(model.config.id2label[number]) for number in range(model.config.num_labels)]
     true = rows.true if kind == "score" else _numbers(one, rows.true, names)
-    columns, references, predictions = _predicted(kind, true, logits, getattr(model.config, "threshold", 0.5))
-    table, module = pd.DataFrame({"row": np.arange(len(logits)), **columns}), MODULES[kind]
+    references, predictions = _predicted(kind, true, logits, getattr(model.config, "threshold", 0.5))
+    module = MODULES[kind]
+    table = pd.DataFrame({"row": np.arange(len(logits)), **module.columns(references, predictions, logits)})
     shares = {name: found.shares for name, found in module.by_item(table).items()}
     own = module.scores(references, predictions, *([len(names)] if kind == "label" else []))
     values = {name: float(share.mean()) for name, share in shares.items()} | own | further(references, predictions)
@@ -230,18 +230,13 @@ def _numbers(one: Checkpoint, true: Sequence[Any], names: Sequence[str]) -> list
     return [each if isinstance(labels, list) else each[0] for each, labels in zip(numbers, true, strict=True)]
 
 
-def _predicted(kind: str, true: Sequence[Any], logits: Floats, threshold: float) -> tuple[dict[str, Any], Any, Any]:
-    """Return the columns of a file of predictions, as a run writes them, with references and predictions."""
+def _predicted(kind: str, true: Sequence[Any], logits: Floats, threshold: float) -> tuple[Any, Any]:
+    """Return references and predictions, as the metrics module of a target takes them."""
     if kind == "label":
-        label, predicted = np.array(true, np.int64), logits.argmax(1)
-        outputs = {f"logit_{number}": values for number, values in enumerate(logits.T)}
-        return {"label": label, "predicted": predicted, **outputs}, label, predicted
+        return np.array(true, np.int64), logits.argmax(1)
     if kind == "score":
-        score = np.array(true, np.float64)
-        return {"score": score, "predicted": logits[:, 0]}, score, logits[:, 0]
+        return np.array(true, np.float64), logits[:, 0]
     of_row = np.zeros(logits.shape, bool)
     for row, numbers in enumerate(true):
         of_row[row, numbers] = True
-    parts = {"label": of_row, "predicted": expit(logits) > threshold, "probability": expit(logits)}
-    columns = {f"{name}_{number}": one for name, values in parts.items() for number, one in enumerate(values.T)}
-    return columns, of_row, parts["predicted"]
+    return of_row, label_scores.probabilities(logits) > threshold

@@ -18,6 +18,7 @@ from isoscope.base.view import Tables
 from isoscope.platform.figures.pictures import Picture, pictures
 from isoscope.platform.figures.style import to_png, to_svg
 from isoscope.platform.report.drawing import Drawing, by_question, drawing
+from isoscope.platform.report.glossary import with_used_terms
 from isoscope.platform.report.sections import environment
 from isoscope.platform.report.sentences import of_figures
 from isoscope.platform.results.checkpoint_text import CheckpointText
@@ -51,7 +52,7 @@ def page(out: Path) -> Path:
             **said.data,
         )
     )
-    write_text(out / "index.html", text, "report")
+    write_text(out / "index.html", with_used_terms(text), "report")
     names = re.compile(rf"({'|'.join(one.name for one in own.views)})(-\w+)*")
     for path in (out / "figures").glob("*"):  # files with other names are never removed
         if path.suffix in (".svg", ".png") and names.fullmatch(path.stem) and path.stem not in drawings:

@@ -10,6 +10,7 @@ from isoscope import __version__
 from isoscope.base.built_in import PLAIN
 from isoscope.base.kind import kind
 from isoscope.platform.config.comparing import Comparison
+from isoscope.platform.report.glossary import with_used_terms
 from isoscope.platform.report.runs import by_arm, plugins, run_row, server, settings
 from isoscope.platform.report.search_section import read_search
 from isoscope.platform.report.sections import environment, show, show_comparison
@@ -109,7 +110,7 @@ def build(
         server=server(tracking_uri),
     )
     files = {file: decompress(one.tables[name]) for one in figures for name, file in one.files.items()}
-    return Page(html, files)
+    return Page(with_used_terms(html), files)
 
 
 def serving(studies: Sequence[Tables], kinds: Mapping[str, str]) -> dict[str, str]:

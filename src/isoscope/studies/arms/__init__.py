@@ -19,7 +19,7 @@ TERMS = {
         "convolution over both), fft (circular convolution by Fourier transforms)."
     ),
     "Penalty": (
-        "A term of the loss that rewards evenly long H0 bars within each class (persistent entropy): of all bars, "
+        "A term of the loss that rewards evenly long H0 bars of a batch's vectors (persistent entropy): of all bars, "
         "or of selected bars."
     ),
     "Loss": (
