@@ -71,12 +71,14 @@ PENALTIES = {
     "spectrum": "isoscope.penalties.spectrum",
     "isoscore": "isoscope.penalties.isoscore",
 }
+MEASURES_OF_PAIRS = {"sts": "isoscope.states.similarity_scores"}
+"""Measures of pairs of sentences that people scored."""
 MEASURES = {
     **dict.fromkeys(
         ("anisotropy", "isoscore", "similarity", "intrinsic", "homology", "classes", "shape"),
         "isoscope.states.measures",
     ),
-    "sts": "isoscope.states.similarity_scores",
+    **MEASURES_OF_PAIRS,
 }
 TRANSFORMS = dict.fromkeys(
     ("none", "centred", "all_but_the_top", "whitened", "standardised"), "isoscope.geometry.transforms"

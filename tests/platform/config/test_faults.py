@@ -161,6 +161,25 @@ def test_neither_an_axis_nor_a_search_changes_the_data(project: Path, setting: s
         check_all(Configuration(project, [setting]))
 
 
+@pytest.mark.parametrize(
+    "settings, line",
+    [
+        (
+            ["measures.names=[isoscor]"],
+            r"^params\.yaml: measures\.names: no measure 'isoscor'.*; did you mean 'isoscore'",
+        ),
+        (["measures.names=[sts]"], r"^params\.yaml: measures\.names: sts needs scored pairs .*; set extraction\.pairs"),
+    ],
+)
+def test_measures_are_known_and_have_what_they_need_before_any_work(
+    project: Path, settings: list[str], line: str
+) -> None:
+    with pytest.raises(InputError, match=line):
+        check_all(Configuration(project, settings))
+    pairs = "extraction.pairs={file: stsb, split: test, pairs: null}"
+    check_all(Configuration(project, ["measures.names=[sts, isoscore]", pairs]))
+
+
 @pytest.mark.parametrize("name", ["settings/quick", "fusion/fft"])
 def test_an_arm_cannot_change_the_data_of_its_task(project: Path, name: str) -> None:
     """All arms train on the task's prepared data: an arm's own `data` would be silently ignored."""

@@ -3,10 +3,13 @@
 from collections.abc import Container, Sequence
 
 from isoscope.base import paths
+from isoscope.base.built_in import MEASURES_OF_PAIRS
 from isoscope.base.errors import InputError
+from isoscope.base.registry import MEASURES
 from isoscope.platform.config.explain import Faults, find, nearest
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.model import Model
+from isoscope.platform.config.project import Extraction, Measures
 from isoscope.platform.config.searching import corners
 
 
@@ -87,6 +90,16 @@ def check_search(configuration: Configuration, known: Container[str] = ()) -> No
     found.stop()
 
 
+def check_measures(extraction: Extraction, measures: Measures) -> None:
+    """Check that all measures exist, and that measures of pairs have pairs. Raises `InputError`."""
+    place = f"{paths.PARAMS}: measures.names"
+    for name in measures.names:
+        find(name, MEASURES, f"{place}: no measure {name!r}; a custom measure must be loaded as a plugin")
+        of_pairs = name in MEASURES_OF_PAIRS or (name in MEASURES.own and MEASURES.own[name].of == "pairs")
+        if of_pairs and extraction.pairs is None:
+            raise InputError(f"{place}: {name} needs scored pairs of sentences; set extraction.pairs")
+
+
 def check_all(configuration: Configuration) -> int:
     """Resolve every task and every arm of every study; return their number.
 
@@ -109,6 +122,8 @@ def check_all(configuration: Configuration) -> int:
     for name in configuration.root.comparisons:
         with found.each():
             check_comparison(configuration, name)
+    with found.each():
+        check_measures(configuration.root.extraction, configuration.root.measures)
     with found.each():
         check_search(configuration, found.lines)
     found.stop()

@@ -19,6 +19,7 @@ from isoscope.base.atomic_files import sha256
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
 from isoscope.base.workers import Spread, workers
+from isoscope.platform.config.across_studies import check_measures
 from isoscope.platform.config.project import Extraction, Measures
 from isoscope.platform.outputs import Trained, epochs_by_update, read_output, weights_by_update
 from isoscope.platform.runs.card import CARD
@@ -89,6 +90,7 @@ def states(extraction: Extraction, measures: Measures, cell: Cell, *, processes:
     again = f"isoscope train {cell.study} {cell.arm} --seed {cell.seed}"
     if not (cell.trained / CONFIG).is_file():
         raise InputError(f"{cell.trained}: does not exist yet; run: {again}")
+    check_measures(extraction, measures)
     read_manifest(cell.project, cell.task)
     of_training = read_output(cell.trained).run
     check_trained_on(of_training.inputs, cell.project, cell.task, paths.trained(*cell[:3]), again)
