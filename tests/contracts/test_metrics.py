@@ -73,7 +73,7 @@ def test_a_plugins_title_does_not_change_its_digest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name, title", [("metrics/matrix_scores.py", '"Accuracy"'), ("training/anisotropy.py", '"Mean bar within classes"')]
+    "name, title", [("metrics/matrix_scores.py", '"Accuracy"'), ("training/anisotropy.py", '"Mean H0 bar"')]
 )
 def test_a_title_draws_again_and_trains_nothing(monkeypatch: pytest.MonkeyPatch, name: str, title: str) -> None:
     before, text, read = _versions(), Path.read_text, code_closure._read

@@ -29,9 +29,9 @@ OWN = (
     ),
     Metric("normal_cosine", "|cos| of first direction and class means' difference", low=0.0, high=1.0),
     Metric("normal_cosine_shuffled", "The same, labels shuffled", low=0.0, high=1.0),
-    Metric("bar_mean", "Mean bar within classes"),
-    Metric("bar_longest", "Longest bar within classes"),
-    Metric("bar_evenness", "H / ln N of all bars within classes", low=0.0, high=1.0),
+    Metric("bar_mean", "Mean H0 bar"),
+    Metric("bar_longest", "Longest H0 bar"),
+    Metric("bar_evenness", "H / ln N of all H0 bars", low=0.0, high=1.0),
     Metric("radius", "Root mean squared distance to the mean"),
     Metric("n", "Number of points"),
 )
@@ -71,16 +71,16 @@ def batch_figures(points: npt.ArrayLike) -> dict[str, float]:
 
 
 def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dict[str, float]:
-    """Return the metrics of `batch_figures` and more metrics of the same cloud:
+    """Return the metrics of `batch_figures` and more metrics of the same cloud, the first three if it has classes:
 
     - `a_1_within` …: shares after subtraction of the class means.
     - `between_share`: share of the variance between classes.
+    - `normal_cosine`: |cos| between the first principal direction and the direction in which the class means differ
+      most. For two classes this is the normal of the hyperplane halfway between the class means.
+      `normal_cosine_shuffled`: its mean over 20 draws of shuffled labels.
     - `a_1_clustered` …: shares after subtraction of the means of `clusters` k-means clusters. This lowers the share of
       a cloud without clusters, too.
     - `a_1_clustered_null` …: the same for a Gaussian cloud with the same spectrum, for comparison.
-    - `normal_cosine`: |cos| between the first principal direction and the direction in which the class means differ
-      most. For two classes this is the normal of the hyperplane halfway between the class means.
-    - `normal_cosine_shuffled`: mean of `normal_cosine` over 20 draws of shuffled labels.
     - `bar_mean`, `bar_longest`: mean and longest H0 bar within a class, averaged over classes.
     - `bar_evenness`: persistent entropy / ln(number of bars), averaged over classes.
     - `radius`: root mean squared distance to the mean.
@@ -89,20 +89,23 @@ def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dic
     if not np.isfinite(cloud).all():
         return batch_figures(cloud)
     random, centred = np.random.default_rng(0), centre(cloud)
-    top = _top(centred)
-    shuffled = [abs(top @ _normal(centred, random.permutation(labels))) for _ in range(20)]
     bars = [h0_bars(cloud[labels == one]) for one in np.unique(labels)]
     bars = [one[one > 0] for one in bars if (one > 0).sum() > 1]
     figures = {
         **batch_figures(cloud),
-        **_shares(within_classes(cloud, labels), "_within"),
         **_shares(_within_clusters(cloud, clusters), "_clustered"),
         **_shares(_within_clusters(_gaussian(cloud), clusters), "_clustered_null"),
-        "between_share": between_share(cloud, labels),
-        "normal_cosine": float(abs(top @ _normal(centred, labels))),
-        "normal_cosine_shuffled": float(np.mean(shuffled)),
         "radius": float(np.sqrt((centred**2).sum(1).mean())),
     }
+    if (labels != labels[0]).any():
+        top = _top(centred)
+        shuffled = [abs(top @ _normal(centred, random.permutation(labels))) for _ in range(20)]
+        figures |= {
+            **_shares(within_classes(cloud, labels), "_within"),
+            "between_share": between_share(cloud, labels),
+            "normal_cosine": float(abs(top @ _normal(centred, labels))),
+            "normal_cosine_shuffled": float(np.mean(shuffled)),
+        }
     if bars:
         figures |= {
             "bar_mean": float(np.mean([one.mean() for one in bars])),

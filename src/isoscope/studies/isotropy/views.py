@@ -23,8 +23,8 @@ def titled(*metrics: str) -> dict[str, str]:
     return {metric: title(metric, _OF_TASKS) for metric in metrics}
 
 
-_OF_TASKS = {name: one for entry in with_target() for name, one in metrics_of(entry.name).items()}
-TASK_METRICS = titled(*(f"validation/{name}" for name in _OF_TASKS if name != "loss"))
+_OF_TASKS = {name: one for entry in with_target() for name, one in metrics_of(entry.name).items() if name != "loss"}
+TASK_METRICS = titled(*(f"validation/{name}" for name in _OF_TASKS))
 ANISOTROPY_METRICS = titled(
     "step/a_1", "step/a_2", "step/a_3", "step/a_1_centred", "step/a_2_centred", "step/a_3_centred"
 )
@@ -46,7 +46,7 @@ POSTHOC = [
     for figure in ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")
 ]
 FORCE = "step/penalty_gradient_norm"
-PER_CLASS = {"entropy": "H of kept bars, class {}", "normalised": "H / ln k, class {}", "kept": "Kept bars, class {}"}
+PER_CLASS = {"entropy": "H of kept bars", "normalised": "H / ln k", "kept": "Kept bars"}
 
 
 def course(curves: pd.DataFrame, metrics: Callable[[pd.DataFrame], Mapping[str, str]]) -> pd.DataFrame:
@@ -77,18 +77,29 @@ def _with_classes(courses: pd.DataFrame) -> Mapping[str, str]:
     kept = courses[courses["metric"].str.startswith("step/kept/class_")]
     largest = set(kept.groupby("metric")["value"].mean().nlargest(CLASSES).index)
     numbers = [metric.rpartition("_")[2] for metric in kept["metric"].drop_duplicates() if metric in largest]
-    per_class = {f"step/{name}/class_{k}": label.format(k) for k in numbers for name, label in PER_CLASS.items()}
+    of = {k: f", class {k}" if kept["metric"].nunique() > 1 else "" for k in numbers}
+    per_class = {f"step/{name}/class_{k}": label + of[k] for k in numbers for name, label in PER_CLASS.items()}
     return PENALTY_METRICS | per_class
 
 
-def _of_courses(name: str, names: Callable[[pd.DataFrame], Mapping[str, str]], caption: str) -> View:
-    """Return the view of metrics; with any of them it has the whole table, so every arm keeps its colour."""
+def _of_courses(
+    name: str, names: Callable[[pd.DataFrame], Mapping[str, str]], caption: str, **words: tuple[str, str]
+) -> View:
+    """Return the view of metrics; with any of them it has the whole table, so every arm keeps its colour.
+
+    `words`: name in the caption → its text for a task with classes, and for another.
+    """
+
+    def said(courses: pd.DataFrame) -> str:
+        without = not (courses["metric"] == "validation/between_share").any()
+        return caption.format(line_and_band(courses), **{place: texts[without] for place, texts in words.items()})
+
     return View(
         name=name,
         needs=("courses",),
         rows=lambda courses: (courses if courses["metric"].isin(names(courses)).any() else courses[:0],),
         form=_form(names),
-        caption=lambda courses: caption.format(line_and_band(courses)),
+        caption=said,
     )
 
 
@@ -149,13 +160,16 @@ VIEWS = (
         _of_courses(
             "explained",
             lambda _: EXPLAINED_METRICS,
-            "Do classes or clusters explain the share of the first direction? Measured on a fixed validation sample; "
-            "compare each metric with its null (Gaussian noise, shuffled labels). " + EVERY,
+            "Do {parts} explain the share of the first direction? Measured on a fixed validation sample; compare each "
+            "metric with its null ({nulls}). " + EVERY,
+            parts=("classes or clusters", "clusters"),
+            nulls=("Gaussian noise, shuffled labels", "Gaussian noise"),
         ),
         _of_courses(
             "bars",
             lambda _: BARS_METRICS,
-            "H0 bars within classes over training, on the same validation sample. {}. " + EVERY,
+            "H0 bars {of}over training, on the same validation sample. {}. " + EVERY,
+            of=("within classes ", ""),
         ),
     ),
     *under(
@@ -169,7 +183,8 @@ VIEWS = (
             "penalty",
             _with_classes,
             "The penalty over training: its value, the norm of its gradient with respect to the points, the task loss, "
-            "and for each class the selected bars. {}. " + EVERY,
+            "and the selected bars{of}. {}. " + EVERY,
+            of=(" of each class", ""),
         ),
         View(
             name="trade",
