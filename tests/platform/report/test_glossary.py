@@ -3,6 +3,7 @@
 from isoscope.platform.report.glossary import with_used_terms
 
 WORDS = """<dl class="words">
+<dt>a₁</dt><dd>A share.</dd>
 <dt>Arch</dt><dd>A parabola of <em>probes</em>.</dd>
 <dt>CKA, CCA</dt><dd>Similarities.</dd>
 <dt>Probes</dt><dd>Linear classifiers, with accuracy.</dd>
@@ -12,7 +13,7 @@ WORDS = """<dl class="words">
 
 def terms(body: str) -> list[str]:
     found = with_used_terms(f"<style>probes cca</style><p>{body}</p>{WORDS}")
-    return [one for one in ("<dd>A parab", "<dd>Simil", "<dd>Linear", "<dd>Of no") if one in found]
+    return [one for one in ("<dd>A share", "<dd>A parab", "<dd>Simil", "<dd>Linear", "<dd>Of no") if one in found]
 
 
 def test_a_term_that_the_page_says_stays() -> None:
@@ -22,6 +23,7 @@ def test_a_term_that_the_page_says_stays() -> None:
         "<dd>Linear",
         "<dd>Of no",
     ]
+    assert terms("validation/a_1") == terms("a₁ of [CLS]") == ["<dd>A share"]
     assert terms("an arch") == ["<dd>A parab"]
 
 
