@@ -67,7 +67,10 @@ def test_what_is_no_class_is_refused(labels: tuple[str, ...], expected: str) -> 
 @pytest.mark.parametrize("joined", ["a|b", "a; b", "a,b", "b|c"])
 def test_names_of_several_labels_are_said(joined: str) -> None:
     _, said = read("a", "b", joined)
-    assert f"{joined!r} looks like several labels; each text has one class" in said
+    assert f"{joined!r} looks like several labels, but 1 such combinations are classes of their own" in said
+    notes = read_classes(["a", "b", joined], "a.csv", "l", several=True).notes
+    assert ["are labels of their own" in note for note in notes] == [True], "another separator stands between them"
+    assert read_classes(["a", "b", "c"], "a.csv", "l", several=True).notes == ()
 
 
 @pytest.mark.parametrize("kind", FORMATS)

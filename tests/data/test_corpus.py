@@ -219,6 +219,17 @@ def test_groups_of_equal_size_fill_their_share() -> None:
     assert made.facts["groups"] == {"column": "author", "train": 70, "validation": 15, "test": 15}
 
 
+def test_groups_that_cannot_be_held_out_are_given_their_reason() -> None:
+    """There are enough groups, but a group is too large, or holds all rows of a class."""
+    large = {"author": ["a"] * 195 + ["b", "b", "b", "c", "c"], "class": [0, 1] * 100}
+    alike = {"author": [row // 50 for row in range(200)], "class": [row // 50 for row in range(200)]}
+    for columns in (large, alike):
+        raw = {"train": Raw("t", pa.table({"text": [f"text {row}" for row in range(200)], **columns}))}
+        named = {"sentence": "text", "group": "author", "label": "class"}
+        with pytest.raises(InputError, match=r"different groups, but a group stays in train if it has too many rows"):
+            build(raw, columns=named, held_out=0.15, seed=0, source="s", licence="MIT")
+
+
 def test_a_group_in_two_given_splits_is_named() -> None:
     raw = {
         split: Raw(f"{split}.csv", pa.table({"text": [f"{split} {row}" for row in range(3)], "author": authors}))

@@ -83,6 +83,11 @@ def test_outside_a_project_there_is_no_run(trained: Project, tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["given", "model", "test.parquet"]
 
 
+def test_a_run_that_was_trained_on_single_texts_is_given_no_pairs(trained: Project) -> None:
+    said = trained.refused("evaluate", f"{ARM}/seed-0", *ROWS, "--other-column", "sentence")
+    assert "was trained on sentence; give no --other-column" in said
+
+
 def test_a_metric_of_training_is_logged_at_each_evaluation_and_its_code_belongs_to_the_run(trained: Project) -> None:
     file = trained.folder / "plugins/own.py"
     file.write_text(OWN)

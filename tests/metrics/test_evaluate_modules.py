@@ -137,9 +137,23 @@ def test_a_module_that_cannot_score_is_refused_in_one_line(tmp_path: Path) -> No
     for name, code, said in (
         ("broken", "1 +", "not a module of evaluate: SyntaxError"),
         ("fails", OWN.replace("return {", "raise ValueError('no\\nno')\n        return {"), "ValueError: no no"),
-        ("lists", OWN.replace('"right": right, "accuracy": right / len(references), ', ""), "returns no number: each"),
+        (
+            "lists",
+            OWN.replace('"right": right, "accuracy": right / len(references), ', ""),
+            r"returns \{'each': \[1, 1\]\}; give",
+        ),
+        ("exits", OWN.replace("return {", "raise SystemExit(0)\n        return {"), "cannot score these predictions: "),
+        (
+            "bare",
+            OWN.replace("return {", "return 0.5\n        return {"),
+            "returns 0.5; give a metric that returns num",
+        ),
     ):
         (tmp_path / f"{name}.py").write_text(code)
         with pytest.raises(InputError, match=said) as caught:
             FurtherMetrics([str(tmp_path / f"{name}.py")], key="--metric", taken=())([0, 1], [1, 1])
         assert "\n" not in str(caught.value)
+    whole = FurtherMetrics([str(FOLDER / "classification_scores.py")], key="--metric", taken=())
+    with pytest.raises(InputError, match="takes whole numbers, and these predictions are none"):
+        whole([0.0, 1.0], [0.2, 0.9])
+    assert whole([0.0, 1.0], [0.0, 1.0])["accuracy"] == 1

@@ -182,6 +182,9 @@ def test_a_metric_by_path_stands_beside_ours_and_bounds_may_name_it(place: Path)
     (["classes"], {"labels": "class", "metrics": ("no-such-metric",)}, "--metric no-such-metric: cannot be had from"),
     (["classes"], {"labels": "class", "metrics": ("absent.py",)}, "--metric absent.py: no such file"),
     (["classes"], {"labels": "class", "at_least": ("accuracy",)}, "--at-least accuracy: expected a metric and"),
+    (["classes"], {"labels": "class", "at_most": ("loss=nan",)}, "--at-most loss=nan: expected a metric and a number"),
+    (["classes"], {"labels": "class", "other_column": "texts"}, r"no column 'texts' \(--other-column\)"),
+    (["number"], {"score": "score", "separator": "|"}, "--separator .: splits the column of --labels"),
     (["classes"], {"labels": "class", "at_least": ("acc=1",)}, "acc=1: no such metric; expected loss, accuracy"),
     (["number"], {"score": "class"}, "row 1: column 'class' is '(bad|fine|good)'; expected a finite number"),
 ])  # fmt: skip

@@ -176,6 +176,24 @@ def test_transforms_are_fitted_on_other_sentences_than_those_that_are_measured(t
     assert {*table["transform"]} == {*TRANSFORMS}
 
 
+def test_without_other_sentences_a_transform_has_a_reason_and_the_measure_stays(tmp_path: Path) -> None:
+    run = write_run(tmp_path, models=[bert(0)])
+    pairs = EncodedPairs(write(tmp_path), pieces(tmp_path / "tokenizer"), [], max_length=32, seed=0)
+    pairs.write(tmp_path)
+    known = {one.name: pairs.arrays(bert(0), pad_id=0, batch_size=3) for one in run.snapshots}
+    run = planted(tmp_path, known, snapshots=run.snapshots)
+    tables = measured(run, ["sts"], [], FEW, title="", transforms=["none", "whitened"])
+    geometry, transformed = (one[one["vectors"] == "pairs_mean"] for one in tables.values())
+    assert geometry.loc[geometry["figure"] == "sts", "value"].notna().all()
+    rows = transformed.groupby("transform")
+    assert rows.get_group("whitened")["value"].isna().all()
+    assert {*rows.get_group("whitened")["note"]} == {
+        "0 sentences to fit it on, apart from the measured; give other texts"
+    }
+    plain = rows.get_group("none")
+    assert plain.loc[plain["figure"] == "sts", "value"].notna().all()
+
+
 def test_the_command_asks_for_pairs_if_a_measure_is_of_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(sts: str | None, *measures: str) -> None:
         text = tmp_path / "text.txt"

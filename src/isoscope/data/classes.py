@@ -32,8 +32,8 @@ def in_order(names: Collection[str]) -> list[str]:
 def read_classes(labels: Iterable[str], place: str, column: str, *, several: bool = False) -> Classes:
     """Return the class name of each label: without spaces around it; 1.0 is 1 if all labels are whole numbers.
 
-    Notes name what was left out, names that differ only in case or form, and names that look like several labels, which
-    is no mistake where a text has `several`.
+    Notes name what was left out, names that differ only in case or form, and names that look like several labels, also
+    where a text has `several`: they may stand between another separator.
     Raises `InputError`, naming `place` and `column`, for empty labels, lists, and numbers that are not whole.
     """
     where = f"{place}: column {column!r}"
@@ -55,7 +55,7 @@ def read_classes(labels: Iterable[str], place: str, column: str, *, several: boo
         names = {label: _whole(name) or name for label, name in names.items()}
         notes.append(f"{where}: labels such as {decimals[0]} are read as {_whole(decimals[0])}")
     found = in_order({*names.values()})
-    return Classes(names, (*notes, *_alike(found, where), *(() if several else _several(found, where))))
+    return Classes(names, (*notes, *_alike(found, where), *_several(found, where, several)))
 
 
 def _whole(number: str) -> str | None:
@@ -77,17 +77,18 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_.-]+", " ", unicodedata.normalize("NFKC", name).casefold()).strip()
 
 
-def _several(names: list[str], where: str) -> Iterable[str]:
+def _several(names: list[str], where: str, several: bool) -> Iterable[str]:
     """Yield a note about class names whose parts, between bars, semicolons or commas, are in other names too."""
     parts = {name: {*_PARTS.split(name)} for name in names}
     known = Counter(part for own in parts.values() for part in own)
     joined = [name for name, own in parts.items() if any(known[part] > 1 for part in own - {name})]
     if joined:
         sign = _PARTS.findall(joined[0])[0].strip()
+        told = f"{where}: {joined[0]!r} looks like several labels"
+        column = "" if several else "name the column as data.source.columns.labels, and "
         yield (
-            f"{where}: {joined[0]!r} looks like several labels; each text has one class, so {len(joined)} such "
-            f"combinations are classes of their own; for several labels per text, name the column as "
-            f"data.source.columns.labels, and set data.source.separator to {sign!r}"
+            f"{told}, but {len(joined)} such combinations are {'labels' if several else 'classes'} of their own; for "
+            f"several labels per text, {column}set data.source.separator to {sign!r}"
         )
 
 

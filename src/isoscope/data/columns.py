@@ -9,6 +9,8 @@ from isoscope.base.errors import InputError
 from isoscope.data.files import Raw
 
 CLASS = "one class per row: an integer, or text"
+LARGEST = 1e15
+"""Largest size of a number: in single precision its square is finite, and so is a sum of squares."""
 _TEXT = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
@@ -40,7 +42,7 @@ def lists(
     values = column_of(raw, name, named)
     where = f"{raw.place}: column {name!r}"
     if values.type in _TEXT:
-        if separator is None:
+        if not separator:
             raise InputError(f"{where} holds text; give lists of labels, or set {by}, such as '|'")
         rows = [(text or "").split(separator) for text in strings(raw, name, named).to_pylist()]
         return [[part for one in row if (part := one.strip())] for row in rows]
@@ -62,10 +64,10 @@ def numbers(raw: Raw, name: str, named: str) -> list[float | None]:
     values = strings(raw, name, named, classes=True, wanted="a number per row").to_pylist()
     found = [None if text is None else _number(text) for text in values]
     for row, number in enumerate(found, start=1):
-        if number is not None and not math.isfinite(number):
+        if number is not None and not abs(number) <= LARGEST:
             raise InputError(
-                f"{raw.place}, row {row}: column {name!r} is {values[row - 1][:40]!r}; expected a finite number, such "
-                "as 3.5: correct it or drop the row"
+                f"{raw.place}, row {row}: column {name!r} is {values[row - 1][:40]!r}; expected a finite number up to "
+                f"{LARGEST:g}, such as 3.5: correct it or drop the row"
             )
     return found
 

@@ -101,8 +101,8 @@ def build(
     _check_groups(splits, raw)
     if missing := [split for split in SPLITS if split not in splits]:
         splits |= hold_out(splits, missing, fraction=held_out, seed=seed, source=source, names=labels)
-    if named:
-        _check_classes(splits, labels, source)
+    if targets:
+        _check_targets(splits, labels, source, targets[0])
     facts: dict[str, object] = {"held_out": dict.fromkeys(missing, held_out)}
     if inputs := {name: sha256 for one in raw.values() for name, sha256 in one.inputs.items()}:
         facts["inputs"] = inputs
@@ -122,10 +122,14 @@ def _class_names(schema: pa.Schema, column: str | None) -> tuple[str, ...] | Non
         return None
 
 
-def _check_classes(splits: Mapping[str, pa.Table], labels: Sequence[str], source: str) -> None:
-    """Check that every split has two classes or more (or train a label), and that names of classes differ."""
-    if not labels:
+def _check_targets(splits: Mapping[str, pa.Table], labels: Sequence[str], source: str, target: str) -> None:
+    """Check that every split has two classes (or train two scores or sets of labels), and that class names differ."""
+    if target != "score" and not labels:
         raise InputError(f"{source}: no row of train has a label; a model needs labels to learn from")
+    values = splits["train"][target].to_pylist()
+    if target != "label" and len(values) > 1 and all(one == values[0] for one in values):
+        what = values[0] if target == "score" else [labels[one] for one in values[0]]
+        raise InputError(f"{source}: every row of train has the same {target}: {what}; there is nothing to learn")
     for split in SPLITS:
         if "label" in splits[split].column_names and len(found := splits[split]["label"].unique()) == 1:
             only = labels[found[0].as_py()]
@@ -250,10 +254,13 @@ def hold_out(
             whole = f"class {names[short[0]]!r}" if strata is targets and names else "train"
             different = sum(any(strata[row] == short[0] for row in same) for same in units.values())
             what = "group" if grouped else "text"
+            why = f"train and each split that is held out need a {what} of their own"
+            if different > len(missing):
+                why = f"a {what} stays in train if it has too many rows, the last of a class, or is in a given split"
+            merge = ", merge small classes" if strata is targets and names else ""
             raise InputError(
-                f"{source}: {whole} has {sizes[short[0]]} rows with {different} different {what}s, but train and "
-                f"each split that is held out need a {what} of their own; add rows, merge small classes, or give each "
-                "split a file"
+                f"{source}: {whole} has {sizes[short[0]]} rows with {different} different {what}s, but {why}; add "
+                f"rows{merge}, or give each split a file"
             )
     return {split: train.take(sorted(rows)) for split, rows in drawn.items()}
 

@@ -74,8 +74,10 @@ def read(given: Mapping[str, Any]) -> NewTask:
     columns |= {one: given[one] for one in (*TARGETS, "group") if one in given}
     place, splits, name, files = (_one_text if "text" in given else _file_each)(given, columns)
     raw = splits["train"]
-    held = {ours: column_of(raw, own, f"--{_OPTIONS.get(ours, ours)}").type for ours, own in columns.items()}
-    if "labels" in held and "separator" not in given and not pa.types.is_nested(held["labels"]):
+    named = {own: f"--{_OPTIONS.get(ours, ours)}" for ours, own in columns.items()}
+    types = [{own: column_of(one, own, option).type for own, option in named.items()} for one in splits.values()]
+    held = types[0].get(columns.get("labels", ""))
+    if held is not None and "separator" not in given and not pa.types.is_nested(held):
         raise InputError(
             f"--labels {given['labels']}: {raw.place} holds text, not lists; for several labels in a text give what "
             f"stands between them, such as --separator '|'; for one class per text: --label {given['labels']}"
@@ -87,6 +89,8 @@ def read(given: Mapping[str, Any]) -> NewTask:
     corpus = build(splits, source=name, **options)
     train, *others = (texts(corpus.splits[split]) for split in SPLITS)
     notes, known = [*corpus.notes], {*map(nearly, train)}
+    if "labels" in given and all(len(one) == 1 for one in corpus.splits["train"]["labels"].to_pylist()):
+        notes.append(f"each row has one label in {given['labels']!r}; as one class per text: --label {given['labels']}")
     if any(repeated := [sum(nearly(text) in known for text in other) for other in others]):
         notes.append(
             f"{repeated[0]} rows of validation and {repeated[1]} of test repeat a text of train (case, spaces and "

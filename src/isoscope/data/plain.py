@@ -197,9 +197,8 @@ def read_targets(
     and as `isoscope.data.columns`.
     """
     raw, name = _with_texts(path, column, *filter(None, [other]), **{kind: target})
-    texts = [
-        _whole(path, one, strings(raw, one, named or "--column").to_pylist()) for one in (name, *filter(None, [other]))
-    ]
+    both = zip(filter(None, (name, other)), ("--column", "--other-column"), strict=False)
+    texts = [_whole(path, one, strings(raw, one, named or option).to_pylist()) for one, option in both]
     true: list[Any]
     if kind == "labels":
         true = lists(raw, target, "--labels", separator, by="--separator")

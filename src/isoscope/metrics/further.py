@@ -1,6 +1,8 @@
 """Further metrics of the library `evaluate`, by their names on the hub or by the paths of their modules."""
 
+import sys
 from collections.abc import Collection, Iterable
+from contextlib import redirect_stdout
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isoscope.base.errors import InputError, said
+from isoscope.base.errors import InputError, brief, said
 
 
 class FurtherMetrics:
@@ -28,15 +30,23 @@ class FurtherMetrics:
         both = {"references": np.asarray(references), "predictions": np.asarray(predictions)}
         given = {name: (array.astype(int) if self.sets else array).tolist() for name, array in both.items()}
         found: dict[str, float] = {}
+        broken = not (np.asarray(both["predictions"], np.float64) % 1 == 0).all()
         for asked, module in self.modules.items():
-            where = f"{self.key} {asked}"
+            where, features = f"{self.key} {asked}", getattr(module, "features", None)
+            if broken and isinstance(features, dict) and "int" in str(features["predictions"]):
+                raise InputError(f"{where}: takes whole numbers, and these predictions are none; name another metric")
             try:
-                computed = module.compute(**given)
-            except Exception as error:  # code of others
+                with redirect_stdout(sys.stderr):
+                    computed = module.compute(**given)
+            except (Exception, SystemExit) as error:  # code of others
                 raise InputError(f"{where}: cannot score these predictions: {said(error)}") from None
-            numbers = {name: float(one) for name, one in computed.items() if isinstance(one, Real)}
+            named = computed if isinstance(computed, dict) else {}
+            numbers = {str(name): float(one) for name, one in named.items() if isinstance(one, Real)}
             if not numbers:
-                raise InputError(f"{where}: returns no number: {', '.join(computed)}; give a metric that does")
+                raise InputError(
+                    f"{where}: returns {brief(computed)}; give a metric that returns numbers by name, such as "
+                    "{'f1': 0.5}"
+                )
             for name, value in numbers.items():
                 found[f"{Path(asked).stem}_{name}" if name in {*self.taken, *found} else name] = value
         return found

@@ -4,6 +4,7 @@ The command line is made of the functions' parameters and of `OPTIONS`; their do
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isnan, nan
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -207,6 +208,8 @@ def evaluate(
     settings, bounds = ScoreSettings(**options), (*_bounds("--at-least", at_least), *_bounds("--at-most", at_most))
     if (target := labels or score) is None or (labels and score):
         raise InputError("--labels, --score: name one column of what the model should predict")
+    if separator is not None and not labels:
+        raise InputError(f"--separator {separator}: splits the column of --labels; name that column, too")
 
     def make(checkpoints: Sequence[str], cache: Path) -> Made:
         from isoscope.data.plain import Targets, read_targets
@@ -232,7 +235,9 @@ def _bounds(flag: str, given: Sequence[str]) -> list[tuple[str, str, float]]:
         try:
             found.append((flag, name, float(number)))
         except ValueError:
-            raise InputError(f"{flag} {one}: expected a metric and a number, such as accuracy=.8") from None
+            found.append((flag, name, nan))
+        if isnan(found[-1][2]):
+            raise InputError(f"{flag} {one}: expected a metric and a number, such as accuracy=.8")
     return found
 
 

@@ -11,9 +11,10 @@ import torch
 from tqdm import tqdm
 from transformers import AutoModelForSequenceClassification
 
-from isoscope.base.atomic_files import sha256
+from isoscope.base.atomic_files import MANIFEST, sha256
 from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric
+from isoscope.base.paths import processed
 from isoscope.data import tokens
 from isoscope.data.batches import evaluation_batches
 from isoscope.data.checkpoints import TOKENIZER_CONFIG, checkpoint_digest
@@ -58,13 +59,17 @@ class Logged(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """A checkpoint's scores, metric → value, and → shares of the rows; its predictions; number of truncated texts."""
+    """A checkpoint's scores, metric → value, and → shares of the rows; its predictions; number of truncated texts.
+
+    `names`: of the classes or labels whose numbers are in the predictions; none of a score.
+    """
 
     checkpoint: Checkpoint
     values: Mapping[str, float]
     shares: Mapping[str, Floats]
     predictions: pd.DataFrame
     truncated: int
+    names: list[str]
 
 
 def evaluated(
@@ -88,6 +93,8 @@ def evaluated(
     if len(rows.true) < 2:
         raise InputError(f"--text: {len(rows.true)} rows; scores need two or more")
     further = FurtherMetrics(metrics, key="--metric", taken=declared, sets=kind == "labels")
+    for one in every:
+        _check_texts(one, rows)
     found = {one: _scores(one, rows, kind, further, settings) for one in every}
     first = found[every[0]].values
     declared = {name: declared.get(name, Metric(name)) for name in sorted(first, key=[*declared, *first].index)}
@@ -101,7 +108,7 @@ def evaluated(
         cut = sum(found[one].truncated for one in group)
         seeds, texts = f" ({len(group)} seeds)" * (len(group) > 1), f"; {cut} texts are truncated" * (cut > 0)
         lines += [f"{name}{seeds}{texts}", *(_line(one, scores[name][metric]) for metric, one in declared.items())]
-    told = {"rows": len(rows.true), "scores": scores, "missed": missed}
+    told = {"rows": len(rows.true), "scores": scores, "missed": missed, "labels": found[every[0]].names}
     predictions = [found[one].predictions.assign(checkpoint=one.name) for one in every]
     files = {f"metric {one}": (one, sha256(Path(one))) for one in metrics if Path(one).is_file()}
     params = {"metrics": list(metrics), **settings._asdict()}
@@ -160,6 +167,16 @@ def _target(folder: Path) -> str:
     return TARGETS[problem]
 
 
+def _check_texts(one: Checkpoint, rows: Targets) -> None:
+    """Check that a run that was trained on pairs is given pairs, if its task is there."""
+    run, project = run_of(one.folder), one.folder.resolve().parents[5:6]
+    if run is None or not (manifest := Path(*project, processed(run.task), MANIFEST)).is_file():
+        return
+    if {*(columns := read_mapping(manifest)["columns"])} != {*rows.table.column_names}:
+        asked = "name the second text with" if len(columns) > 1 else "give no"
+        raise InputError(f"checkpoint {one.given}: was trained on {' and '.join(columns)}; {asked} --other-column")
+
+
 def _groups(given: Sequence[str]) -> dict[str, list[Checkpoint]]:
     """Find checkpoints by the names that they were given by; the folder of an arm gives the checkpoint of each seed."""
     folders = {one: _selected(Path(one)) or [one] for one in given}
@@ -190,8 +207,11 @@ def _scores(one: Checkpoint, rows: Targets, kind: str, further: FurtherMetrics, 
     table = pd.DataFrame({"row": np.arange(len(logits)), **module.columns(references, predictions, logits)})
     shares = {name: found.shares for name, found in module.by_item(table).items()}
     own = module.scores(references, predictions, *([len(names)] if kind == "label" else []))
-    values = {name: float(share.mean()) for name, share in shares.items()} | own | further(references, predictions)
-    return Scores(one, values, shares, table, truncated)
+    others = further(references, predictions)
+    if undefined := [name for name, value in others.items() if not np.isfinite(value)]:
+        raise InputError(f"--metric: {undefined[0]} is {others[undefined[0]]} for checkpoint {one.given}; leave it out")
+    values = {name: float(share.mean()) for name, share in shares.items()} | own | others
+    return Scores(one, values, shares, table, truncated, [] if kind == "score" else names)
 
 
 def _logits(model: Any, one: Checkpoint, rows: Targets, settings: ScoreSettings) -> tuple[Floats, int]:

@@ -113,21 +113,23 @@ def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> t
     vectors = asked_vectors(run, settings.vectors)
     options = {name: getattr(settings, name) for name in (*SAMPLED, "transforms")}
 
-    def part(name: str) -> Tables:
+    def part(name: str) -> tuple[Tables, str | None]:
         about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **options}
         named = f"{title}: {name}"
         transforms = settings.transforms
-        return _kept(
-            cache, about, lambda: measured(run, [name], vectors, settings, title=named, transforms=transforms)
-        )[0]
+        return _kept(cache, about, lambda: measured(run, [name], vectors, settings, title=named, transforms=transforms))
 
-    parts = [part(name) for name in settings.measures]
+    parts, notes = zip(*map(part, settings.measures), strict=True)
     if not any(parts):
         raise InputError(
             f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
             "the measure classes needs --labels; classes and shape need sentence vectors, not words"
         )
-    return stacked(parts), None
+    tables = stacked(parts)
+    if (transformed := tables.get("transformed")) is not None:
+        without = transformed[(transformed["fitted_on"] < 2) & (transformed["transform"] != "none")]
+        notes += tuple(f"--transform: {note}" for note in without["note"].dropna().unique())
+    return tables, "; ".join(dict.fromkeys(filter(None, notes))) or None
 
 
 def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:

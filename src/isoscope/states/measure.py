@@ -90,18 +90,20 @@ class Cells:
     def transformed(
         self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str], transforms: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """Return the rows of `transformed` for one cell."""
+        """Return the rows of `transformed` for one cell; NaN with a note where too few points fit a transform."""
         cell = self._at(snapshot, vectors, layer)
         if cell.pairs is None:
             fitted, cell = cell.halves()
         else:
             every = as_cloud(layer_of(self.run.arrays(snapshot), vectors, layer))
             fitted = replace(cell, points=every[len(cell.pairs.sentences) :])
-        found = []
+        found, few = [], len(fitted.points) < 2
+        lacking = f"{len(fitted.points)} sentences to fit it on, apart from the measured; give other texts" * few
         for name in transforms:
             # A transform enlarges the differences of equal points, which are rounding.
-            points = cell.points if cell.fault else getattr(transforms_of, name)(fitted.points)(cell.points)
-            rows = self._rows(replace(cell, points=points), snapshot, vectors, layer, names)
+            points = cell.points if cell.fault or few else getattr(transforms_of, name)(fitted.points)(cell.points)
+            at = (snapshot, vectors, layer, names)
+            rows = self._rows(replace(cell, points=points), *at, lacking=lacking if name != "none" else "")
             found += [row | {"transform": name, "fitted_on": len(fitted.points)} for row in rows]
         return found
 
@@ -109,13 +111,13 @@ class Cells:
         return self.cell(layer_of(self.run.arrays(snapshot), vectors, layer), vectors)
 
     def _rows(
-        self, cell: Cell, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]
+        self, cell: Cell, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str], lacking: str = ""
     ) -> list[dict[str, Any]]:
         rows = []
         for name in (one for one in names if (kind_of(one) == "pairs") == (cell.pairs is not None)):
             baseline = self._baseline(name, vectors, cell)
-            found, note = _figures(name, cell)
-            if cell.fault:  # mark the cell and give no values
+            found, note = ({}, lacking) if lacking else _figures(name, cell)
+            if cell.fault or lacking:  # mark the cell and give no values
                 found = dict.fromkeys(baseline, OfAll(*NONE))
             rows += [
                 {

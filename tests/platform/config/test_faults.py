@@ -168,12 +168,11 @@ def test_neither_an_axis_nor_a_search_changes_the_data(project: Path, setting: s
             ["measures.names=[isoscor]"],
             r"^params\.yaml: measures\.names: no measure 'isoscor'.*; did you mean 'isoscore'",
         ),
+        (["training.metrics=[plugins/gone.py]"], r"^training\.metrics: plugins/gone\.py: no such file; put it there"),
         (["measures.names=[sts]"], r"^params\.yaml: measures\.names: sts needs scored pairs .*; set extraction\.pairs"),
     ],
 )
-def test_measures_are_known_and_have_what_they_need_before_any_work(
-    project: Path, settings: list[str], line: str
-) -> None:
+def test_measures_and_metrics_are_there_before_any_work(project: Path, settings: list[str], line: str) -> None:
     with pytest.raises(InputError, match=line):
         check_all(Configuration(project, settings))
     pairs = "extraction.pairs={file: stsb, split: test, pairs: null}"

@@ -1,6 +1,7 @@
 """What sections of the configuration say of each other: runs to start from, compared studies, corners of a search."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
+from pathlib import Path
 
 from isoscope.base import paths
 from isoscope.base.built_in import MEASURES_OF_PAIRS
@@ -100,6 +101,14 @@ def check_measures(extraction: Extraction, measures: Measures) -> None:
             raise InputError(f"{place}: {name} needs scored pairs of sentences; set extraction.pairs")
 
 
+def metric_files(folder: Path, metrics: Iterable[str]) -> dict[str, Path]:
+    """Return the file of each further metric that is no name on the hub. Raises `InputError` for a missing file."""
+    files = {one: folder / one for one in metrics if one.endswith(".py")}
+    if lacking := [one for one, file in files.items() if not file.is_file()]:
+        raise InputError(f"training.metrics: {lacking[0]}: no such file; put it there, or correct the name")
+    return files
+
+
 def check_all(configuration: Configuration) -> int:
     """Resolve every task and every arm of every study; return their number.
 
@@ -116,9 +125,10 @@ def check_all(configuration: Configuration) -> int:
     cells = [(name, arm) for name in run for arm in configuration.arms(name)]
     for name, arm in cells:
         with found.each():
-            model = configuration.cell(name, arm).cell.model
+            cell = configuration.cell(name, arm).cell
+            metric_files(configuration.folder, cell.training.metrics)
             for seed in configuration.study(name).seeds:
-                start_cells(configuration, name, model, seed)
+                start_cells(configuration, name, cell.model, seed)
     for name in configuration.root.comparisons:
         with found.each():
             check_comparison(configuration, name)

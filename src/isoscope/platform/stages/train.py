@@ -12,7 +12,7 @@ from isoscope.base import built_in, paths, processes
 from isoscope.base.atomic_files import unlisted, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StoppedError, StopSignal
-from isoscope.platform.config.across_studies import start_cells
+from isoscope.platform.config.across_studies import metric_files, start_cells
 from isoscope.platform.config.declared import declares
 from isoscope.platform.config.load import Configuration, ResolvedCell
 from isoscope.platform.executor.live_table import Progress
@@ -75,9 +75,7 @@ def job(
         )
     data = project.folder / paths.processed(task)
     tokenizer, checkpoint = given.start(found.cell.model.encoder, data)
-    metrics = {one: project.folder / one for one in found.cell.training.metrics if one.endswith(".py")}
-    if lacking := [one for one, file in metrics.items() if not file.is_file()]:
-        raise InputError(f"training.metrics: {lacking[0]}: no such file; put it there, or correct the name")
+    metrics = metric_files(project.folder, found.cell.training.metrics)
 
     def read() -> dict[str, str]:
         return {"data": content_md5(data), **given.published(tokenizer, data)}
