@@ -76,15 +76,11 @@ class Cells:
             about["attributes"] = {name: probe[column].to_numpy() for name, column in known.items()}
         return Cell(cloud, **about, **self.settings)
 
-    def measured(self, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the table's rows for one cell."""
-        return self._rows(self._at(snapshot, vectors, layer), snapshot, vectors, layer, names)
-
     def at(
         self, place: tuple[Snapshot, str, int], names: Sequence[str], transforms: Sequence[str]
     ) -> list[dict[str, Any]]:
         """Return the rows of a place, and those with a transform if any is asked for."""
-        found = self.measured(*place, names)
+        found = self._rows(self._at(*place), *place, names)
         return found + (self.transformed(*place, names, transforms) if {*transforms} - {*UNTRANSFORMED} else [])
 
     def transformed(
@@ -97,14 +93,14 @@ class Cells:
         else:
             every = as_cloud(layer_of(self.run.arrays(snapshot), vectors, layer))
             fitted = replace(cell, points=every[len(cell.pairs.sentences) :])
-        found, few = [], len(fitted.points) < 2
-        lacking = f"{len(fitted.points)} sentences to fit it on, apart from the measured; give other texts" * few
+        found, n = [], len(fitted.points)
+        few = f"{n} sentences to fit it on, apart from the measured; give other texts" if n < 2 else ""
         for name in transforms:
             # A transform enlarges the differences of equal points, which are rounding.
             points = cell.points if cell.fault or few else getattr(transforms_of, name)(fitted.points)(cell.points)
-            at = (snapshot, vectors, layer, names)
-            rows = self._rows(replace(cell, points=points), *at, lacking=lacking if name != "none" else "")
-            found += [row | {"transform": name, "fitted_on": len(fitted.points)} for row in rows]
+            moved, lacking = replace(cell, points=points), few if name != "none" else ""
+            rows = self._rows(moved, snapshot, vectors, layer, names, lacking)
+            found += [row | {"transform": name, "fitted_on": n} for row in rows]
         return found
 
     def _at(self, snapshot: Snapshot, vectors: str, layer: int) -> Cell:
