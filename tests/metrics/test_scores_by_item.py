@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import f1_score, log_loss
 
-from isoscope.metrics import label_scores, regression_scores
+from isoscope.metrics import label_scores, regression_scores, token_counts
 from isoscope.metrics.item_shares import ItemShares
 
 
@@ -125,3 +125,18 @@ def test_the_threshold_has_the_best_f1_and_lies_in_the_middle_of_its_equals() ->
     chosen = label_scores.best_threshold(true, probability)
     f1: Callable[[float], Any] = lambda threshold: label_scores.scores(true, probability > threshold)["micro_f1"]  # noqa: E731
     assert f1(chosen) == max(map(f1, label_scores.SHARES))
+
+
+def test_the_loss_of_a_language_model_has_shares_that_average_to_it_and_spread_as_the_jackknife() -> None:
+    draw = np.random.default_rng(0)
+    tokens = draw.integers(1, 9, 200)
+    table = pd.DataFrame({"row": np.arange(200), "loss": draw.gamma(2.0, tokens), "tokens": tokens})
+    table["right"] = draw.binomial(tokens, 0.4)
+    for metric, part in (("loss", "loss"), ("accuracy", "right")):
+        found = token_counts.shares(table.sample(frac=1, random_state=0))[metric]
+        assert found.mean() == pytest.approx(table[part].sum() / table["tokens"].sum())
+        left_out = np.array(
+            [(table[part].sum() - row[part]) / (table["tokens"].sum() - row["tokens"]) for _, row in table.iterrows()]
+        )
+        assert np.corrcoef(found, -left_out)[0, 1] > 0.999
+        assert found.std() == pytest.approx(199 * left_out.std(), rel=0.03)

@@ -188,7 +188,7 @@ def test_without_other_sentences_a_transform_has_a_reason_and_the_measure_stays(
     rows = transformed.groupby("transform")
     assert rows.get_group("whitened")["value"].isna().all()
     assert {*rows.get_group("whitened")["note"]} == {
-        "0 sentences to fit it on, apart from the measured; give other texts"
+        "0 points to fit them on, apart from those that are measured; give other texts"
     }
     plain = rows.get_group("none")
     assert plain.loc[plain["figure"] == "sts", "value"].notna().all()

@@ -119,6 +119,14 @@ def test_of_many_classes_the_most_confused_are_drawn_and_the_rest_as_one() -> No
     one = found.set_index(["actual", "predicted"])
     assert one.loc[("class 40", "class 7"), "text"] == "0.47\n9"
     assert one.loc[("the other 68 classes",) * 2, "share"] == 1.0
+    for k in range(50, 70):
+        table.loc[(table["actual"] == f"class {k}") & (table["predicted"] == f"class {k + 1}"), "count"] = 1
+    counts = cells(table).set_index(["actual", "predicted"])["count"]
+    rest = table[~table["actual"].isin(kept := {*counts.index.levels[0]}) & ~table["predicted"].isin(kept)]
+    right = rest.loc[rest["actual"] == rest["predicted"], "count"].sum()
+    assert counts["the other 68 classes", "the other 68 classes"] == right == 680
+    wrong = counts["the other 68 classes", "a wrong one of the others"]
+    assert wrong == rest["count"].sum() - right > 10, "an error among the rest is no hit"
     assert "Of 77 classes, the 9 with most errors; the table has all." in CONFUSION.caption(table)  # type: ignore[operator]
     figure = CONFUSION.form(table)
     assert sticking_out(figure) == []

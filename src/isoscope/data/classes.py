@@ -85,10 +85,10 @@ def _several(names: list[str], where: str, several: bool) -> Iterable[str]:
     if joined:
         sign = _PARTS.findall(joined[0])[0].strip()
         told = f"{where}: {joined[0]!r} looks like several labels"
-        column = "" if several else "name the column as data.source.columns.labels, and "
+        cure = f"name the column as data.source.columns.labels, and set data.source.separator to {sign!r}"
         yield (
             f"{told}, but {len(joined)} such combinations are {'labels' if several else 'classes'} of their own; for "
-            f"several labels per text, {column}set data.source.separator to {sign!r}"
+            f"several labels per text, {'write all of them alike, as lists or with one separator' if several else cure}"
         )
 
 

@@ -33,7 +33,7 @@ class FurtherMetrics:
         broken = not (np.asarray(both["predictions"], np.float64) % 1 == 0).all()
         for asked, module in self.modules.items():
             where, features = f"{self.key} {asked}", getattr(module, "features", None)
-            if broken and isinstance(features, dict) and "int" in str(features["predictions"]):
+            if broken and isinstance(features, dict) and "int" in str(features.get("predictions")):
                 raise InputError(f"{where}: takes whole numbers, and these predictions are none; name another metric")
             try:
                 with redirect_stdout(sys.stderr):
@@ -48,7 +48,10 @@ class FurtherMetrics:
                     "{'f1': 0.5}"
                 )
             for name, value in numbers.items():
-                found[f"{Path(asked).stem}_{name}" if name in {*self.taken, *found} else name] = value
+                own = f"{Path(asked).stem}_{name}" if name in {*self.taken, *found} else name
+                if own in {*self.taken, *found}:
+                    raise InputError(f"{where}: another metric has the name {own!r}, too; rename the file")
+                found[own] = value
         return found
 
 

@@ -219,6 +219,8 @@ def evaluate(
             if (kind == "score") != bool(score):
                 asked = "--score" if kind == "score" else "--labels"
                 raise InputError(f"checkpoint {checkpoints[0]}: predicts {kind}; name their column by {asked}")
+            if separator is not None and kind != "labels":
+                raise InputError(f"--separator {separator}: checkpoint {checkpoints[0]} predicts one class per text")
             given: dict[str, Any] = {"column": column, "other": other_column, "separator": separator}
             return read_targets(text, target=str(target), kind=kind, **given)
 

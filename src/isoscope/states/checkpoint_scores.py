@@ -27,6 +27,7 @@ from isoscope.models.build import check_device
 from isoscope.models.encoder import checkpoint_config, positions
 from isoscope.models.loading import in_one_line, pretrained
 from isoscope.platform.outputs import CONFIG
+from isoscope.platform.runs.prepared import content_md5
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.statistics.paired import paired_t, two_way_interval
 from isoscope.states.choices import ScoreSettings
@@ -108,7 +109,12 @@ def evaluated(
         cut = sum(found[one].truncated for one in group)
         seeds, texts = f" ({len(group)} seeds)" * (len(group) > 1), f"; {cut} texts are truncated" * (cut > 0)
         lines += [f"{name}{seeds}{texts}", *(_line(one, scores[name][metric]) for metric, one in declared.items())]
-    told = {"rows": len(rows.true), "scores": scores, "missed": missed, "labels": found[every[0]].names}
+    told = {
+        "rows": len(rows.true),
+        "scores": scores,
+        "missed": missed,
+        "labels": {one.name: found[one].names for one in every},
+    }
     predictions = [found[one].predictions.assign(checkpoint=one.name) for one in every]
     files = {f"metric {one}": (one, sha256(Path(one))) for one in metrics if Path(one).is_file()}
     params = {"metrics": list(metrics), **settings._asdict()}
@@ -168,9 +174,11 @@ def _target(folder: Path) -> str:
 
 
 def _check_texts(one: Checkpoint, rows: Targets) -> None:
-    """Check that a run that was trained on pairs is given pairs, if its task is there."""
-    run, project = run_of(one.folder), one.folder.resolve().parents[5:6]
-    if run is None or not (manifest := Path(*project, processed(run.task), MANIFEST)).is_file():
+    """Check that a run that was trained on pairs is given pairs, if its task is there as it was trained on."""
+    if (run := run_of(one.folder)) is None or not (project := one.folder.parents[5:6]):
+        return
+    manifest, data = project[0] / processed(run.task) / MANIFEST, processed(run.task).as_posix()
+    if not manifest.is_file() or run.inputs.get(data) != content_md5(manifest.parent):
         return
     if {*(columns := read_mapping(manifest)["columns"])} != {*rows.table.column_names}:
         asked = "name the second text with" if len(columns) > 1 else "give no"

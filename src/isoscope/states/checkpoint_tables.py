@@ -72,7 +72,8 @@ def geometry(
                 run = hidden_states(one, texts, settings, cache, attended=True)
             tables, note = analysis(name, run, settings, cache, one.name)
             found.append({kind: table.assign(checkpoint=one.name) for kind, table in tables.items()})
-            notes += [{"checkpoint": one.name, "analysis": name, "note": note}] if note else []
+            said = "transformed measures" if name == "measures" else name  # no others have a note
+            notes += [{"checkpoint": one.name, "analysis": said, "note": note}] if note else []
         whole = stacked(found)
         whole |= planes(runs, settings, cache) if "planes" in settings.analyses else {}
         whole |= grids or {}
@@ -113,23 +114,24 @@ def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> t
     vectors = asked_vectors(run, settings.vectors)
     options = {name: getattr(settings, name) for name in (*SAMPLED, "transforms")}
 
-    def part(name: str) -> tuple[Tables, str | None]:
+    def part(name: str) -> Tables:
         about = {"states": run.folder.name, "measure": name, "code": code_of(name), "vectors": vectors, **options}
         named = f"{title}: {name}"
         transforms = settings.transforms
-        return _kept(cache, about, lambda: measured(run, [name], vectors, settings, title=named, transforms=transforms))
+        return _kept(
+            cache, about, lambda: measured(run, [name], vectors, settings, title=named, transforms=transforms)
+        )[0]
 
-    parts, notes = zip(*map(part, settings.measures), strict=True)
+    parts = [part(name) for name in settings.measures]
     if not any(parts):
         raise InputError(
             f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
             "the measure classes needs --labels; classes and shape need sentence vectors, not words"
         )
     tables = stacked(parts)
-    if (transformed := tables.get("transformed")) is not None:
-        without = transformed[(transformed["fitted_on"] < 2) & (transformed["transform"] != "none")]
-        notes += tuple(f"--transform: {note}" for note in without["note"].dropna().unique())
-    return tables, "; ".join(dict.fromkeys(filter(None, notes))) or None
+    transformed = tables.get("transformed", pd.DataFrame({"fitted_on": [], "transform": [], "note": []}))
+    without = transformed[(transformed["fitted_on"] < 2) & (transformed["transform"] != "none")]
+    return tables, "; ".join(without["note"].dropna().unique()) or None
 
 
 def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:

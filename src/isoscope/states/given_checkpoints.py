@@ -160,7 +160,7 @@ def _name_equal(given: Sequence[str], folders: Sequence[Path]) -> None:
 
 def _trained(folder: Path) -> RunCheckpoint | None:
     """Return the cell of a checkpoint in the published output of a run; None for another folder."""
-    if (run := run_of(folder)) is None:
+    if (run := run_of(folder)) is None or len(folder.parents) < 6:
         return None
     return RunCheckpoint(f"{run.study}/{run.arm}/seed-{run.seed}", folder.name, str(folder.parents[5]))
 

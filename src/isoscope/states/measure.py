@@ -94,7 +94,7 @@ class Cells:
             every = as_cloud(layer_of(self.run.arrays(snapshot), vectors, layer))
             fitted = replace(cell, points=every[len(cell.pairs.sentences) :])
         found, n = [], len(fitted.points)
-        few = f"{n} sentences to fit it on, apart from the measured; give other texts" if n < 2 else ""
+        few = f"{n} points to fit them on, apart from those that are measured; give other texts" if n < 2 else ""
         for name in transforms:
             # A transform enlarges the differences of equal points, which are rounding.
             points = cell.points if cell.fault or few else getattr(transforms_of, name)(fitted.points)(cell.points)

@@ -24,6 +24,7 @@ def test_a_term_that_the_page_says_stays() -> None:
         "<dd>Of no",
     ]
     assert terms("validation/a_1") == terms("a₁ of [CLS]") == ["<dd>A share"]
+    assert terms("a near-dead<br>\n  frequency") == ["<dd>Of no"]
     assert terms("an arch") == ["<dd>A parab"]
 
 

@@ -92,13 +92,15 @@ def check_search(configuration: Configuration, known: Container[str] = ()) -> No
 
 
 def check_measures(extraction: Extraction, measures: Measures) -> None:
-    """Check that all measures exist, and that measures of pairs have pairs. Raises `InputError`."""
-    place = f"{paths.PARAMS}: measures.names"
+    """Check that all measures exist, and that measures of pairs have pairs. Raises `InputError` with all faults."""
+    found, place = Faults(), f"{paths.PARAMS}: measures.names"
     for name in measures.names:
-        find(name, MEASURES, f"{place}: no measure {name!r}; a custom measure must be loaded as a plugin")
+        with found.each():
+            find(name, MEASURES, f"{place}: no measure {name!r}; a custom measure must be loaded as a plugin")
         of_pairs = name in MEASURES_OF_PAIRS or (name in MEASURES.own and MEASURES.own[name].of == "pairs")
         if of_pairs and extraction.pairs is None:
-            raise InputError(f"{place}: {name} needs scored pairs of sentences; set extraction.pairs")
+            found.keep(f"{place}: {name} needs scored pairs of sentences; set extraction.pairs")
+    found.stop()
 
 
 def metric_files(folder: Path, metrics: Iterable[str]) -> dict[str, Path]:

@@ -41,7 +41,7 @@ CAPTIONS = {
     ),
     "intermediate": (
         "Intermediate values",
-        "A line is the values that a trial reported, step by step; a ring marks the end of a pruned trial.",
+        "A line is the values that a trial reported, step by step. A line that ends early is a pruned trial.",
     ),
     "pruning": (
         "Saved by pruning",

@@ -107,7 +107,8 @@ def differing_versions(outputs: Iterable[Path], project: paths.Project) -> str |
 def run_files(output: Path, files: Collection[str]) -> list[Path]:
     """Return the parameters and metrics of a run, its predictions or translations, and those of `files` that it has."""
     by_row = (output / CONFIG).is_file() and declares(read_output(output).objective, "by_item")
-    optional = [path for name in (TRANSLATIONS.name, OBJECTIVE, *files) for path in sorted(output.glob(name))]
+    beside = (*([] if by_row else [PREDICTIONS]), TRANSLATIONS.name, OBJECTIVE, *files)
+    optional = [path for name in beside for path in sorted(output.glob(str(name)))]
     return [
         output / CONFIG,
         output / METRICS,

@@ -23,8 +23,8 @@ TERMS = {
         "or of selected bars."
     ),
     "Loss": (
-        "In nats per example, or per predicted token; of an alignment, the squared error per dimension, plus its "
-        "anchor."
+        "In nats per example, predicted token or label; of a score, its squared error; of an alignment, the squared "
+        "error per dimension, plus its anchor."
     ),
     "BLEU, chrF": "Corpus scores of translations, from 0 to 100.",
 }

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from isoscope.base.errors import InputError
 from isoscope.metrics.matrix_scores import confusion_matrix
+from isoscope.metrics.token_counts import shares
 from isoscope.platform.config.declared import declares
-from isoscope.platform.outputs import TRANSLATIONS, Output, read_predictions
+from isoscope.platform.outputs import PREDICTIONS, TRANSLATIONS, Output, read_predictions
 from isoscope.platform.results.paired_comparison import Arms, Result
 from isoscope.platform.runs.prepared import target_of
 from isoscope.platform.runs.restored import read_metrics
@@ -45,8 +46,8 @@ def result(output: Output, items: int, manifest: Mapping[str, Any]) -> Result:
     """Return a run's scores on the test split; `manifest`: of its task, for what a language model has to beat.
 
     - An objective with predictions per row: their scores, each item's share of them, and what is true of each item.
-    - Another objective: the recorded metrics of a test split of `items` items; only BLEU has shares by item, if the
-      whole split was translated.
+    - Another objective: the recorded metrics of a test split of `items` items; a language model's
+      loss and accuracy have shares by item, and BLEU if the whole split was translated.
 
     Raises `InputError` if no metric of the test split is recorded, or if predictions contradict the recorded scores.
     """
@@ -76,13 +77,16 @@ def result(output: Output, items: int, manifest: Mapping[str, Any]) -> Result:
 
 
 def _shares(output: Output, items: int) -> dict[str, NDArray[np.float64]]:
-    """Return each test item's share of a translation's BLEU, if all were translated."""
-    file = output.folder / TRANSLATIONS
-    if not file.is_file():
-        return {}
-    table = pd.read_parquet(file)
-    whole = "bleu_share" in table and len(table) == items and table["bleu_share"].notna().all()
-    return {"bleu": table["bleu_share"].to_numpy(np.float64)} if whole else {}
+    """Return each test item's share of loss and accuracy of tokens, and of BLEU if all were translated."""
+    of_tokens, translated = (output.folder / name for name in (PREDICTIONS, TRANSLATIONS))
+    found: dict[str, NDArray[np.float64]] = {}
+    if of_tokens.is_file() and {"loss", "tokens", "right"} <= {*(table := read_predictions(output))}:
+        found = shares(table) if len(table) == items else {}
+    if translated.is_file():
+        table = pd.read_parquet(translated)
+        if "bleu_share" in table and len(table) == items and table["bleu_share"].notna().all():
+            found["bleu"] = table["bleu_share"].to_numpy(np.float64)
+    return found
 
 
 def confusion(outputs: Sequence[Output]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ PUBLISHED = {"additive", "conv2d", "fft"}
 """Fusions whose learning curves are published."""
 MOST = 10
 """Of more classes, the most confused are drawn, and the rest as one; the table has them all."""
-REST = "the other {} classes"
+REST, OTHER = "the other {} classes", "a wrong one of the others"
 
 
 def training_curves(bands: pd.DataFrame, seeds: pd.DataFrame, metrics: pd.DataFrame) -> pd.DataFrame:
@@ -59,22 +59,26 @@ def _curves_caption(bands: pd.DataFrame, seeds: pd.DataFrame, metrics: pd.DataFr
 def shares(confusion: pd.DataFrame) -> pd.DataFrame:
     """Return the share of the actual class by arm and predicted class, over all seeds; in a cell: share and count.
 
-    Of more than `MOST` classes, the most confused (most errors as actual or predicted class) stay; the rest are one.
+    Of more than `MOST` classes, the most confused (most errors as actual or predicted class) stay; the rest are one
+    row and two columns: the actual class itself, or another of the rest.
     """
     classes = list(dict.fromkeys(confusion["actual"]))
+    predicted = classes
     notes = {arm: seeds_of(own) for arm, own in confusion.groupby("arm", sort=False)}
     if len(classes) > MOST:
         kept = most_confused(confusion, MOST - 1)
         rest = REST.format(len(classes) - len(kept))
-        classes = [*kept, rest]
+        classes, predicted = [*kept, rest], [*kept, rest, OTHER]
+        wrong = confusion["actual"] != confusion["predicted"]
         renamed = {side: confusion[side].where(confusion[side].isin(kept), rest) for side in ("actual", "predicted")}
-        confusion = confusion.assign(**renamed)
+        another = wrong & (renamed["actual"] == rest) & (renamed["predicted"] == rest)
+        confusion = confusion.assign(**renamed | {"predicted": renamed["predicted"].mask(another, OTHER)})
     counts = confusion.groupby(["arm", "actual", "predicted"], sort=False)["count"].sum().reset_index()
     whole = counts.groupby(["arm", "actual"])["count"].transform("sum")
     share = (counts["count"] / whole.where(whole > 0)).fillna(0.0)
     texts = [f"{one:.2f}\n{count}" for one, count in zip(share, counts["count"], strict=True)]
     found = counts.assign(share=share, text=texts, note=counts["arm"].map(notes))
-    return in_order(in_order(found, "predicted", classes), "actual", classes)
+    return in_order(in_order(found, "predicted", predicted), "actual", classes)
 
 
 def most_confused(confusion: pd.DataFrame, most: int) -> list[str]:

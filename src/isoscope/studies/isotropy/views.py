@@ -91,7 +91,8 @@ def _of_courses(
     """
 
     def said(courses: pd.DataFrame) -> str:
-        without = not (courses["metric"] == "validation/between_share").any()
+        of_classes = courses["metric"].isin(["validation/between_share", "step/kept/class_1"])
+        without = not of_classes.any()
         return caption.format(line_and_band(courses), **{place: texts[without] for place, texts in words.items()})
 
     return View(
