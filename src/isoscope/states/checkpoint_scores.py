@@ -27,7 +27,7 @@ from isoscope.models.build import check_device
 from isoscope.models.encoder import checkpoint_config, positions
 from isoscope.models.loading import in_one_line, pretrained
 from isoscope.platform.outputs import CONFIG
-from isoscope.platform.runs.prepared import content_md5
+from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.statistics.paired import paired_t, two_way_interval
 from isoscope.states.choices import ScoreSettings
@@ -178,7 +178,7 @@ def _check_texts(one: Checkpoint, rows: Targets) -> None:
     if (run := run_of(one.folder)) is None or not (project := one.folder.parents[5:6]):
         return
     manifest, data = project[0] / processed(run.task) / MANIFEST, processed(run.task).as_posix()
-    if not manifest.is_file() or run.inputs.get(data) != content_md5(manifest.parent):
+    if not manifest.is_file() or run.inputs.get(data) != dvc_md5(manifest.parent):
         return
     if {*(columns := read_mapping(manifest)["columns"])} != {*rows.table.column_names}:
         asked = "name the second text with" if len(columns) > 1 else "give no"

@@ -96,7 +96,11 @@ def check_measures(extraction: Extraction, measures: Measures) -> None:
     found, place = Faults(), f"{paths.PARAMS}: measures.names"
     for name in measures.names:
         with found.each():
-            find(name, MEASURES, f"{place}: no measure {name!r}; a custom measure must be loaded as a plugin")
+            find(
+                name,
+                dict.fromkeys(MEASURES),
+                f"{place}: no measure {name!r}; a custom measure must be loaded as a plugin",
+            )
         of_pairs = name in MEASURES_OF_PAIRS or (name in MEASURES.own and MEASURES.own[name].of == "pairs")
         if of_pairs and extraction.pairs is None:
             found.keep(f"{place}: {name} needs scored pairs of sentences; set extraction.pairs")
