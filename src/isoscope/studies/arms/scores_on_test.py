@@ -58,22 +58,30 @@ def result(output: Output, items: int, manifest: Mapping[str, Any]) -> Result:
         if not recorded:
             raise InputError(f"{output.folder}: metrics.jsonl holds no metric of the test split; train this run again")
         above = above_of_text(output, recorded, manifest)
-        return Result(output, recorded, _shares(output, items), np.arange(items), above)
+        shown = _shares(output, items)
+        for metric, mean in ((name, float(one.mean())) for name, one in shown.items() if name in ("loss", "accuracy")):
+            _check_score(output, metric, recorded.get(metric, mean), mean)
+        return Result(output, recorded, shown, np.arange(items), above)
     table = read_predictions(output)
     found = {name: one for name, one in by_item(table).items() if name != "loss"}
     for metric, one in found.items():
         if metric not in recorded and metric in output.metrics:
             raise InputError(f"{output.folder}: metrics.jsonl holds no test/{metric}; train this run again")
-        if not np.isclose(recorded.get(metric, one.score), one.score, rtol=0, atol=1e-6):
-            raise InputError(
-                f"{output.folder}: test/{metric} is {recorded[metric]:.6f} in metrics.jsonl, but {one.score:.6f} by "
-                "predictions; train this run again"
-            )
+        _check_score(output, metric, recorded.get(metric, one.score), one.score)
     scores = {name: one.score for name, one in found.items()}
     others = {name: value for name, value in recorded.items() if name not in scores | {"loss": 0}}
     true = table[[name for name in table if re.fullmatch(r"label(_\d+)?|score", name)]].to_numpy()
     above = {name: one.above(scores[name]) for name, one in found.items()}
     return Result(output, scores | others, {name: one.shares for name, one in found.items()}, true, above)
+
+
+def _check_score(output: Output, metric: str, recorded: float, found: float) -> None:
+    """Check that predictions give the recorded score of the test split."""
+    if not np.isclose(recorded, found, rtol=0, atol=1e-6):
+        raise InputError(
+            f"{output.folder}: test/{metric} is {recorded:.6f} in metrics.jsonl, but {found:.6f} by predictions; train "
+            "this run again"
+        )
 
 
 def _shares(output: Output, items: int) -> dict[str, NDArray[np.float64]]:
