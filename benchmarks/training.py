@@ -123,7 +123,7 @@ def settings(configuration: Configuration, folder: Path, sentences: int, hubs: S
             pieces = tokens.load(checkpoint)
             rows = _first(pq.read_table(data / "train.parquet"), sentences)
             train = tokens.encode(pieces, rows, max_length=128)
-            pretrained = partial(build.from_checkpoint, checkpoint, labels=LABELS, seed=0)
+            pretrained = partial(published.classifier, checkpoint, labels=LABELS, seed=0)
             found.append(
                 Setting(
                     "MiniLM (6 layers of 384) on SST-2's sentences",

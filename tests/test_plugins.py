@@ -13,7 +13,7 @@ from isoscope import plugins
 from isoscope.base.errors import InputError, RunError, plugins_named
 from isoscope.base.workers import workers
 from isoscope.data.task_files import _from_plugin
-from isoscope.models import build
+from isoscope.models import build, published
 from isoscope.models.embeddings import build_fusion
 from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
@@ -282,7 +282,7 @@ def test_a_fusion_that_fails_is_not_taken_for_a_bad_checkpoint(tmp_path: Path) -
     )
     own(tmp_path, '@plugins.fusion("own")\ndef own(hidden_size: int):\n    raise ValueError("no luck")\n')
     with pytest.raises(RunError, match=r"^plugin .*own\.py, line 10: ValueError: no luck$"):
-        build.from_checkpoint(tmp_path, fusion={"kind": "own"}, labels=["a", "b"], seed=0)
+        published.classifier(tmp_path, fusion={"kind": "own"}, labels=["a", "b"], seed=0)
 
 
 @pytest.mark.parametrize("result", ["None", "3", "{'a': 'b'}", "{'a': None}", "[1]", "{'a': cell}"])

@@ -44,7 +44,7 @@ def test_more_tokens_than_positions() -> None:
     model = make(FusionBertModel, FUSIONS["additive"])
     with refused("25 tokens, but the position table has only 24 rows"):
         model(torch.ones(1, 25, dtype=torch.long))
-    with pytest.raises(ValueError, match="either input_ids or inputs_embeds"):
+    with pytest.raises(ValueError, match="exactly one of input_ids or inputs_embeds"):
         model()
 
 

@@ -24,7 +24,13 @@ from transformers import (
 
 from fusions import CONV2D, FFT, FUSIONS, PAD, POSITIONS, SCRATCH, TABLELESS, VOCABULARY, WIDTH, batch, config
 from isoscope import plugins
-from isoscope.models import FusionBertForCausalLM, FusionBertForMaskedLM, FusionBertForSequenceClassification, build
+from isoscope.models import (
+    FusionBertForCausalLM,
+    FusionBertForMaskedLM,
+    FusionBertForSequenceClassification,
+    build,
+    published,
+)
 from isoscope.models.encoder import load_encoder
 from refused import refused
 
@@ -59,7 +65,7 @@ def plain(tmp_path: Path) -> Path:
 
 
 def started(folder: Path, fusion: dict[str, Any], seed: int = 0) -> Any:
-    return build.from_checkpoint(folder, fusion=fusion, labels=LABELS, seed=seed)
+    return published.classifier(folder, fusion=fusion, labels=LABELS, seed=seed)
 
 
 def test_scratch_says_what_it_was_given() -> None:
@@ -232,7 +238,7 @@ def test_values_that_fit_no_model_are_refused_in_one_line(
 @pytest.mark.parametrize("labels", [["only"], ["same", "same"]], ids=str)
 def test_a_classifier_needs_two_different_labels(labels: list[str], plain: Path) -> None:
     with refused("labels: .* expected two or more different names"):
-        build.from_checkpoint(plain, fusion=CONV2D, labels=labels, seed=0)
+        published.classifier(plain, fusion=CONV2D, labels=labels, seed=0)
 
 
 def test_a_folder_without_an_encoder_of_a_family_is_refused(plain: Path) -> None:

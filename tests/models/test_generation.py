@@ -11,9 +11,10 @@ from transformers.models.bert.modeling_bert import BertLMHeadModel
 
 from fusions import FUSIONS as ALL
 from fusions import SCRATCH, batch, library_model, make
+from isoscope.data.tokens import Specials
 from isoscope.models import FusionBertForCausalLM, FusionRobertaForCausalLM
 from isoscope.models.generation import FusedGenerationMixin
-from isoscope.models.language_models import Specials, from_scratch
+from isoscope.models.language_models import from_scratch
 from isoscope.models.translation import written
 from refused import refused
 

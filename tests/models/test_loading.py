@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from fusions import CONV2D, SCRATCH, make
-from isoscope.models import FusionBertForMaskedLM, FusionBertForSequenceClassification, build, language_models
+from isoscope.models import FusionBertForMaskedLM, FusionBertForSequenceClassification, language_models
 from isoscope.models.encoder import load_classifier, load_encoder, random_encoder
 from isoscope.models.exported import read_model
 from refused import refused
@@ -45,7 +45,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def started(folder: Path) -> Any:
-    return build.from_checkpoint(folder, fusion={"kind": "additive"}, labels=["a", "b"], seed=0)
+    return published.classifier(folder, fusion={"kind": "additive"}, labels=["a", "b"], seed=0)
 
 
 READERS: dict[str, Callable[[Path], Any]] = {

@@ -10,7 +10,7 @@ from transformers import BertModel
 
 from fusions import FUSIONS
 from isoscope.data import tokens
-from isoscope.models import build
+from isoscope.models import published
 
 pytestmark = pytest.mark.minilm
 SENTENCES = (
@@ -62,7 +62,7 @@ def test_which_starts_keep_sentence_embeddings(
     fusion: str, kept: bool, minilm: Path, inputs: dict[str, Tensor]
 ) -> None:
     intact = embedded(BertModel.from_pretrained(minilm), inputs)
-    model = build.from_checkpoint(minilm, fusion=FUSIONS[fusion], labels=["negative", "positive"], seed=0)
+    model = published.classifier(minilm, fusion=FUSIONS[fusion], labels=["negative", "positive"], seed=0)
     cosine = F.cosine_similarity(embedded(model.bert, inputs), intact)
     if kept:
         assert (cosine > 1 - 1e-5).all()

@@ -143,7 +143,7 @@ def test_padding_has_any_position_and_hides_no_border(gap: tuple[int, int], padd
 def test_a_robertas_own_positions_are_taken() -> None:
     block = make(FusionRobertaModel, CONV2D).embeddings
     ids = torch.tensor([[5, 6, PAD, 7, PAD, PAD], [PAD, 5, 6, 7, 8, 9]])
-    own = block.create_position_ids_from_input_ids(ids, PAD)
+    own = block.rows(ids, block.word_embeddings(ids), 0)
     assert torch.equal(block(ids, position_ids=own), block(ids))
 
 

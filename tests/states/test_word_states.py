@@ -9,7 +9,7 @@ import torch
 from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
 
 from isoscope.data.tokens import Encoded
-from isoscope.models.bert import FusionBertConfig, FusionBertModel
+from isoscope.models import FusionBertConfig, FusionBertModel
 from isoscope.states.choices import WORD_TABLE
 from isoscope.states.word_space import word_states
 

@@ -41,6 +41,7 @@ FUSIONS = {
     "conv2d": "isoscope.fusions.conv2d",
     "linear": "isoscope.fusions.linear",
     "fft": "isoscope.fusions.fft",
+    "native": "isoscope.fusions.native",
 }
 OBJECTIVES = {
     "classification": "isoscope.objectives.classification",

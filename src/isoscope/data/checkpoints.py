@@ -29,7 +29,7 @@ _UNLOADABLE = {
     "quantization_config": "quantised weights",
     "compression_config": "quantised weights",
 }
-_REPEATED = re.compile(r"(layers?|blocks|experts)$")
+_REPEATED = re.compile(r"^(?!max_).*(layers?|blocks|experts)$")
 """Ends of the names of settings that say how often a part is repeated; each part has a tensor of its own."""
 _SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "num_labels")
 _POSITIONS = 2**24

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +40,8 @@ _OTHER_WORDS = (
     "word_tokenizer_type", "subword_tokenizer_type", "mecab_kwargs", "sudachi_kwargs", "jumanpp_kwargs", "never_split",
 )  # fmt: skip
 """Options that make a tokenizer find words in another way."""
+BEGINS, ENDS = ("[CLS]", "<s>", "<|endoftext|>"), ("[SEP]", "</s>", "<|endoftext|>")
+"""Usual tokens before and after a text: BERT's, RoBERTa's, GPT-2's."""
 NO_CLASS = -1
 """Class number of an example without a class."""
 
@@ -130,7 +132,8 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
     Marian's source.spm with vocab.json.
 
     Disables the file's padding and truncation. Raises `InputError` if no file is readable, or if the vocabulary has no
-    padding token. With `padded=False` any id may serve as padding, because padding is masked.
+    token that can serve as padding: its own, or the one that ends a text. With `padded=False` any id may serve,
+    because padding is masked.
     """
     if (file := folder / "tokenizer.json").is_file():
         try:
@@ -146,10 +149,61 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     vocabulary = tokenizer.get_vocab()
-    padding = next((vocabulary[token] for token in ("[PAD]", "<pad>") if token in vocabulary), None if padded else 0)
-    if padding is None:
-        raise InputError(f"{folder}: neither [PAD] nor <pad> is in the tokenizer's vocabulary; batches need padding")
-    return WordPieces(tokenizer, padding, max(vocabulary.values()) + 1)
+    padding = _first(vocabulary, ["[PAD]", "<pad>", *_declared(folder, "pad_token", "eos_token"), *ENDS])
+    if padding is None and padded:
+        raise InputError(
+            f"{folder}: neither [PAD] nor <pad> is in the tokenizer's vocabulary, and {CONFIG} names no pad_token or "
+            "eos_token of it; batches need padding"
+        )
+    return WordPieces(tokenizer, padding or 0, max(vocabulary.values()) + 1)
+
+
+class Specials(NamedTuple):
+    """Ids of the special tokens: padding, before a text, after a text."""
+
+    pad: int
+    begin: int
+    end: int
+
+
+def specials(tokenizer: WordPieces, folder: Path) -> Specials:
+    """Return the special tokens of the tokenizer in `folder`. Raises `InputError` if its vocabulary lacks one."""
+    vocabulary, found = tokenizer.backend.get_vocab(), [tokenizer.pad_id]
+    for names, roles in ((BEGINS, ("cls_token", "bos_token")), (ENDS, ("sep_token", "eos_token"))):
+        known = [*names[:2], *_declared(folder, *roles), *names[2:]]
+        if (number := _first(vocabulary, known)) is None:
+            raise InputError(f"{folder.name}: its vocabulary has neither {names[0]} nor {names[1]}")
+        found.append(number)
+    return Specials(*found)
+
+
+def mask_of(tokenizer: WordPieces, folder: Path) -> int:
+    """Return the id of the token that hides a word. Raises `InputError` if the tokenizer has none."""
+    names = ["[MASK]", "<mask>", *_declared(folder, "mask_token")]
+    if (number := _first(tokenizer.backend.get_vocab(), names)) is None:
+        raise InputError(f"{folder.name}: its vocabulary has neither [MASK] nor <mask>")
+    return number
+
+
+def framed(texts: Encoded, marks: Specials) -> Encoded:
+    """Return texts with the tokens before and after a text, where their tokenizer does not put them."""
+    ids = [
+        np.concatenate([[marks.begin] * (not len(one) or one[0] != marks.begin), one]).astype(np.int32)
+        for one in texts.ids
+    ]
+    ids = [np.concatenate([one, [marks.end] * (len(one) < 2 or one[-1] != marks.end)]).astype(np.int32) for one in ids]
+    return texts._replace(ids=ids, type_ids=[np.zeros(len(one), np.int32) for one in ids])
+
+
+def _first(vocabulary: Mapping[str, int], names: Iterable[str]) -> int | None:
+    return next((vocabulary[name] for name in names if name in vocabulary), None)
+
+
+def _declared(folder: Path, *roles: str) -> list[str]:
+    """Return the tokens that a tokenizer's options name for these roles, such as `eos_token`."""
+    named = (_options(folder).get(role) for role in roles)
+    texts = (one.get("content") if isinstance(one, dict) else one for one in named)
+    return [one for one in texts if isinstance(one, str)]
 
 
 def copy(source: Path, target: Path, *, max_length: int) -> None:

@@ -4,23 +4,35 @@ import re
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers.pytorch_utils import Conv1D
 
 from isoscope.base.errors import InputError
 
+_START = r"(?:^|\.)"
 _IN_LAYER = (
-    (r"attention\.self\.(query|key|value)\.", ""),  # the component is the name itself
-    (r"attention\.output\.dense\.", "out"),
-    (r"intermediate\.dense\.", "W1"),
-    (r"(?<!attention\.)output\.dense\.", "W2"),
+    ("LayerNorm", r"norm\.|" + _START + r"ln_\d\."),
+    ("query", _START + r"(?:query(?:_proj)?|q(?:_lin|_proj)?)\."),
+    ("key", _START + r"(?:key(?:_proj)?|k(?:_lin|_proj)?)\."),
+    ("value", _START + r"(?:value(?:_proj)?|v(?:_lin|_proj)?)\."),
+    ("query+key+value", _START + r"(?:Wqkv|c_attn)\."),
+    ("out", r"attention\.(?:output\.)?dense\.|attn\.(?:c_proj|Wo)\.|" + _START + r"(?:out_lin|o_proj|o)\."),
+    (
+        "W1",
+        r"intermediate\.dense\.|ffn\.(?:weight|bias)|" + _START + r"(?:lin1|c_fc|[wW]i(?:_[01])?|gate_proj|up_proj)\.",
+    ),
+    ("W2", r"(?<!attention\.)output\.dense\.|mlp\.(?:c_proj|Wo)\.|" + _START + r"(?:lin2|wo|down_proj|ffn_output)\."),
 )
-_IN_EMBEDDINGS = (
-    (r"(?:^|\.)embeddings\.fusion\.", "fusion"),
-    (r"(?:^|\.)word_embeddings\.", "emb"),
-    (r"(?:^|\.)position_embeddings\.", "pos"),
+_OUTSIDE = (
+    ("LayerNorm", r"norm\.|" + _START + r"ln_f\."),
+    ("fusion", _START + r"embeddings\.fusion\."),
+    ("emb", _START + r"(?:word_embeddings|wte|embed_tokens|tok_embeddings|shared)\."),
+    ("pos", _START + r"(?:position_embeddings|wpe)\."),
 )
-_LAYER = re.compile(r"(?:^|\.)layer\.(\d+)\.(.*)")
-_NORM = re.compile(r"layer_?norm\.", re.IGNORECASE)
-_BY_ROWS = ("query", "key", "value")
+"""Component → names of its parameters, in the families of transformers: below a layer, and outside of the layers."""
+_LAYER = re.compile(_START + r"(?:layers?|h|block|albert_layers)\.(\d+)\.(.*)")
+_HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head")
+_CROSS = ("crossattention.", "EncDecAttention.")
 
 
 class Group(NamedTuple):
@@ -62,11 +74,11 @@ class Member(NamedTuple):
 def members(model: nn.Module, *, heads: bool = True) -> list[Member]:
     """Return every parameter of a model with its groups; a matrix that two modules share occurs once.
 
-    BERT, RoBERTa, transformers' RobertaPreLayerNorm, and encoder–decoders of these layers (parameters named `encoder.…`
-    and `decoder.…`) are known by their modules' names.
+    Parameters are known by their names in transformers' families of encoders, decoders and encoder-decoders.
 
     - Head h: rows `h·d_k … (h+1)·d_k` of the query, key and value matrices and of their biases, the same columns of
-      `out`'s matrix. A component includes its bias.
+      `out`'s matrix. A component includes its bias. Where one matrix holds queries, keys and values, it is split.
+      Of matrices stored as input × output (GPT-2), rows and columns change places.
     - `heads` False: attention is not split by head.
     - A word table and an output matrix tied to it are `emb`. Fractional positions are `pos`.
     - `other`: token types, pooler, classifier, the language-model head's own parameters, and whatever has another name.
@@ -75,56 +87,60 @@ def members(model: nn.Module, *, heads: bool = True) -> list[Member]:
     Raises `InputError` if the model has no layer with these names.
     """
     named = list(model.named_parameters())
-    both = all(any(_stem(name).startswith(prefix) for name, _ in named) for prefix in ("encoder.", "decoder."))
-    single = "dec" if getattr(getattr(model, "config", None), "is_decoder", False) else "enc"
-    found = [_member(model, name, one, _stack(name) if both else single, heads) for name, one in named]
+    both = all(any(_stem(model, name).startswith(prefix) for name, _ in named) for prefix in ("encoder.", "decoder."))
+    single = "dec" if _writes(model) else "enc"
+    found = [_member(model, name, one, _stack(model, name) if both else single, heads) for name, one in named]
     if not any(group.component == "query" for member in found for group in member.groups):
         raise InputError(
-            f"{type(model).__name__}: no parameter is named like BERT's layers (layer.0.attention.self.query.weight); "
-            "allocation by component needs BERT's, RoBERTa's or RobertaPreLayerNorm's layers"
+            f"{type(model).__name__}: no parameter is named like a query matrix in a layer, such as "
+            "layer.0.attention.self.query.weight; allocation by component needs such layers"
         )
     return found
 
 
-def _stem(name: str) -> str:
+def _stem(model: nn.Module, name: str) -> str:
     """Return a name without the prefix of the model inside a model with a head."""
-    return name.removeprefix("model.")
+    return name.removeprefix("model.").removeprefix(f"{getattr(model, 'base_model_prefix', '')}.")
 
 
-def _stack(name: str) -> str:
-    stem = _stem(name)
+def _stack(model: nn.Module, name: str) -> str:
+    stem = _stem(model, name)
     return "enc" if stem.startswith("encoder.") else "dec" if stem.startswith("decoder.") else "shared"
+
+
+def _writes(model: Any) -> bool:
+    """Return whether a model of one stack is a decoder: as its configuration says, or a family without encoders."""
+    config = getattr(model, "config", None)
+    families: list[Any] = [AutoModelForCausalLM._model_mapping, AutoModelForMaskedLM._model_mapping]
+    return bool(getattr(config, "is_decoder", False)) or [type(config) in one for one in families] == [True, False]
 
 
 def _member(model: nn.Module, name: str, parameter: nn.Parameter, stack: str, by_head: bool) -> Member:
     part = "bias" if name.endswith("bias") else "weight"
     inside = _LAYER.search(name)
     layer, rest = (int(inside[1]), inside[2]) if inside else (None, name)
-    component = _component(rest, in_layer=layer is not None)
-    stack = "cross" if rest.startswith("crossattention.") else stack
-    heads = _heads(model, name) if by_head and component in (*_BY_ROWS, "out") else 0
-    columns = component == "out"
-    if (columns and part == "bias") or not _divides(heads, parameter, columns):
+    patterns = _OUTSIDE if layer is None else _IN_LAYER
+    component = next((one for one, pattern in patterns if re.search(pattern, rest, re.IGNORECASE)), "other")
+    stack = "cross" if any(one in rest for one in _CROSS) else stack
+    parts, flat = component.split("+"), parameter.ndim == 1
+    columns = not flat and (component == "out") != isinstance(model.get_submodule(name.rpartition(".")[0]), Conv1D)
+    whole = (component == "out" and flat) or component not in ("out", "query", "key", "value", "query+key+value")
+    heads = _heads(model, name, component) if by_head and not whole else 0
+    if not _divides(heads * len(parts), parameter, columns):
         heads = 0
-    groups = tuple(Group(stack, layer, component, head, part) for head in range(heads))
-    return Member(name, parameter, groups or (Group(stack, layer, component, None, part),), columns and bool(heads))
+    groups = [Group(stack, layer, one, head, part) for one in parts for head in (range(heads) if heads else [None])]
+    return Member(name, parameter, tuple(groups), columns and len(groups) > 1)
 
 
-def _component(rest: str, *, in_layer: bool) -> str:
-    """Return the component of a parameter, from its name below its layer, or from its whole name."""
-    if _NORM.search(rest):
-        return "LayerNorm"
-    for pattern, component in _IN_LAYER if in_layer else _IN_EMBEDDINGS:
-        if found := re.search(pattern, rest):
-            return component or found[1]
-    return "other"
-
-
-def _heads(model: nn.Module, name: str) -> int:
-    """Return the number of heads of the attention that a parameter belongs to; 0 if its module does not say."""
-    block = re.split(r"\.(?:self|output)\.", name)[0]
-    attention: Any = dict(model.get_submodule(block).named_children()).get("self")
-    return int(getattr(attention, "num_attention_heads", 0))
+def _heads(model: nn.Module, name: str, component: str) -> int:
+    """Return the number of heads of the attention that a parameter belongs to, as its modules or its model say."""
+    asked = ("num_key_value_heads", *_HEADS) if component in ("key", "value") else _HEADS
+    places = [name.rsplit(".", above)[0] for above in range(1, name.count(".") + 1)]
+    modules = (
+        part for place in places for block in [model.get_submodule(place)] for part in (block, *block.children())
+    )
+    known = (getattr(one, key, None) for one in (*modules, getattr(model, "config", None)) for key in asked)
+    return next((int(one) for one in known if isinstance(one, int)), 0)
 
 
 def _divides(heads: int, parameter: nn.Parameter, columns: bool) -> bool:
@@ -144,8 +160,8 @@ def blocks(model: nn.Module) -> dict[str, dict[str, nn.Parameter]]:
     tables = {group.stack for one in every for group in one.groups if group.component == "emb"}
     found: dict[str, dict[str, nn.Parameter]] = {}
     for one in every:
-        (group,) = one.groups
-        stack = "shared" if both and tables == {"enc"} and group.component == "emb" else group.stack
-        place = (stack, group.component) if group.layer is None else (stack, str(group.layer), group.component)
+        group, component = one.groups[0], "+".join(part.component for part in one.groups)
+        stack = "shared" if both and tables == {"enc"} and component == "emb" else group.stack
+        place = (stack, component) if group.layer is None else (stack, str(group.layer), component)
         found.setdefault(".".join(place), {})[one.name] = one.parameter
     return found

@@ -1,14 +1,13 @@
-"""The embedding blocks of BERT and RoBERTa with the fusion as a separate module."""
+"""The embedding block of any family with a word and a position table, with the fusion as a separate module."""
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers.models.bert.modeling_bert import BertEmbeddings
-from transformers.models.roberta.modeling_roberta import RobertaEmbeddings
 
 from isoscope.base.errors import InputError, brief
 from isoscope.base.registry import FUSIONS
@@ -86,24 +85,39 @@ class FusedTables(nn.Module):
 
     The tables and the LayerNorm keep the family's names, so a plain checkpoint loads; the fusion's parameters are
     `fusion.*`. A kernel or a custom fusion sees zeros at padding. Autocast is off in this block: sums of three tables
-    cost nothing, and every layer above would see their rounding errors.
+    cost nothing, and every layer above would see their rounding errors. A family without token types has zeros.
     """
 
     word_embeddings: Any
     position_embeddings: Any
-    token_type_embeddings: Any
     position_ids: Any
-    token_type_ids: Any
     LayerNorm: Any
     dropout: Any
+    token_type_embeddings: Any
+    token_type_ids: Any
 
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
+    def __init__(self, config: Any, plain: nn.Module) -> None:
+        """Take over the parts of the block `plain` of a model with this configuration."""
+        super().__init__()
+        if not hasattr(plain, "token_type_embeddings"):
+            self.token_type_embeddings = self.token_type_ids = None
+        for name, part in plain.named_children():
+            self.add_module(name, part)
+        for name, values in plain.named_buffers(recurse=False):
+            self.register_buffer(name, values, persistent=False)
+        self.order = [*inspect.signature(type(plain).forward).parameters][1:]
+        """Names of the plain block's arguments."""
+        self.mask: Tensor | None = None
+        width, causal = self.word_embeddings.embedding_dim, getattr(config, "is_decoder", False)
         self.fusion_options = dict(config.fusion)
-        self.given = {"hidden_size": config.hidden_size, "causal": config.is_decoder, "init_std": config.init_std}
+        self.given = {"hidden_size": width, "causal": causal, "init_std": config.init_std}
         self.fusion, self._unseen = self.fresh_fusion(), True
         for part in self.fusion.modules():
             setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: marks who initialises it)
+        if self.token_type_embeddings is None and "token_type" in getattr(self.fusion, "sources", ()):
+            raise InputError(
+                f"model.fusion.sources: token_type, but a model of the type {config.model_type!r} has none; remove it"
+            )
         if config.positions == "sinusoidal":
             self.position_embeddings = SinusoidalPositions(self.position_embeddings, scale=config.init_std)
         elif self.fusion_options["kind"] == "fft" and self.fusion.positions != "table":
@@ -121,33 +135,63 @@ class FusedTables(nn.Module):
             torch.default_generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
             return build_fusion(self.fusion_options, **self.given)
 
-    def rows(self, input_ids: Tensor | None, word: Tensor) -> Tensor:
-        """Return rows of the position table, `[B, L]` or `[1, L]`; raises `InputError` if there are too few."""
-        raise NotImplementedError
+    @contextmanager
+    def seeing(self, mask: Tensor | None) -> Iterator[None]:
+        """Give the attention mask of a forward pass, which the families do not pass to their embedding block."""
+        self.mask = mask
+        try:
+            yield
+        finally:
+            self.mask = None
 
-    def forward(
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Return the embeddings; arguments as those of the plain block, and `attention_mask`."""
+        return self._embedded(**dict(zip(self.order, args, strict=False)), **kwargs)
+
+    def _embedded(
         self,
         input_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        past_key_values_length: int = 0,
         attention_mask: Tensor | None = None,
     ) -> Tensor:
         word = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
-        position = self.position_embeddings(self.rows(input_ids, word) if position_ids is None else position_ids)
+        rows = self.rows(input_ids, word, past_key_values_length) if position_ids is None else position_ids
+        position = self.position_embeddings(rows)
         token_type = position  # a placeholder that the fusion ignores
         if getattr(self.fusion, "uses_token_type", True):
-            rows = self._one_type(word, position_ids) if token_type_ids is None else token_type_ids
-            token_type = self.token_type_embeddings(rows)
+            token_type = self._token_types(token_type_ids, word, position_ids)
+        mask = self.mask if attention_mask is None else attention_mask
         with torch.autocast(word.device.type, enabled=False):
-            fused = self._fused(word, position, token_type, attention_mask, position_ids)
+            fused = self._fused(word, position, token_type, mask, position_ids)
         return self.dropout(self.LayerNorm(fused))
 
-    def _one_type(self, word: Tensor, position_ids: Tensor | None) -> Tensor:
-        """Return default rows of the token-type table; gathered as in BERT, for long packed texts."""
-        if position_ids is None:
-            return self.token_type_ids[:, : word.shape[1]]
-        return self.token_type_ids.expand(position_ids.shape[0], -1).gather(1, position_ids)
+    def rows(self, input_ids: Tensor | None, word: Tensor, past: int) -> Tensor:
+        """Return rows of the position table after `past` tokens, `[B, L]` or `[1, L]`.
+
+        0, 1, 2, …, at padding too; of a table with a row for padding, as RoBERTa's, they begin after that row, which
+        all padding has. Raises `InputError` if there are too few.
+        """
+        table, length = self.position_embeddings, word.shape[1]
+        first = 0 if table.padding_idx is None else table.padding_idx + 1
+        if length > (most := table.num_embeddings - first):
+            raise InputError(f"{length} tokens, but the position table has only {most} rows")
+        if first and input_ids is not None:
+            text = input_ids.ne(table.padding_idx).int()
+            return (((text.cumsum(1).type_as(text) + past) * text).long()) + table.padding_idx
+        return self.position_ids[:, first + past : first + past + length]
+
+    def _token_types(self, rows: Tensor | None, word: Tensor, position_ids: Tensor | None) -> Tensor:
+        """Return vectors of token types; by default of one type, gathered as in BERT, for long packed texts."""
+        if self.token_type_embeddings is None:
+            return word.new_zeros(1, 1, word.shape[-1])
+        if rows is None:
+            rows = self.token_type_ids[:, : word.shape[1]]
+            if position_ids is not None:
+                rows = self.token_type_ids.expand(position_ids.shape[0], -1).gather(1, position_ids)
+        return self.token_type_embeddings(rows)
 
     def _fused(
         self,
@@ -170,29 +214,6 @@ class FusedTables(nn.Module):
         check_fused(fused, word, kind=self.fusion_options["kind"], first=self._unseen)
         self._unseen = False
         return fused
-
-    @staticmethod
-    def _check(tokens: int, positions: int) -> None:
-        if tokens > positions:
-            raise InputError(f"{tokens} tokens, but the position table has only {positions} rows")
-
-
-class FusionEmbeddings(FusedTables, BertEmbeddings):  # type: ignore[misc]  # BertEmbeddings counts cached tokens
-    """A drop-in for BertEmbeddings: positions 0, 1, 2, …, at padding too."""
-
-    def rows(self, input_ids: Tensor | None, word: Tensor) -> Tensor:
-        self._check(word.shape[1], self.position_ids.shape[1])
-        return self.position_ids[:, : word.shape[1]]
-
-
-class FusionRobertaEmbeddings(FusedTables, RobertaEmbeddings):  # type: ignore[misc]
-    """A drop-in for RobertaEmbeddings: positions begin after the padding token's position, which all padding has."""
-
-    def rows(self, input_ids: Tensor | None, word: Tensor) -> Tensor:
-        self._check(word.shape[1], self.position_ids.shape[1] - self.padding_idx - 1)
-        if input_ids is None:
-            return self.create_position_ids_from_inputs_embeds(word, self.padding_idx)
-        return self.create_position_ids_from_input_ids(input_ids, self.padding_idx)
 
 
 def _column(attention_mask: Tensor, word: Tensor) -> Tensor:

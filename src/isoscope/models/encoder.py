@@ -89,12 +89,39 @@ def checkpoint_config(folder: Path) -> Any:
 
 
 def positions(model: Any) -> int:
-    """Return the maximum number of tokens that a model takes."""
+    """Return the maximum number of tokens that a model states."""
+    for name, part in model.named_modules():
+        if name.endswith("position_embeddings") and hasattr(part, "num_embeddings"):
+            # RoBERTa and related models reserve the rows up to the padding id.
+            return int(part.num_embeddings - (0 if part.padding_idx is None else part.padding_idx + 1))
     relative = any("relative_attention_bias" in name for name, _ in model.named_parameters())
     # T5's `n_positions` is the length of its training texts: its relative positions have no end.
     for name in ("max_position_embeddings", *(() if relative else ("n_positions",))):
         if found := getattr(model.config, name, None):
-            # RoBERTa and related models reserve the rows up to the padding id.
-            kept = (model.config.pad_token_id or 0) + 1 if "roberta" in model.config.model_type else 0
-            return int(found) - kept
+            return int(found)
     return 10**6
+
+
+@torch.no_grad()
+def longest(model: Any, most: int) -> int:
+    """Return the largest number of tokens, up to `most` and to what it states, that a model takes: found by running it.
+
+    Raises `InputError` for a model that takes no token.
+    """
+    reads, was_training = bare(model), model.training
+    reads.eval()
+    padding = getattr(model.config, "pad_token_id", None) or 0
+    token = torch.full((1, 1), int(padding == 0), device=next(reads.parameters()).device)
+    low, high, fault = 0, min(most, positions(reads)), ""
+    tried = high
+    while low < high:  # at first the whole, which nearly every model takes
+        try:
+            reads(input_ids=token.expand(1, tried))
+            low = tried
+        except (IndexError, RuntimeError, ValueError, InputError) as error:
+            high, fault = tried - 1, said(error)
+        tried = (low + high + 1) // 2
+    reads.train(was_training)
+    if not low:
+        raise InputError(f"{type(model).__name__}: takes no text: {fault}")
+    return low

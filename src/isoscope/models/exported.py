@@ -24,7 +24,7 @@ from isoscope.data import tokens
 from isoscope.data.checkpoints import CONFIG, TOKENIZER_CONFIG
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
-from isoscope.models import HEADS, bert, hybrid, loaded_alone, roberta, translation
+from isoscope.models import families, hybrid, loaded_alone, translation
 from isoscope.models.encoder import checkpoint_config, positions
 from isoscope.models.loading import pretrained, quiet
 from isoscope.models.plain_form import as_plain, plain_reasons
@@ -58,7 +58,7 @@ def read_model(folder: Path) -> Any:
     _check_fusion(folder)
     config = checkpoint_config(folder)
     name, *_ = config.architectures or [""]
-    found = [vars(module)[name] for module in (bert, roberta, translation, hybrid) if name in vars(module)]
+    found = [vars(module)[name] for module in (families, translation, hybrid) if name in vars(module)]
     if not found or config.model_type in ("bert", "roberta", "encoder-decoder"):
         what = name or f"model type {config.model_type!r}"
         raise InputError(f"checkpoint {folder}: {what} is no architecture of isoscope; it needs no export")
@@ -129,8 +129,9 @@ def _classes(model: Any) -> dict[str, type[Any]]:
     found: dict[str, type[Any]] = {"AutoConfig": type(model.config)}
     if model.config.is_encoder_decoder:
         return found | {"AutoModel": kind, "AutoModelForSeq2SeqLM": kind}
-    within, family = vars(sys.modules[kind.__module__]), kind.__name__.partition("For")[0].removesuffix("Model")
-    return found | {auto.__name__: within[family + head] for head, auto in HEADS.items()}
+    within, family = vars(families), kind.__name__.partition("For")[0].removesuffix("Model")
+    heads = {auto.__name__: within.get(family + head) for head, auto in families.HEADS.items()}
+    return found | {name: one for name, one in heads.items() if one is not None}
 
 
 def check(exports: Sequence[Exported]) -> list[Checked]:

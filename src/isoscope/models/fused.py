@@ -1,28 +1,26 @@
-"""Shared parts of the fusion encoders of all families: settings, weight initialisation, heads, layers, forward pass."""
+"""What a fusion adds to a family of transformers: settings, embedding block, weight initialisation, pre-norm layers.
 
-from collections.abc import Callable, Mapping
+A family's own classes are extended: its encoder builds itself, then its embedding block becomes `FusedTables`.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from itertools import chain
-from typing import Any, Unpack
+from threading import RLock
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from transformers import initialization as init
-from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
-from transformers.modeling_utils import PreTrainedModel
-from transformers.models.bert.modeling_bert import BertAttention, BertEncoder, BertLayer, BertLMPredictionHead
-from transformers.models.roberta.modeling_roberta import RobertaLMHead
-from transformers.utils.generic import TransformersKwargs, merge_with_config_defaults
-from transformers.utils.output_capturing import capture_outputs
+from transformers.models.bert.modeling_bert import BertAttention, BertEncoder, BertLayer
 
 from isoscope.base.errors import InputError
-from isoscope.models.embeddings import (
-    FractionalPositions,
-    FusedTables,
-    FusionEmbeddings,
-    SinusoidalPositions,
-    rope_angles,
-)
+from isoscope.models.embeddings import FractionalPositions, FusedTables, SinusoidalPositions, rope_angles
+
+_BUILDING = RLock()
 
 
 @dataclass(kw_only=True, repr=False, eq=False)  # keep the library's methods: they know all fields
@@ -46,7 +44,7 @@ class FusionSettings:
 
 
 class FusedPreTrained:
-    """Initialises the weights of both families' models."""
+    """Initialises the weights of every family's models."""
 
     config: Any
 
@@ -74,11 +72,12 @@ class FusedPreTrained:
         elif isinstance(module, nn.LayerNorm):
             init.ones_(module.weight)
             init.zeros_(module.bias)
-        elif isinstance(module, BertLMPredictionHead | RobertaLMHead):
-            init.zeros_(module.bias)
+        elif isinstance(bias := getattr(module, "bias", None), nn.Parameter):  # of a language model's head
+            init.zeros_(bias)
         elif isinstance(module, FusedTables):
             init.copy_(module.position_ids, torch.arange(module.position_ids.shape[-1]).expand((1, -1)))
-            init.zeros_(module.token_type_ids)
+            if module.token_type_ids is not None:
+                init.zeros_(module.token_type_ids)
             held = dict(chain(module.fusion.named_parameters(), module.fusion.named_buffers()))
             fresh = module.fresh_fusion()
             for name, value in chain(fresh.named_parameters(), fresh.named_buffers()):
@@ -86,61 +85,42 @@ class FusedPreTrained:
 
 
 class FusedHead:
-    """A model of an encoder and a head, declared by the arguments of its class: `class M(…, dropout=head_dropout)`.
+    """A family's model with a head; its encoder is the fusion's."""
 
-    `encoder`: the encoder's class; `pooled`: with a pooler; `causal`: whether the head needs a causal encoder, None if
-    it takes both; `parts`: makers of the head's parts by name, each taking the configuration.
-    """
-
-    _declared: tuple[Callable[..., nn.Module], bool, bool | None, Mapping[str, Callable[[Any], nn.Module]]]
-    base_model_prefix: str
-
-    def __init_subclass__(
-        cls,
-        /,  # BERT's language models have a part `cls`
-        *,
-        encoder: Callable[..., nn.Module] | None = None,
-        pooled: bool = False,
-        causal: bool | None = None,
-        **parts: Callable[[Any], nn.Module],
-    ) -> None:
-        super().__init_subclass__()
-        if encoder is not None:
-            cls._declared = encoder, pooled, causal, parts
+    encoder: ClassVar[tuple[type[Any], type[Any]]]
+    """The family's encoder and the fusion's."""
+    config: Any
 
     def __init__(self, config: Any) -> None:
         """Build the encoder and the head. Raises `InputError` if the head needs another mask."""
-        encoder, pooled, causal, parts = self._declared
-        if causal and not config.is_decoder:
+        name, causal = type(self).__name__, getattr(config, "is_decoder", False)
+        if name.endswith("ForCausalLM") and not causal:
             raise InputError("is_decoder: a causal language model needs a causal mask; set it to True")
-        if causal is False and config.is_decoder:
+        if name.endswith("ForMaskedLM") and causal:
             raise InputError("is_decoder: a masked language model is bidirectional; set it to False")
-        model: Any = self
-        PreTrainedModel.__init__(model, config)
-        model.num_labels = config.num_labels or 2
-        setattr(model, self.base_model_prefix, encoder(config, add_pooling_layer=pooled))
-        for name, part in parts.items():
-            setattr(model, name, part(config))
+        if name.endswith("ForQuestionAnswering"):
+            config.num_labels = 2  # scores of a token: that an answer begins there, and that it ends there
+        with _standing_in(*self.encoder):
+            super().__init__(config)  # type: ignore[call-arg]  # the family's class comes after
         if not getattr(config, "tie_word_embeddings", True):  # then unused: the output matrix has a bias of its own
-            for name, parameter in model.named_parameters():
+            for name, parameter in self.named_parameters():  # type: ignore[attr-defined]
                 if name.endswith(("predictions.bias", "lm_head.bias")):
                     parameter.requires_grad_(False)
-        model.post_init()
 
 
-def head_dropout(config: Any) -> nn.Module:
-    """Return the dropout before a classifier."""
-    return nn.Dropout(config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout)
+@contextmanager
+def _standing_in(plain: type[Any], fused: type[Any]) -> Iterator[None]:
+    """Let the class `fused` have the name of `plain` in the family's module: there a head finds its encoder's class.
 
-
-def head_classifier(config: Any) -> nn.Module:
-    """Return the linear classifier."""
-    return nn.Linear(config.hidden_size, config.num_labels or 2)
-
-
-def head_spans(config: Any) -> nn.Module:
-    """Return the two scores of a token: that an answer begins there, and that it ends there."""
-    return nn.Linear(config.hidden_size, 2)
+    transformers has no argument for it; its own `monkey_patching` does the same in all modules.
+    """
+    module = sys.modules[plain.__module__]
+    with _BUILDING:
+        setattr(module, plain.__name__, fused)
+        try:
+            yield
+        finally:
+            setattr(module, plain.__name__, plain)
 
 
 class PreNormLayer(BertLayer):
@@ -182,8 +162,10 @@ def _attended(attention: BertAttention, hidden: Tensor, **inputs: Any) -> Tensor
 class PreNormEncoder(BertEncoder):
     """A BertEncoder of `PreNormLayer`, with a LayerNorm after the last layer."""
 
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
+    def __init__(self, plain: Any) -> None:
+        """Take the place of a family's encoder of as many layers."""
+        nn.Module.__init__(self)
+        config = self.config = plain.config
         self.layer = nn.ModuleList([PreNormLayer(config, layer_idx=index) for index in range(config.num_hidden_layers)])
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
@@ -195,86 +177,46 @@ class PreNormEncoder(BertEncoder):
 
 
 class FusedEncoder:
-    """BertModel and RobertaModel with the attention mask passed to the embeddings too.
+    """A family's encoder with a fusion in its embedding block, which sees the attention mask, too.
 
     The mask keeps padding out of the fusion's kernels.
     """
 
-    parts: tuple[type[nn.Module], type[nn.Module], type[nn.Module]]
-    """The family's embeddings, encoder and pooler."""
     embeddings: Any
     encoder: Any
-    pooler: Any
+    config: Any
 
-    def __init__(self, config: Any, add_pooling_layer: bool = True) -> None:
-        model: Any = self
-        PreTrainedModel.__init__(model, config)
-        self.gradient_checkpointing = False
-        embeddings, encoder, pooler = self.parts
-        self.embeddings = embeddings(config)
-        self.encoder = PreNormEncoder(config) if config.norm == "pre" else encoder(config)
-        self.pooler = pooler(config) if add_pooling_layer else None
-        model.post_init()
+    def post_init(self) -> None:
+        """Put the fusion into the family's model before its weights are initialised."""
+        if not isinstance(self.embeddings, FusedTables):
+            self.embeddings = FusedTables(self.config, self.embeddings)
+            if self.config.norm == "pre":
+                self.encoder = PreNormEncoder(self.encoder)
+        super().post_init()  # type: ignore[misc]  # the library's class comes after
 
     @property
     def caches(self) -> bool:
-        """Whether a cache of keys and values may be given: for BERT, if the fusion reads no neighbouring token."""
-        plain = isinstance(self.embeddings, FusionEmbeddings)  # RoBERTa's positions depend on earlier padding
-        return plain and getattr(self.embeddings.fusion, "looks_around", None) is False
+        """Whether a cache of keys and values may be given: if the fusion reads no neighbouring token.
 
-    @merge_with_config_defaults
-    @capture_outputs
-    def forward(  # type: ignore[misc]  # as in the library, `position_ids` stands for itself and among the rest
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        inputs_embeds: Tensor | None = None,
-        encoder_hidden_states: Tensor | None = None,
-        encoder_attention_mask: Tensor | None = None,
-        past_key_values: Any = None,
-        use_cache: bool | None = None,
-        **kwargs: Unpack[TransformersKwargs],
-    ) -> BaseModelOutputWithPoolingAndCrossAttentions:
-        """Run the family's forward pass, with the attention mask passed to the embeddings.
-
-        `use_cache` is accepted, but only a given cache is used and returned. Raises `InputError` for a cache if the
-        fusion reads neighbours: it would not see the tokens before this call.
+        Not where positions depend on earlier padding, as in RoBERTa.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("pass either input_ids or inputs_embeds")
-        if past_key_values is not None and not self.caches:
+        counted = self.embeddings.position_embeddings.padding_idx is None
+        return counted and getattr(self.embeddings.fusion, "looks_around", None) is False
+
+
+def seeing_the_mask(plain: type[Any]) -> Callable[..., Any]:
+    """Return the forward pass of an encoder of the family whose encoder is `plain`."""
+
+    @wraps(plain.forward)
+    def forward(
+        self: Any, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        past = kwargs.get("past_key_values")
+        if past is not None and not self.caches:
             raise InputError("past_key_values: a fusion reads the whole text and keeps no cache; pass the whole text")
-        past = 0 if past_key_values is None else past_key_values.get_seq_length()
-        if past and position_ids is None:
-            length = (inputs_embeds if input_ids is None else input_ids).shape[1]  # type: ignore[union-attr]
-            position_ids = self.embeddings.position_ids[:, past : past + length]
-        fused = self.embeddings(
-            input_ids=input_ids,
-            token_type_ids=token_type_ids,
-            position_ids=position_ids,
-            inputs_embeds=inputs_embeds,
-            attention_mask=attention_mask,
-        )
-        self_mask, cross_mask = self._create_attention_masks(  # type: ignore[attr-defined]  # the family's
-            attention_mask=attention_mask,
-            encoder_attention_mask=encoder_attention_mask,
-            embedding_output=fused,
-            encoder_hidden_states=encoder_hidden_states,
-            past_key_values=past_key_values,
-        )
-        hidden = self.encoder(
-            fused,
-            attention_mask=self_mask,
-            encoder_hidden_states=encoder_hidden_states,
-            encoder_attention_mask=cross_mask,
-            past_key_values=past_key_values,
-            use_cache=past_key_values is not None,
-            position_ids=position_ids,
-            **kwargs,
-        ).last_hidden_state
-        pooled = self.pooler(hidden) if self.pooler is not None else None
-        return BaseModelOutputWithPoolingAndCrossAttentions(
-            last_hidden_state=hidden, pooler_output=pooled, past_key_values=past_key_values
-        )
+        kwargs.pop("use_cache", None)  # only a given cache is used and returned
+        cache = {"use_cache": past is not None} if getattr(self.config, "is_decoder", False) else {}
+        with self.embeddings.seeing(attention_mask):
+            return plain.forward(self, input_ids, attention_mask, *args, **kwargs, **cache)
+
+    return forward

@@ -46,6 +46,14 @@ class FusedGenerationMixin(GenerationMixin):
         generation_config.use_cache = False  # on a copy that `generate` makes for each call
         return False
 
+    def _prepare_position_ids_for_generation(self, inputs_tensor: Tensor, model_kwargs: dict[str, Any]) -> Tensor:
+        """Return the positions used in training; `generate` counts from 0, which a RoBERTa has never learned."""
+        library: Any = super()
+        counted: Tensor = library._prepare_position_ids_for_generation(inputs_tensor, model_kwargs)
+        writes: Any = getattr(self, "decoder", self)
+        padding = writes.base_model.embeddings.position_embeddings.padding_idx
+        return counted if padding is None else counted + padding + 1
+
     def prepare_inputs_for_generation(  # type: ignore[override]  # `generate` passes names; the others are among the rest
         self,
         input_ids: Tensor,
@@ -79,8 +87,12 @@ def at_chosen_tokens(kind: Kind) -> Kind:
         if predicted is None:
             return whole(self, *args, **kwargs)
         kwargs.pop("return_dict", None)
+        head = getattr(self, "cls", None) or getattr(self, "lm_head", None)
+        if head is None:  # made of several parts
+            found = whole(self, *args, **kwargs)
+            found.logits = found.logits.flatten(0, 1)[predicted]
+            return found
         found = self.base_model(*args, **kwargs)
-        head = self.cls if hasattr(self, "cls") else self.lm_head
         return CausalLMOutputWithCrossAttentions(
             logits=head(found.last_hidden_state.flatten(0, 1)[predicted]),
             hidden_states=found.hidden_states,

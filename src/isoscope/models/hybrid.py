@@ -16,7 +16,7 @@ from transformers.models.auto.tokenization_auto import AutoTokenizer
 from transformers.models.bert.tokenization_bert import BertTokenizer
 
 from isoscope.base.errors import InputError
-from isoscope.models.bert import FusionBertConfig, FusionBertModel
+from isoscope.models.families import FusionBertConfig, FusionBertModel
 from isoscope.models.translation import FusionBertForTranslation, FusionTranslationConfig
 
 Numbers = NDArray[np.floating[Any]]

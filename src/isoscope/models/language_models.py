@@ -1,34 +1,22 @@
 """Build language models from scratch: masked, causal, and an encoder-decoder; one kind of layer in three wirings."""
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+import numpy as np
 
 from isoscope.base.errors import InputError
-from isoscope.models.bert import FusionBertForCausalLM, FusionBertForMaskedLM
+from isoscope.data.tokens import Specials
+from isoscope.models import families, published
 from isoscope.models.build import configuration, seeded
-from isoscope.models.encoder import checkpoint_config
+from isoscope.models.encoder import bare, causal, checkpoint_config
 from isoscope.models.hybrid import FusionBertHybrid
 from isoscope.models.loading import pretrained
-from isoscope.models.roberta import FusionRobertaForCausalLM, FusionRobertaForMaskedLM
 from isoscope.models.translation import FusionBertForTranslation, FusionTranslationConfig
 
 Wiring = Literal["masked", "causal", "translation"]
-HEADS: dict[tuple[Wiring, str], Any] = {
-    ("masked", "bert"): FusionBertForMaskedLM,
-    ("masked", "roberta"): FusionRobertaForMaskedLM,
-    ("causal", "bert"): FusionBertForCausalLM,
-    ("causal", "roberta"): FusionRobertaForCausalLM,
-}
-
-ENCODER_DECODERS = (FusionBertForTranslation, FusionBertHybrid)
-
-
-class Specials(NamedTuple):
-    """Ids of the special tokens: padding, before a text, after a text."""
-
-    pad: int
-    begin: int
-    end: int
+HEADS = {"masked": published.MASKED, "causal": published.CAUSAL}
+ENCODER_DECODERS: tuple[Any, ...] = (FusionBertForTranslation, FusionBertHybrid)
 
 
 def from_scratch(
@@ -52,7 +40,7 @@ def from_scratch(
     if wiring != "translation":
         config = configuration(layers=layers, is_decoder=wiring == "causal", **shared)
         with seeded(seed):
-            return HEADS[wiring, family](config)
+            return families.of(family, HEADS[wiring])(config)
     if family != "bert":
         raise InputError(f"model.encoder.family: {family!r}; a translation model needs 'bert'")
     if layers % 2:
@@ -73,15 +61,34 @@ def from_scratch(
         return FusionBertForTranslation(both)
 
 
+def from_checkpoint(wiring: Wiring, folder: Path, **given: Any) -> Any:
+    """Load a published language model; `given`: as `published.load`. Raises `InputError` for a translation model."""
+    if wiring == "translation":
+        raise InputError("model.encoder.kind: 'pretrained'; objective 'translation' trains from scratch: set 'scratch'")
+    return published.load(folder, HEADS[wiring], **given)
+
+
 def from_run(wiring: Wiring, folder: Path) -> Any:
     """Load a language model, with its head, from a checkpoint of a training run.
 
     Raises `InputError` if its wiring is another, and as `loading.pretrained` does.
     """
     config = checkpoint_config(folder)
-    heads = ENCODER_DECODERS if wiring == "translation" else [kind for (own, _), kind in HEADS.items() if own == wiring]
+    heads = ENCODER_DECODERS
+    if wiring != "translation":
+        known = published.AUTO[HEADS[wiring]]._model_mapping
+        heads = (known[type(config)],) if type(config) in known else ()
     name, *_ = config.architectures or [config.model_type]
     kind = {one.__name__: one for one in heads}.get(name)
     if kind is None:
         raise InputError(f"checkpoint {folder}: {name} is no model of the objective {wiring!r}")
     return pretrained(kind, folder, config)
+
+
+def check_direction(model: Any, wiring: Wiring) -> None:
+    """Raise `InputError` if a model of tokens sees later tokens where it should not, or does not where it should."""
+    if wiring != "translation" and causal(bare(model.base_model), np.arange(1, 5, dtype=np.int32)) != (
+        wiring == "causal"
+    ):
+        does = "sees" if wiring == "causal" else "does not see"
+        raise InputError(f"objective.kind: {wiring!r}, but {type(model).__name__} {does} later tokens; use another")

@@ -30,6 +30,7 @@ def pretrained(
     config: Any,
     *,
     new: Sequence[str] = (),
+    new_head: bool = False,
     replaced: Sequence[str] = (),
     unused: Sequence[str] = (),
     only_reads: bool = False,
@@ -37,6 +38,7 @@ def pretrained(
     """Load a model of the class `kind` in fp32 and training mode from safetensors.
 
     - `new`: beginnings of names, without the encoder's prefix, of weights that the folder may lack.
+    - `new_head`: the folder may lack weights outside of the encoder; those of a language model are named on stderr.
     - `replaced`: the same, of weights that it may have in any shape: the caller draws them again.
     - `unused`: the same, of weights that it may have although the model has none.
     - `only_reads`: of an encoder-decoder only the encoder is used, so the folder may lack the decoder.
@@ -53,6 +55,12 @@ def pretrained(
     with in_one_line(folder), quiet(), plugins_named():  # plugins of a fusion
         model, info = kind.from_pretrained(folder, config=config, output_loading_info=True, **options)
     may_lack = (*new, "decoder.") if only_reads and reads_and_writes(model) else tuple(new)
+    if new_head:
+        within = f"{model.base_model_prefix}."
+        lacking = sorted(key for key in info["missing_keys"] if not key.startswith((within, *replaced)))
+        if lacking and not replaced:
+            print(f"checkpoint {folder}: its head is new, because it lacks {first_few(lacking)}", file=sys.stderr)
+        may_lack += (*lacking, *replaced)
     _check_names(folder, model, info, may_lack, (*replaced, *unused))
     for name, value in model.named_parameters():
         if not torch.isfinite(value).all():

@@ -8,7 +8,6 @@ from isoscope.base.errors import InputError
 from isoscope.models.embeddings import FractionalPositions, FusedTables
 from isoscope.models.fused import FusionSettings
 from isoscope.models.hybrid import FusionBertHybrid
-from isoscope.models.roberta import FusionRobertaForCausalLM
 
 _OF_FUSION = ("model_type", "architectures", "transformers_version", "use_cache", *FusionSettings.__annotations__)
 
@@ -20,12 +19,13 @@ def plain_reasons(model: Any) -> list[str]:
     """
     if isinstance(model, FusionBertHybrid):
         raise InputError("a hybrid maps its encoder's states, which no class of transformers does")
-    if isinstance(model, FusionRobertaForCausalLM):
-        raise InputError("in `generate`, transformers' RobertaForCausalLM counts positions from 0, unlike in training")
+    blocks = [part for part in model.modules() if isinstance(part, FusedTables)]
+    if type(model).__name__.endswith("ForCausalLM") and blocks[0].position_embeddings.padding_idx is not None:
+        plain = _library_class(model).__name__
+        raise InputError(f"in `generate`, transformers' {plain} counts positions from 0, unlike in training")
     stacks = (model.config.encoder, model.config.decoder) if model.config.is_encoder_decoder else (model.config,)
     if any(config.norm == "pre" for config in stacks):
         raise InputError("norm 'pre': LayerNorm stands before each block, and after it in transformers' class")
-    blocks = [part for part in model.modules() if isinstance(part, FusedTables)]
     return list(dict.fromkeys(map(_reason, blocks)))
 
 

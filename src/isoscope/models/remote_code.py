@@ -32,7 +32,7 @@ _STUBS = dict.fromkeys(("isoscope.base.registry", "isoscope.plugins"), "registry
 _PARTS = """
 
 from transformers.configuration_utils import SubConfigSpec
-from .bert import FusionBertConfig
+from .families import FusionBertConfig
 
 {composite}.sub_configs_defaults = {{
     "encoder": SubConfigSpec(config_class={encoder}),
@@ -67,7 +67,7 @@ def write_code(kind: type[Any], auto_classes: dict[str, type[Any]], folder: Path
 
 
 def flat_name(module: str) -> str:
-    """Return the name of a module's copy: `bert` for `isoscope.models.bert`, `fusions_conv2d` in other packages."""
+    """Return the name of a module's copy: `fused` for `isoscope.models.fused`, `fusions_conv2d` in other packages."""
     if module in _STUBS:
         return _STUBS[module]
     return module.removeprefix("isoscope.").removeprefix("models.").replace(".", "_")

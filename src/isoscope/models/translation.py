@@ -15,7 +15,7 @@ from transformers.models.bert.tokenization_bert import BertTokenizer
 from transformers.models.encoder_decoder.configuration_encoder_decoder import EncoderDecoderConfig
 from transformers.models.encoder_decoder.modeling_encoder_decoder import EncoderDecoderModel
 
-from isoscope.models.bert import FusionBertForCausalLM, FusionBertModel
+from isoscope.models.families import FusionBertForCausalLM, FusionBertModel
 from isoscope.models.generation import FusedGenerationMixin
 
 _WORDS = "encoder.embeddings.word_embeddings.weight"

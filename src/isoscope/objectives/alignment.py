@@ -44,13 +44,13 @@ class Alignment(Planned):
     metrics, generated = METRICS, GENERATED
 
     def __init__(self, task: Task, *, anchor: float) -> None:
-        self.texts, self.anchor = sides(task), anchor
+        self.texts, self.anchor = sides(task, masks=False), anchor
         super().__init__(task, self.texts.source)
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
         if checkpoint is None or not (checkpoint / TARGET).is_dir():
             raise InputError(f"model.encoder.kind: {model['encoder']['kind']!r}; objective 'alignment' needs 'hybrid'")
-        found = continued("translation", checkpoint, model, self.texts.tokenizer, self.task)
+        found = continued("translation", checkpoint, model, self.texts.tokenizer, self.task.max_length)
         found.decoder.requires_grad_(False)
         self.target = load_encoder(checkpoint / TARGET).requires_grad_(False)
         self.start = copy.deepcopy(found.encoder).eval().requires_grad_(False)

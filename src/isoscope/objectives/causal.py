@@ -19,7 +19,7 @@ class Causal(LanguageModel):
     wiring = "causal"
 
     def __init__(self, task: Task, *, side: str, share: float, tied: bool) -> None:
-        texts = sides(task)
+        texts = sides(task, masks=False, frames=True)
         splits = getattr(texts, side)
         # The last token is predicted, not read.
         read = {split: encoded.lengths - 1 for split, encoded in splits.items()}

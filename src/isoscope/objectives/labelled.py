@@ -7,14 +7,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from torch import Tensor, as_tensor
+from torch import Tensor, as_tensor, nn
 
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.batches import collate, draw_fraction
 from isoscope.data.corpus import SPLITS
 from isoscope.data.tokens import Encoded
-from isoscope.models import build
+from isoscope.models import build, published
 from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Tally, Task, points_at
 from isoscope.objectives.planned import Planned, sizes
 
@@ -47,6 +47,7 @@ class Labelled(Planned):
     ) -> None:
         super().__init__(task, splits)
         self.labels, self.pad_id, self.vocab_size = labels, pad_id, vocab_size
+        self.types = True
 
     @classmethod
     def read(cls, task: Task) -> Self:
@@ -96,14 +97,17 @@ class Labelled(Planned):
         shared: dict[str, Any] = {"fusion": model["fusion"], "labels": self.labels, "seed": self.task.seed}
         shared["problem"] = self.problem
         if checkpoint is not None:
-            built = build.from_checkpoint(checkpoint, **shared)
+            built = published.classifier(checkpoint, pad_id=self.pad_id, **shared)
+            published.check_fits(built, self.task.max_length)
         else:
             built = build.from_scratch(vocab_size=self.vocab_size, pad_id=self.pad_id, **shared, **sizes(model))
+        self.types = bool(getattr(built.config, "type_vocab_size", 0))
         self._check_tables(built.config)
         return built
 
     def batch(self, split: str, rows: Indices, epoch: int | None) -> Batch:
-        return collate(self.splits[split], rows, pad_id=self.pad_id)._asdict()
+        found = collate(self.splits[split], rows, pad_id=self.pad_id)._asdict()
+        return found if self.types else {name: one for name, one in found.items() if name != "token_type_ids"}
 
     def weight(self, split: str, rows: Indices, epoch: int | None) -> float:
         return float(len(rows))
@@ -116,7 +120,8 @@ class Labelled(Planned):
         logits = output.logits.float()
         loss = self.loss(logits, targets)
         tally = self.tallied(float(loss.detach()), logits.detach(), targets)
-        points = points_at(output.hidden_states, inputs["attention_mask"], places)
+        layers = getattr(output, "encoder_hidden_states", None) or output.hidden_states
+        points = points_at(layers, inputs["attention_mask"], places)
         return Forward(loss, tally, points, {"logits": logits.detach()} if columns else {})
 
     def finish(self, model: Any, scored: Scored, folder: Path) -> dict[str, float]:
@@ -129,8 +134,9 @@ class Labelled(Planned):
 
     def _check_tables(self, config: Any) -> None:
         """Check that every token and every segment has its row in the embedding tables."""
-        splits = self.splits.values()
-        for what, field, rows in (("token", "ids", config.vocab_size), ("segment", "type_ids", config.type_vocab_size)):
+        splits, tables = self.splits.values(), [("token", "ids", config.vocab_size)]
+        tables += [("segment", "type_ids", config.type_vocab_size)] if self.types else []
+        for what, field, rows in tables:
             most = max(int(array.max()) for split in splits for array in getattr(split, field))
             if most >= rows:
                 raise InputError(
@@ -140,10 +146,13 @@ class Labelled(Planned):
 
 
 def head(model: Any) -> Any:
-    """Return the last linear layer of a classifier of the family BERT or RoBERTa."""
-    return getattr(model.classifier, "out_proj", model.classifier)
+    """Return the last linear layer of a classifier, which gives its logits."""
+    encoder = f"{model.base_model_prefix}."
+    own = [part for name, part in model.named_modules() if isinstance(part, nn.Linear) and not name.startswith(encoder)]
+    return own[-1]
 
 
 def set_bias(model: Any, bias: Any) -> None:
-    """Set the bias of the head, so that training starts from the best constant prediction."""
-    head(model).bias.data.copy_(as_tensor(bias))
+    """Set the bias of the head, if it has one, so that training starts from the best constant prediction."""
+    if (own := head(model).bias) is not None:
+        own.data.copy_(as_tensor(bias))

@@ -1,6 +1,7 @@
 """What masked, causal and translation models share: counts of predicted tokens, the tokens' texts, the forward pass."""
 
 from collections.abc import Callable, Collection, Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,11 +17,12 @@ from isoscope.base.parquet import write_parquet
 from isoscope.data import tokens
 from isoscope.data.batches import draw_fraction
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS
-from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.data.tokens import Encoded, Specials, WordPieces
+from isoscope.fusions.native import NATIVE
 from isoscope.metrics.token_counts import METRICS, TokenCounts
-from isoscope.models import language_models
+from isoscope.models import language_models, published
 from isoscope.models.encoder import positions
-from isoscope.models.language_models import Specials, Wiring
+from isoscope.models.language_models import Wiring
 from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, points_at
 from isoscope.objectives.planned import Planned, sizes
 
@@ -43,37 +45,33 @@ class Sides(NamedTuple):
         return np.setdiff1d(np.arange(self.tokenizer.vocab_size), special)
 
 
-def sides(task: Task) -> Sides:
+def sides(task: Task, *, masks: bool = True, frames: bool = False) -> Sides:
     """Read a prepared task's texts; the share `task.fraction` of its train split is drawn by the seed.
 
-    Raises `InputError` if the tokenizer lacks one of the special tokens, or does not put them around a text.
+    `masks`: with the tokenizer's mask. `frames`: put the tokens before and after a text where the tokenizer does not,
+    as that of a decoder. Raises `InputError` if the tokenizer lacks one of these, or does not put them around a text.
     """
     tokenizer = tokens.load(task.tokenizer)
+    marks = tokens.specials(tokenizer, task.tokenizer)
     tables = {split: pq.read_table(task.folder / f"{split}.parquet") for split in SPLITS}
     rows = draw_fraction(np.zeros(tables["train"].num_rows, np.int64), task.fraction, seed=task.seed)
     tables["train"] = tables["train"].take(rows)
     columns = PAIR if PAIR[0] in tables["train"].column_names else SINGLE
+    around = tokenizer.backend.encode("a").ids
+    lacking = (around[0] != marks.begin) + (around[-1] != marks.end)
+    if lacking and not frames:
+        raise InputError(f"{task.tokenizer.name}: it does not put its special tokens before and after a text")
     encoded = [
         {
-            split: tokens.encode_column(tokenizer, table, column, max_length=task.max_length)
+            split: tokens.encode_column(tokenizer, table, column, max_length=task.max_length - lacking)
             for split, table in tables.items()
         }
         for column in columns
     ]
-    begin, end, mask = (
-        _special(tokenizer, names, task) for names in (("[CLS]", "<s>"), ("[SEP]", "</s>"), ("[MASK]", "<mask>"))
-    )
-    first = encoded[0]["train"].ids[0]
-    if (first[0], first[-1]) != (begin, end):
-        raise InputError(f"{task.tokenizer.name}: it does not put its special tokens before and after a text")
-    return Sides(encoded[0], encoded[-1], tokenizer, Specials(tokenizer.pad_id, begin, end), mask)
-
-
-def _special(tokenizer: WordPieces, names: tuple[str, str], task: Task) -> int:
-    for name in names:
-        if (number := tokenizer.backend.token_to_id(name)) is not None:
-            return int(number)
-    raise InputError(f"{task.tokenizer.name}: its vocabulary has neither {names[0]} nor {names[1]}")
+    if lacking:
+        encoded = [{split: tokens.framed(one, marks) for split, one in side.items()} for side in encoded]
+    mask = tokens.mask_of(tokenizer, task.tokenizer) if masks else 0
+    return Sides(encoded[0], encoded[-1], tokenizer, marks, mask)
 
 
 class LanguageModel(Planned):
@@ -87,6 +85,8 @@ class LanguageModel(Planned):
     wiring: Wiring
     states = "hidden_states"
     """Field of the model's output with the layers that points are taken from."""
+    whole = False
+    """Whether the model gives logits at all tokens, and not at the predicted ones alone."""
     predicted, given = "predicted", "input_ids"
     """Keys of a batch: the places of the predicted tokens, and the tokens whose places these are."""
 
@@ -96,17 +96,24 @@ class LanguageModel(Planned):
         self.texts, self.tied = texts, tied
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
-        if checkpoint is not None:
-            return continued(self.wiring, checkpoint, model, self.texts.tokenizer, self.task)
-        return language_models.from_scratch(
-            self.wiring,
-            fusion=model["fusion"],
-            tied=self.tied,
-            vocab_size=self.texts.tokenizer.vocab_size,
-            specials=self.texts.specials,
-            seed=self.task.seed,
-            **sizes(model),
-        )
+        given = {"fusion": model["fusion"], "seed": self.task.seed}
+        if checkpoint is None:
+            built = language_models.from_scratch(
+                self.wiring,
+                tied=self.tied,
+                vocab_size=self.texts.tokenizer.vocab_size,
+                specials=self.texts.specials,
+                **given,
+                **sizes(model),
+            )
+        elif model["encoder"]["kind"] == "pretrained":
+            built = language_models.from_checkpoint(self.wiring, checkpoint, pad_id=self.texts.specials.pad, **given)
+            language_models.check_direction(built, self.wiring)
+            published.check_fits(built, self.task.max_length, self.texts.tokenizer.vocab_size)
+        else:
+            built = continued(self.wiring, checkpoint, model, self.texts.tokenizer, self.task.max_length)
+        self.whole = "predicted" not in signature(built.forward).parameters
+        return built
 
     def tally(self, vector: Numbers | None = None) -> TokenCounts:
         loss, count, right = np.zeros(3) if vector is None else vector
@@ -116,8 +123,10 @@ class LanguageModel(Planned):
         self, model: Any, batch: Mapping[str, Tensor], places: Collection[Place] = (), columns: bool = False
     ) -> Forward:
         inputs = {name: value for name, value in batch.items() if name != "labels"}
+        predicted = inputs.pop(self.predicted) if self.whole else None
         output = model(**inputs, output_hidden_states=bool(places))
-        logits, labels = output.logits.float(), batch["labels"]
+        logits, labels = output.logits, batch["labels"]
+        logits = (logits if predicted is None else logits.flatten(0, 1)[predicted]).float()
         losses = F.cross_entropy(logits, labels, reduction="none")
         right = logits.detach().argmax(-1) == labels
         loss = losses.sum()
@@ -163,23 +172,23 @@ class LanguageModel(Planned):
         return {}
 
 
-def continued(wiring: Wiring, checkpoint: Path, model: Mapping[str, Any], tokenizer: WordPieces, task: Task) -> Any:
+def continued(
+    wiring: Wiring, checkpoint: Path, model: Mapping[str, Any], tokenizer: WordPieces, max_length: int
+) -> Any:
     """Load the model of another run to train it on.
 
     Raises `InputError` if it is of another kind, has another tokenizer than the task or another fusion than `model`
     says, or has too few positions.
     """
-    kind, asked = model["encoder"]["kind"], model["fusion"]
-    if kind == "pretrained":
-        raise InputError(f"model.encoder.kind: 'pretrained'; objective {wiring!r} trains from scratch: set 'scratch'")
-    found = language_models.from_run(wiring, checkpoint)
+    found, asked = language_models.from_run(wiring, checkpoint), model["fusion"]
     parts = [getattr(found.config, name, found.config) for name in ("encoder", "decoder")]
-    if other := [part.fusion for part in parts if part.fusion != asked]:
+    fusions = [getattr(part, "fusion", {"kind": NATIVE}) for part in parts]
+    if other := [fusion for fusion in fusions if fusion != asked]:
         raise InputError(f"model.fusion: {asked}, but the model to start from has {other[0]}; set it")
     if tokens.load(checkpoint).backend.get_vocab() != tokenizer.backend.get_vocab():
-        raise InputError(f"task {task.folder.name!r}: its tokenizer is not that of the model to start from")
-    if (most := positions(found)) < task.max_length:
-        raise InputError(f"model.max_length: {task.max_length}, but the model to start from takes {most} tokens")
+        raise InputError(f"checkpoint {checkpoint}: its tokenizer is not that of the task")
+    if (most := positions(found)) < max_length:
+        raise InputError(f"model.max_length: {max_length}, but the model to start from takes {most} tokens")
     return found
 
 

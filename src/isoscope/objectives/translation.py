@@ -90,7 +90,7 @@ class Translation(EncoderDecoder):
     generated = GENERATED
 
     def __init__(self, task: Task, *, beams: int, sentences: int | None, tied: bool, tokenize: str) -> None:
-        texts = sides(task)
+        texts = sides(task, masks=False)
         if tuple(task.manifest["columns"]) != PAIR:
             raise InputError("objective.kind: 'translation' needs a task of pairs; set 'masked' or 'causal'")
         bleu(tokenize)  # before training: its packages are installed

@@ -31,8 +31,8 @@ def counted_loss(params: Mapping[str, Any], manifest: Mapping[str, Any], name: s
 
     Losses depend on the tokenizer, so a run with another tokenizer than the task's has none.
     """
-    tokenizer = params.get("model", {}).get("encoder", {}).get("tokenizer", {})
-    if tokenizer.get("kind", "task") != "task":
+    encoder = params.get("model", {}).get("encoder", {})
+    if encoder.get("kind") == "pretrained" or encoder.get("tokenizer", {}).get("kind", "task") != "task":
         return math.nan
     columns = manifest.get("columns") or [""]
     side = str(params["objective"].get("side", "target"))  # what an encoder-decoder predicts

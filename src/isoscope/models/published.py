@@ -1,0 +1,116 @@
+"""Models with a head on a published checkpoint: with its own embedding block, or with a fusion."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.configuration_utils import PreTrainedConfig
+from transformers.models.auto.modeling_auto import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+)
+
+from isoscope.base.errors import InputError
+from isoscope.fusions.native import NATIVE
+from isoscope.models import families
+from isoscope.models.build import SINGLE, Problem, head_settings, seeded
+from isoscope.models.encoder import checkpoint_config, longest
+from isoscope.models.families import FAMILIES
+from isoscope.models.loading import pretrained
+
+CLASSIFIER, MASKED, CAUSAL = "ForSequenceClassification", "ForMaskedLM", "ForCausalLM"
+AUTO: Mapping[str, Any] = {
+    CLASSIFIER: AutoModelForSequenceClassification,
+    MASKED: AutoModelForMaskedLM,
+    CAUSAL: AutoModelForCausalLM,
+}
+"""End of a class's name → transformers' Auto class."""
+_CALLED = {CLASSIFIER: "sequence classifier", MASKED: "masked language model", CAUSAL: "causal language model"}
+"""End of a class's name → what it is."""
+_NEW = ("embeddings.fusion.", "embeddings.position_embeddings.angles", "pooler.")
+"""Weights inside of an encoder that a checkpoint may lack."""
+_OF_LABELS = ("classifier.", "pre_classifier.", "classification_head.", "score.")
+"""Parts of heads that were trained for the labels of a checkpoint; they are always new."""
+_TABLE = "embeddings.position_embeddings.weight"  # of no use where angles take its place
+
+
+def load(
+    folder: Path, end: str, *, fusion: Mapping[str, Any], seed: int, pad_id: int | None = None, **settings: Any
+) -> Any:
+    """Load the model with the head `end` from a folder with config.json and safetensors, in fp32.
+
+    Fusion `native`: any model that transformers' Auto class loads, as that loads it. Another fusion: a model of
+    `FAMILIES`, with the fusion in its embedding block. What the folder lacks of head, pooler and fusion is new, and so
+    is a classifier that was trained for other labels: functions of the seed. `pad_id`: padding token of a model that
+    has none. `settings`: further fields of its configuration. Raises `InputError` if transformers has no such head for
+    the model, if the model has no tables to fuse, if a causal language model sees later tokens, and as `pretrained`.
+    """
+    config = checkpoint_config(folder)
+    kind: Any = AUTO[end]
+    if type(config) not in kind._model_mapping:
+        raise InputError(
+            f"checkpoint {folder}: transformers has no {_CALLED[end]} of the model type {config.model_type!r}; "
+            "use another objective or checkpoint"
+        )
+    if fusion["kind"] != NATIVE:
+        kind, config = _fused(folder, config, end, fusion)
+    if end != CLASSIFIER and hasattr(config, "is_decoder"):
+        config.is_decoder = end == CAUSAL
+    if getattr(config, "pad_token_id", None) is None:
+        config.pad_token_id = pad_id
+    given = {"architectures": None, "use_cache": False, **settings}
+    config.update({name: value for name, value in given.items() if name in settings or hasattr(config, name)})
+    replaced = _OF_LABELS if end == CLASSIFIER else ()
+    with seeded(seed):
+        model = pretrained(kind, folder, config, new=_NEW, new_head=True, replaced=replaced, unused=(_TABLE,))
+        with torch.no_grad():
+            for name, part in model.named_modules():
+                if replaced and isinstance(part, nn.Linear) and f"{name}.".startswith(replaced):
+                    part.weight.normal_(std=getattr(config, "initializer_range", 0.02))
+                    if part.bias is not None:
+                        part.bias.zero_()
+    return model
+
+
+def classifier(folder: Path, *, labels: Sequence[str], problem: Problem = SINGLE, **given: Any) -> Any:
+    """Load a classifier with these labels; `given`: as `load`."""
+    return load(folder, CLASSIFIER, **given, **head_settings(labels, problem))
+
+
+def check_fits(model: Any, max_length: int, vocabulary: int = 0) -> None:
+    """Check that a model takes texts of `max_length` tokens, and that its word table has `vocabulary` rows.
+
+    The length is found by a forward pass, because models state it in many ways. Raises `InputError`.
+    """
+    if (most := longest(model.base_model, max_length)) < max_length:
+        raise InputError(f"model.max_length: {max_length}, but the checkpoint takes {most} tokens; set it to {most}")
+    if vocabulary > (rows := model.get_input_embeddings().num_embeddings):
+        raise InputError(
+            f"model.encoder: the tokenizer has {vocabulary} tokens, but the model's word table has {rows} rows; use "
+            "the tokenizer that it was trained with"
+        )
+
+
+def _fused(folder: Path, plain: PreTrainedConfig, end: str, fusion: Mapping[str, Any]) -> tuple[type[Any], Any]:
+    """Return a family's class with a fusion, and its configuration with the settings of the checkpoint's `plain`."""
+    found = FAMILIES.get(plain.model_type)
+    if found is None:
+        raise InputError(
+            f"model.fusion.kind: {fusion['kind']!r}, but checkpoint {folder} is of the model type "
+            f"{plain.model_type!r}: {_no_tables(plain)}; set native, or use a model of {', '.join(FAMILIES)}"
+        )
+    own = {name: value for name, value in plain.to_dict().items() if name in plain.__dataclass_fields__}
+    own |= {"architectures": None, "dtype": None, "init_std": plain.initializer_range, "fusion": dict(fusion)}
+    return families.of(plain.model_type, end), found(**own)
+
+
+def _no_tables(config: PreTrainedConfig) -> str:
+    """Return why a model has no word and position table to fuse."""
+    if any(name.startswith("rope_") and value for name, value in config.to_dict().items()):
+        return "its positions rotate queries and keys (RoPE), so no position table meets the word table"
+    if any(name.startswith("relative_attention") and value for name, value in config.to_dict().items()):
+        return "its positions are relative, between pairs of tokens, so no position table meets the word table"
+    return "it has no embedding block of a word and a position table"
