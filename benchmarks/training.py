@@ -37,7 +37,7 @@ from isoscope.base.paths import Project
 from isoscope.data import tokens
 from isoscope.data.batches import collate, epoch_batches
 from isoscope.data.tokens import Encoded
-from isoscope.models import build
+from isoscope.models import build, published
 from isoscope.objectives import Objective, Task
 from isoscope.objectives.classification import Classification
 from isoscope.platform.config.load import Configuration

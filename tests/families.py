@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, T5ForSequenceClassification
 
-WORDS = [*"abcdefghijklmnopqrstuvwxyz", "the", "film", "is", "fine", "dull", "not", "a", "long", "good", "bad"]
+from training_runs import WORDS
+
+VOCABULARY = [*"abcdefghijklmnopqrstuvwxyz", *WORDS]
 BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24}
 SIZED = BERT | {"max_position_embeddings": 24}
 LLAMA = SIZED | {"num_key_value_heads": 2}
@@ -54,7 +56,7 @@ DECODERS = ("gpt2", "llama", "qwen2")
 
 
 def tokenizer(frame: str, folder: Path) -> Tokenizer:
-    """Write a word-level tokenizer whose special tokens are those of a family, and return it."""
+    """Write a tokenizer of words or bytes whose special tokens are those of a family, and return it."""
     special = {
         "[CLS]": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
         "<s>": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
@@ -63,14 +65,30 @@ def tokenizer(frame: str, folder: Path) -> Tokenizer:
         "<|endoftext|>": ["<|endoftext|>", "<unk>"],
     }[frame]
     unknown = next(one for one in special if "unk" in one.lower())
-    made = Tokenizer(models.WordLevel({one: number for number, one in enumerate([*special, *WORDS])}, unknown))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    if frame == "<|endoftext|>":  # bytes, as those of a decoder are
+        pieces = {
+            piece: number for number, piece in enumerate([*special, *sorted(pre_tokenizers.ByteLevel.alphabet())])
+        }
+        made = Tokenizer(models.BPE(pieces, []))
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = decoders.ByteLevel()
+    else:
+        made = Tokenizer(
+            models.WordLevel({piece: place for place, piece in enumerate([*special, *VOCABULARY])}, unknown)
+        )
+        made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.add_special_tokens(special)
     single = {"[CLS]": "[CLS] $A [SEP]", "<s>": "<s> $A </s>", "bos": "<s> $A", "</s>": "$A </s>"}.get(frame)
     if single is not None:
         marks = [(one, made.token_to_id(one)) for one in special]
         made.post_processor = processors.TemplateProcessing(single=single, special_tokens=marks)
-    options = {"eos_token": "<|endoftext|>", "bos_token": "<|endoftext|>"} if frame == "<|endoftext|>" else {}
+    roles = {
+        "pad_token": ("[PAD]", "<pad>"),
+        "eos_token": ("</s>", "<|endoftext|>"),
+        "mask_token": ("[MASK]", "<mask>"),
+    }
+    options = {role: next((one for one in names if one in special), None) for role, names in roles.items()}
+    options |= {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": unknown}
     folder.mkdir(parents=True, exist_ok=True)
     made.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps(options), "utf-8")

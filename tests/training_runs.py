@@ -185,18 +185,24 @@ def make_loop(
     make: Any = None,
     table: Any = texts,
     accelerator: Any = None,
+    published: Path | None = None,
     **settings: Any,
 ) -> Loop:
-    """A loop on a two-layer encoder of width 16, its output in `folder/work`, its states in `folder/states`."""
+    """A loop on a two-layer encoder of width 16, its output in `folder/work`, its states in `folder/states`.
+
+    `published`: a checkpoint with a tokenizer to start from.
+    """
     given = attributes(SETTINGS | settings)
     manifest = prepare(folder, table, rows)
-    task = Task(folder, manifest, folder / "tokenizer", 12, 1.0, given.batch_size, given.bucket, seed)
+    tokenizer = published or folder / "tokenizer"
+    task = Task(folder, manifest, tokenizer, 12, 1.0, given.batch_size, given.bucket, seed)
     objective = (make or classification.objective)(task)
     encoder = ENCODER | {"family": family, "dropout": dropout, "attention_dropout": dropout}
+    encoder = {"kind": "pretrained"} if published else encoder
     silent = Silent()
     work = folder / "work"
     return Loop(
-        objective.build({"encoder": encoder, "fusion": fusion or {"kind": "additive"}}, None),
+        objective.build({"encoder": encoder, "fusion": fusion or {"kind": "additive"}}, published),
         objective,
         settings=given,
         seed=seed,
@@ -205,7 +211,7 @@ def make_loop(
         observers=[*observers_of(given, {}), *(observers or ())],
         work=work,
         states=folder / "states",
-        keeper=Keeper(work, keep=given.keep, tokenizer=folder / "tokenizer", max_length=12),
+        keeper=Keeper(work, keep=given.keep, tokenizer=tokenizer, max_length=12),
         log=silent,
         display=silent,
         stop=stop,

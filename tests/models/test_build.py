@@ -244,7 +244,7 @@ def test_a_classifier_needs_two_different_labels(labels: list[str], plain: Path)
 def test_a_folder_without_an_encoder_of_a_family_is_refused(plain: Path) -> None:
     settings = json.loads((plain / "config.json").read_text())
     (plain / "config.json").write_text(json.dumps(settings | {"model_type": "gpt2"}))
-    with refused("model type 'gpt2', expected 'bert' or 'roberta'"):
+    with refused("of the model type 'gpt2': it has no embedding block of a word and a position table; set native"):
         started(plain, CONV2D)
     (plain / "config.json").unlink()
     with refused("no config.json; give the folder of a Hugging Face checkpoint"):

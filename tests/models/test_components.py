@@ -10,10 +10,10 @@ from transformers import (
     BertConfig,
     BertForMaskedLM,
     BertLMHeadModel,
+    BloomConfig,
+    BloomModel,
     EncoderDecoderConfig,
     EncoderDecoderModel,
-    GPT2Config,
-    GPT2Model,
     RobertaForMaskedLM,
     RobertaPreLayerNormConfig,
     RobertaPreLayerNormForMaskedLM,
@@ -195,7 +195,7 @@ def test_a_causal_model_is_a_decoder_and_an_encoder_decoder_has_three_stacks() -
 
 
 def test_unknown_names_and_half_precision_are_refused() -> None:
-    with refused("GPT2Model: no parameter is named like BERT's layers"):
-        members(GPT2Model(GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=20, n_positions=8)))
+    with refused("BloomModel: no parameter is named like a query matrix in a layer"):
+        members(BloomModel(BloomConfig(n_layer=1, n_head=2, hidden_size=8, vocab_size=20)))
     with refused(r"is torch\.bfloat16; allocation needs fp32 weights"):
         Packed(members(classifier().bfloat16()))

@@ -11,7 +11,7 @@ from transformers.models.bert.modeling_bert import BertLMHeadModel
 
 from fusions import FUSIONS as ALL
 from fusions import SCRATCH, batch, library_model, make
-from isoscope.data.tokens import Specials
+from isoscope.data.special_tokens import Specials
 from isoscope.models import FusionBertForCausalLM, FusionRobertaForCausalLM
 from isoscope.models.generation import FusedGenerationMixin
 from isoscope.models.language_models import from_scratch

@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from fusions import CONV2D, SCRATCH, make
-from isoscope.models import FusionBertForMaskedLM, FusionBertForSequenceClassification, language_models
+from isoscope.models import FusionBertForMaskedLM, FusionBertForSequenceClassification, language_models, published
 from isoscope.models.encoder import load_classifier, load_encoder, random_encoder
 from isoscope.models.exported import read_model
 from refused import refused

@@ -132,7 +132,7 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
     Marian's source.spm with vocab.json.
 
     Disables the file's padding and truncation. Raises `InputError` if no file is readable, or if the vocabulary has no
-    token that can serve as padding: its own, or the one that ends a text. With `padded=False` any id may serve,
+    token that can serve as padding: its own, or the token that ends a text. With `padded=False` any id may serve,
     because padding is masked.
     """
     if (file := folder / "tokenizer.json").is_file():
@@ -149,7 +149,7 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     vocabulary = tokenizer.get_vocab()
-    padding = _first(vocabulary, ["[PAD]", "<pad>", *_declared(folder, "pad_token", "eos_token"), *ENDS])
+    padding = first_of(vocabulary, ["[PAD]", "<pad>", *declared(folder, "pad_token", "eos_token"), ENDS[-1]])
     if padding is None and padded:
         raise InputError(
             f"{folder}: neither [PAD] nor <pad> is in the tokenizer's vocabulary, and {CONFIG} names no pad_token or "
@@ -158,48 +158,12 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
     return WordPieces(tokenizer, padding or 0, max(vocabulary.values()) + 1)
 
 
-class Specials(NamedTuple):
-    """Ids of the special tokens: padding, before a text, after a text."""
-
-    pad: int
-    begin: int
-    end: int
-
-
-def specials(tokenizer: WordPieces, folder: Path) -> Specials:
-    """Return the special tokens of the tokenizer in `folder`. Raises `InputError` if its vocabulary lacks one."""
-    vocabulary, found = tokenizer.backend.get_vocab(), [tokenizer.pad_id]
-    for names, roles in ((BEGINS, ("cls_token", "bos_token")), (ENDS, ("sep_token", "eos_token"))):
-        known = [*names[:2], *_declared(folder, *roles), *names[2:]]
-        if (number := _first(vocabulary, known)) is None:
-            raise InputError(f"{folder.name}: its vocabulary has neither {names[0]} nor {names[1]}")
-        found.append(number)
-    return Specials(*found)
-
-
-def mask_of(tokenizer: WordPieces, folder: Path) -> int:
-    """Return the id of the token that hides a word. Raises `InputError` if the tokenizer has none."""
-    names = ["[MASK]", "<mask>", *_declared(folder, "mask_token")]
-    if (number := _first(tokenizer.backend.get_vocab(), names)) is None:
-        raise InputError(f"{folder.name}: its vocabulary has neither [MASK] nor <mask>")
-    return number
-
-
-def framed(texts: Encoded, marks: Specials) -> Encoded:
-    """Return texts with the tokens before and after a text, where their tokenizer does not put them."""
-    ids = [
-        np.concatenate([[marks.begin] * (not len(one) or one[0] != marks.begin), one]).astype(np.int32)
-        for one in texts.ids
-    ]
-    ids = [np.concatenate([one, [marks.end] * (len(one) < 2 or one[-1] != marks.end)]).astype(np.int32) for one in ids]
-    return texts._replace(ids=ids, type_ids=[np.zeros(len(one), np.int32) for one in ids])
-
-
-def _first(vocabulary: Mapping[str, int], names: Iterable[str]) -> int | None:
+def first_of(vocabulary: Mapping[str, int], names: Iterable[str]) -> int | None:
+    """Return the id of the first of these tokens that a vocabulary has."""
     return next((vocabulary[name] for name in names if name in vocabulary), None)
 
 
-def _declared(folder: Path, *roles: str) -> list[str]:
+def declared(folder: Path, *roles: str) -> list[str]:
     """Return the tokens that a tokenizer's options name for these roles, such as `eos_token`."""
     named = (_options(folder).get(role) for role in roles)
     texts = (one.get("content") if isinstance(one, dict) else one for one in named)

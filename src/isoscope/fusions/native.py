@@ -5,10 +5,8 @@ from typing import Any
 from isoscope.base.errors import InputError
 from isoscope.plugins import fusion
 
-NATIVE = "native"
 
-
-@fusion(NATIVE)
+@fusion("native")
 def native() -> Any:
     """The model's own embedding block, of any encoder or decoder that transformers loads.
 

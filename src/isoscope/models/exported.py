@@ -54,12 +54,14 @@ class Checked(NamedTuple):
 
 
 def read_model(folder: Path) -> Any:
-    """Load a checkpoint's model with its head, in evaluation mode; raise `InputError` if it is none of isoscope."""
+    """Load a checkpoint's model with its head, in evaluation mode; raise `InputError` if no class has its name."""
     _check_fusion(folder)
     config = checkpoint_config(folder)
     name, *_ = config.architectures or [""]
     found = [vars(module)[name] for module in (families, translation, hybrid) if name in vars(module)]
-    if not found or config.model_type in ("bert", "roberta", "encoder-decoder"):
+    mappings: list[Any] = [auto._model_mapping for auto in families.HEADS.values()]
+    found += [one[type(config)] for one in mappings if type(config) in one and one[type(config)].__name__ == name]
+    if not found:
         what = name or f"model type {config.model_type!r}"
         raise InputError(f"checkpoint {folder}: {what} is no architecture of isoscope; it needs no export")
     return pretrained(found[0], folder, config).eval()
@@ -112,6 +114,8 @@ def _write_tokenizer(source: Path, folder: Path, model_type: str) -> None:
     """
     tokens.load(source)
     shutil.copytree(source, folder, ignore=_other_than_tokenizer, dirs_exist_ok=True)
+    if not model_type.startswith("fusion-"):
+        return
     by_word = (source / "vocab.txt").is_file() or "roberta" not in model_type
     file = folder / TOKENIZER_CONFIG
     options = {"tokenizer_class": "BertTokenizer" if by_word else "RobertaTokenizer"}

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from isoscope.base.errors import InputError
-from isoscope.data.tokens import Specials
+from isoscope.data.special_tokens import Specials
 from isoscope.models import families, published
 from isoscope.models.build import configuration, seeded
 from isoscope.models.encoder import bare, causal, checkpoint_config

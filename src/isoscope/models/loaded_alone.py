@@ -40,6 +40,8 @@ def main(task: Path) -> None:
         code = {"trust_remote_code": True} if one["code"] else {}
         model = getattr(transformers, one["loader"]).from_pretrained(one["folder"], dtype=torch.float32, **code)
         tokenizer = transformers.AutoTokenizer.from_pretrained(one["folder"], **code)
+        if tokenizer.pad_token is None:  # of a decoder, padded by the token that ends a text
+            tokenizer.pad_token = tokenizer.eos_token
         shape = {"padding": True, "padding_side": "right", "truncation": True, "max_length": one["max_length"]}
         read = tokenizer(one["texts"], return_tensors="pt", **shape)
         inputs = {name: read[name] for name in ("input_ids", "attention_mask")}

@@ -20,6 +20,8 @@ def plain_reasons(model: Any) -> list[str]:
     if isinstance(model, FusionBertHybrid):
         raise InputError("a hybrid maps its encoder's states, which no class of transformers does")
     blocks = [part for part in model.modules() if isinstance(part, FusedTables)]
+    if not blocks:
+        return ["it is a class of transformers, with its own embedding block"]
     if type(model).__name__.endswith("ForCausalLM") and blocks[0].position_embeddings.padding_idx is not None:
         plain = _library_class(model).__name__
         raise InputError(f"in `generate`, transformers' {plain} counts positions from 0, unlike in training")
@@ -52,8 +54,12 @@ def _reason(block: FusedTables) -> str:
 def as_plain(model: Any) -> Any:
     """Return transformers' own model with the weights of `model`, for which `plain_reasons` has found a reason.
 
+    A model without a fusion is returned as it is.
+
     The table of token types that the fusion ignores becomes zeros, and a pooler that the model lacks: nothing reads it.
     """
+    if not any(isinstance(part, FusedTables) for part in model.modules()):
+        return model
     plain = _library_class(model)(_plain_config(model.config)).eval()
     weights = model.state_dict()
     for name, block in model.named_modules():

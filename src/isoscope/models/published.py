@@ -14,13 +14,14 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoscope.base.errors import InputError
-from isoscope.fusions.native import NATIVE
 from isoscope.models import families
 from isoscope.models.build import SINGLE, Problem, head_settings, seeded
 from isoscope.models.encoder import checkpoint_config, longest
 from isoscope.models.families import FAMILIES
 from isoscope.models.loading import pretrained
 
+NATIVE = "native"
+"""The kind of `model.fusion` that leaves a model's own embedding block."""
 CLASSIFIER, MASKED, CAUSAL = "ForSequenceClassification", "ForMaskedLM", "ForCausalLM"
 AUTO: Mapping[str, Any] = {
     CLASSIFIER: AutoModelForSequenceClassification,

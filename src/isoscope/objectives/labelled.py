@@ -120,7 +120,7 @@ class Labelled(Planned):
         logits = output.logits.float()
         loss = self.loss(logits, targets)
         tally = self.tallied(float(loss.detach()), logits.detach(), targets)
-        layers = getattr(output, "encoder_hidden_states", None) or output.hidden_states
+        layers = output.get("encoder_hidden_states") or output.get("hidden_states")
         points = points_at(layers, inputs["attention_mask"], places)
         return Forward(loss, tally, points, {"logits": logits.detach()} if columns else {})
 

@@ -17,8 +17,8 @@ from isoscope.base.parquet import write_parquet
 from isoscope.data import tokens
 from isoscope.data.batches import draw_fraction
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS
-from isoscope.data.tokens import Encoded, Specials, WordPieces
-from isoscope.fusions.native import NATIVE
+from isoscope.data.special_tokens import Specials, framed, mask_of, specials
+from isoscope.data.tokens import Encoded, WordPieces
 from isoscope.metrics.token_counts import METRICS, TokenCounts
 from isoscope.models import language_models, published
 from isoscope.models.encoder import positions
@@ -52,7 +52,7 @@ def sides(task: Task, *, masks: bool = True, frames: bool = False) -> Sides:
     as that of a decoder. Raises `InputError` if the tokenizer lacks one of these, or does not put them around a text.
     """
     tokenizer = tokens.load(task.tokenizer)
-    marks = tokens.specials(tokenizer, task.tokenizer)
+    marks = specials(tokenizer, task.tokenizer)
     tables = {split: pq.read_table(task.folder / f"{split}.parquet") for split in SPLITS}
     rows = draw_fraction(np.zeros(tables["train"].num_rows, np.int64), task.fraction, seed=task.seed)
     tables["train"] = tables["train"].take(rows)
@@ -69,8 +69,8 @@ def sides(task: Task, *, masks: bool = True, frames: bool = False) -> Sides:
         for column in columns
     ]
     if lacking:
-        encoded = [{split: tokens.framed(one, marks) for split, one in side.items()} for side in encoded]
-    mask = tokens.mask_of(tokenizer, task.tokenizer) if masks else 0
+        encoded = [{split: framed(one, marks) for split, one in side.items()} for side in encoded]
+    mask = mask_of(tokenizer, task.tokenizer) if masks else 0
     return Sides(encoded[0], encoded[-1], tokenizer, marks, mask)
 
 
@@ -86,7 +86,7 @@ class LanguageModel(Planned):
     states = "hidden_states"
     """Field of the model's output with the layers that points are taken from."""
     whole = False
-    """Whether the model gives logits at all tokens, and not at the predicted ones alone."""
+    """Whether the model gives logits at all tokens, and not at the predicted tokens alone."""
     predicted, given = "predicted", "input_ids"
     """Keys of a batch: the places of the predicted tokens, and the tokens whose places these are."""
 
@@ -182,7 +182,7 @@ def continued(
     """
     found, asked = language_models.from_run(wiring, checkpoint), model["fusion"]
     parts = [getattr(found.config, name, found.config) for name in ("encoder", "decoder")]
-    fusions = [getattr(part, "fusion", {"kind": NATIVE}) for part in parts]
+    fusions = [getattr(part, "fusion", {"kind": published.NATIVE}) for part in parts]
     if other := [fusion for fusion in fusions if fusion != asked]:
         raise InputError(f"model.fusion: {asked}, but the model to start from has {other[0]}; set it")
     if tokens.load(checkpoint).backend.get_vocab() != tokenizer.backend.get_vocab():

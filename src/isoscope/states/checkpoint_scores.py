@@ -24,7 +24,7 @@ from isoscope.geometry.moments import Floats
 from isoscope.metrics import label_scores, matrix_scores, regression_scores
 from isoscope.metrics.further import FurtherMetrics
 from isoscope.models.build import check_device
-from isoscope.models.encoder import checkpoint_config, positions
+from isoscope.models.encoder import checkpoint_config, longest, positions
 from isoscope.models.loading import in_one_line, pretrained
 from isoscope.platform.outputs import CONFIG
 from isoscope.platform.runs.provenance import dvc_md5
@@ -225,9 +225,11 @@ def _scores(one: Checkpoint, rows: Targets, kind: str, further: FurtherMetrics, 
 def _logits(model: Any, one: Checkpoint, rows: Targets, settings: ScoreSettings) -> tuple[Floats, int]:
     """Return the outputs `[N, L]` of a model, and how many texts are truncated."""
     tokenizer, file = tokens.load(one.folder), one.folder / TOKENIZER_CONFIG
-    longest = read_mapping(file).get("model_max_length") if file.is_file() else None
-    most = int(min(settings.max_length or longest or positions(model), positions(model)))
+    stated = read_mapping(file).get("model_max_length") if file.is_file() else None
+    most = int(min(settings.max_length or stated or positions(model), positions(model)))
     encoded = tokens.encode(tokenizer, rows.table, max_length=most)
+    if (takes := longest(model.base_model, int(encoded.lengths.max()))) < encoded.lengths.max():
+        encoded = tokens.encode(tokenizer, rows.table, max_length=takes)
     if model.config.pad_token_id is None:  # of a decoder, whose head reads the last token before the padding
         model.config.pad_token_id = tokenizer.pad_id
     found = np.zeros((len(rows.true), model.config.num_labels))

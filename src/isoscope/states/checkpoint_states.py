@@ -137,12 +137,12 @@ def extract_model(
     - `pieces`: readable text of each token id of the sentences whose embedding parts are kept.
     - `lacking`: why there is no attention.
     """
-    from isoscope.models.encoder import causal, positions
+    from isoscope.models.encoder import causal, longest
     from isoscope.states import hidden_states as passes
     from isoscope.states.extract import probe_set
 
-    longest = min(settings.max_length, positions(model))
-    chosen = probe_set(settings, tokenizer, table, rows, max_length=longest)
+    most = longest(model, settings.max_length)
+    chosen = probe_set(settings, tokenizer, table, rows, max_length=most)
     backend, ids = tokenizer.backend, np.unique(np.concatenate([chosen.encoded.ids[row] for row in chosen.block]))
     facts: dict[str, Any] = {
         "causal": causal(model, max(chosen.encoded.ids, key=len)),
@@ -154,7 +154,7 @@ def extract_model(
     }
     given: dict[str, Any] = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
     others = texts_of(table.take(rows)) if pairs else []
-    scored = EncodedPairs(pairs, tokenizer, others, max_length=longest, seed=settings.seed) if pairs else None
+    scored = EncodedPairs(pairs, tokenizer, others, max_length=most, seed=settings.seed) if pairs else None
 
     def arrays(snapshot: Snapshot) -> passes.Arrays:
         current = twin() if twin and snapshot.name == RANDOM else model

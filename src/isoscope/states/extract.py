@@ -21,7 +21,7 @@ from isoscope.data.corpus import SPLITS, TREEBANK, texts
 from isoscope.data.hub import find_file
 from isoscope.data.probe import ProbeSet
 from isoscope.models.build import check_device, warn_of_emulation
-from isoscope.models.encoder import TWIN_SEED, load_classifier, random_encoder
+from isoscope.models.encoder import TWIN_SEED, bare, load_classifier, random_encoder
 from isoscope.states import hidden_states as passes
 from isoscope.states.pairs import EncodedPairs
 from isoscope.states.trajectory import GRADIENTS, RANDOM, Snapshot, extract_snapshots, write_treebank
@@ -86,7 +86,7 @@ def extract(
             model = random_encoder(snapshots[snapshot], seed=TWIN_SEED + seed).to(asked.device)
             return snapshot_arrays(model, chosen, bank, pairs, asked, pad_id=tokenizer.pad_id)
         classifier = load_classifier(snapshots[snapshot]).to(asked.device)
-        found = snapshot_arrays(classifier.base_model, chosen, bank, pairs, asked, pad_id=tokenizer.pad_id)
+        found = snapshot_arrays(bare(classifier.base_model), chosen, bank, pairs, asked, pad_id=tokenizer.pad_id)
         gradients = block_gradients(
             classifier,
             chosen,
@@ -189,6 +189,11 @@ _CALLED = {
     "token_type_embeddings": "token_type",
     "LayerNorm": "norm",
     "fusion": "fusion",
+    "tok_embeddings": "word",
+    "embed_tokens": "word",
+    "wte": "word",
+    "wpe": "position",
+    "shared": "word",
 }
 
 
@@ -203,9 +208,12 @@ def block_gradients(
     mean gradient minus trace / batches, which corrects for noise: it is unbiased, and may be below 0 if the gradient is
     noise only. Leaves the model's gradients empty.
     """
-    called = ((name.split("."), parameter) for name, parameter in model.named_parameters())
-    own = [(_CALLED.get(name[2]), parameter) for name, parameter in called if name[1:2] == ["embeddings"]]
-    parts, wanted = zip(*((part, parameter) for part, parameter in own if part), strict=True)
+    own: dict[str, tuple[str, nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        _, block, *rest = [*name.split("."), ""]
+        if part := _CALLED.get(rest[0] if block == "embeddings" else block):
+            own[name] = part, parameter
+    parts, wanted = zip(*own.values(), strict=True)
     order = np.random.default_rng(seed).permutation(len(probe.encoded.ids))
     classes = (probe.encoded.labels != tokens.NO_CLASS).all()
     count = min(batches, len(order) // batch_size) if classes else 0

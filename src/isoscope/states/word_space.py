@@ -132,10 +132,10 @@ def write_space(folder: Path, model: Any, checkpoint: Path, table: WordTable, se
 
     `checkpoint`: folder of its tokenizer. Raises `InputError` for NaN or infinity.
     """
-    from isoscope.models.encoder import positions
+    from isoscope.models.encoder import longest
 
     tokenizer = tokens.load(checkpoint, padded=False)
-    there = located(table, tokenizer, max_length=min(settings.max_length, positions(model)))
+    there = located(table, tokenizer, max_length=longest(model, settings.max_length))
     found = there.found
     kept = Located(there.encoded, there.sentence[found], there.begin[found], there.end[found], found[found])
     given: dict[str, Any] = {"pooling": settings.pooling, "pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 
@@ -15,6 +16,7 @@ from isoscope.base.metric import checked
 from isoscope.base.registry import OBJECTIVES, OBSERVERS, STARTS
 from isoscope.metrics.further import FurtherMetrics
 from isoscope.models.build import check_device, warn_of_emulation
+from isoscope.models.encoder import bare, causal
 from isoscope.objectives import Objective, Task
 from isoscope.training.display import Display, Log, Mute
 from isoscope.training.display import Progressbar as Progressbar
@@ -155,6 +157,12 @@ def loop_of(
     if chosen := job.starts():
         start = STARTS[model.encoder.kind].factory(job, chosen, folder / "start", Ranks(accelerator))
     built = objective.build(parts, start)
+    asked_points = getattr(job.parts.penalty, "points", None)
+    if asked_points is not None and asked_points.vectors == "first" and _is_causal(built):
+        raise InputError(
+            f"penalty.points.vectors: 'first', but {type(built).__name__} is a decoder, whose first token sees no "
+            "other; set mean or tokens"
+        )
     job.unchanged()  # checkpoints take their tokenizer from the data
     job.starts()  # still intact, after they were read
     return Loop(
@@ -173,6 +181,10 @@ def loop_of(
         display=display,
         stop=stop,
     )
+
+
+def _is_causal(model: Any) -> bool:
+    return causal(bare(model.base_model), np.arange(1, 5, dtype=np.int32))
 
 
 def observers_of(training: Any, own: Mapping[str, Any]) -> list[Observer]:

@@ -229,7 +229,10 @@ def test_what_cannot_be_exported_is_refused(
     (full / "file").touch()
     run = tmp_path / "run/checkpoints/epoch-1"
     run.mkdir(parents=True)
-    plain = exports["BertForSequenceClassification"][0].folder
+    plain = tmp_path / "plain"
+    shutil.copytree(exports["BertForSequenceClassification"][0].folder, plain)
+    settings = json.loads((plain / "config.json").read_text("utf-8"))
+    (plain / "config.json").write_text(json.dumps(settings | {"architectures": ["BertForPreTraining"]}), "utf-8")
     weights = saved(encodes("Bert", "ForSequenceClassification", {"kind": "additive"}))
     for file in weights.glob("token*"):
         file.unlink()
@@ -238,7 +241,7 @@ def test_what_cannot_be_exported_is_refused(
         (source, full / "file", "holds something already"),
         (tmp_path / "none", tmp_path / "out", f"^checkpoint {tmp_path}/none: no config.json"),
         (tmp_path / "run", tmp_path / "out", "is the output of a run; give a checkpoint in it, such as .*epoch-1$"),
-        (plain, tmp_path / "out", "BertForSequenceClassification is no architecture of isoscope; it needs no export"),
+        (plain, tmp_path / "out", "BertForPreTraining is no architecture of isoscope; it needs no export"),
         (weights, tmp_path / "out", "no tokenizer"),
     ):
         with pytest.raises(InputError, match=words):

@@ -139,7 +139,8 @@ def check_all(configuration: Configuration) -> int:
         with found.each():
             check_comparison(configuration, name)
     with found.each():
-        check_measures(configuration.root.extraction, configuration.root.measures)
+        if {"extraction", "measures"} <= {*vars(configuration.root)}:  # a section with a fault is not there
+            check_measures(configuration.root.extraction, configuration.root.measures)
     with found.each():
         check_search(configuration, found.lines)
     found.stop()

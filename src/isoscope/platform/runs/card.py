@@ -19,6 +19,15 @@ _READS_AND_WRITES = {
     "FusionBertForTranslation": "isoscope.models.translation",
     "FusionBertHybrid": "isoscope.models.hybrid",
 }
+_LIBRARY = """## Load
+
+```python
+from transformers import {auto}, AutoTokenizer
+
+model = {auto}.from_pretrained("FOLDER")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")
+```
+"""
 _LOAD = """## Load
 
 ```python
@@ -37,10 +46,10 @@ tokenizer = AutoTokenizer.from_pretrained("FOLDER")
 
 
 def auto_class(architecture: str) -> str:
-    """Return the Auto class of transformers that loads one of our architectures."""
+    """Return the Auto class of transformers that loads one of our architectures, or of its own."""
     if architecture in _READS_AND_WRITES:
         return "AutoModelForSeq2SeqLM"
-    _, found, head = architecture.partition("For")
+    _, found, head = architecture.replace("LMHeadModel", "ForCausalLM").partition("For")
     return f"AutoModel{found}{head}"
 
 
@@ -66,7 +75,8 @@ def cards(output: Path, run: Mapping[str, Any], points: Iterable[Mapping[str, An
         module = _READS_AND_WRITES.get(architecture, "isoscope.models")
         text = front_matter(auto) + f"# {run['arm']}, seed {run['seed']}: epoch {epoch}\n\n"
         text += f"A `{architecture}`, trained by isoscope in the study `{run['study']}` on the task `{run['task']}`.\n"
-        text += "\n" + _LOAD.format(module=module, auto=auto) + "\n" + _training(run, epoch, points, data)
+        load = _LOAD if architecture.startswith("Fusion") else _LIBRARY
+        text += "\n" + load.format(module=module, auto=auto) + "\n" + _training(run, epoch, points, data)
         found[f"checkpoints/{folder.name}/{CARD}"] = text
     return found
 

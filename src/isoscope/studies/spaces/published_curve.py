@@ -18,7 +18,7 @@ from isoscope.data.plain import read_texts
 from isoscope.data.word_table import Located
 from isoscope.geometry.contextuality import units
 from isoscope.geometry.moments import Floats
-from isoscope.models.encoder import load_encoder, positions
+from isoscope.models.encoder import load_encoder, longest
 from isoscope.platform.results.published import Reproduced, agrees, published, reproduced
 from isoscope.platform.statistics.paired import NO_VERDICT, Verdict
 from isoscope.states.word_space import word_states
@@ -127,8 +127,8 @@ def _states(folder: Path, sentences: list[str]) -> np.ndarray[tuple[int, ...], n
     tokenizer, model = tokens.load(folder, padded=False), load_encoder(folder)
     if not sys.stderr.isatty():
         print(f"{folder.name}: states of {len(column):,} tokens", file=sys.stderr, flush=True)
-    longest = min(LONGEST, positions(model))
-    encodings = list(tokens.encodings(tokenizer, column, max_length=longest))
+    most = longest(model, LONGEST)
+    encodings = list(tokens.encodings(tokenizer, column, max_length=most))
     texts = [np.flatnonzero(np.array(one.special_tokens_mask) == 0) for one in encodings]
     kept = np.array([row for row, places in enumerate(texts) if len(places)], np.int64)
     if not len(kept):
