@@ -133,6 +133,15 @@ def test_overrides_are_checked_together(project: Path, capsys: pytest.CaptureFix
     ]
 
 
+@pytest.mark.parametrize("section", ["extraction", "measures", "report", "analysis", "training"])
+def test_a_section_with_a_fault_does_not_hide_it(
+    section: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, lines, _ = checked(capsys, "-S", f"{section}.x=1")
+    assert code == 2
+    assert [line.partition("; known")[0] for line in lines] == [f"isoscope: -S: {section}.x: unknown key"]
+
+
 def test_another_command_says_the_first_and_how_many_more(project: Path) -> None:
     spoil(project, *FAULTS["params.yaml: report.titel: unknown key; did you mean 'title'?"])
     spoil(project, *FAULTS["params.yaml: analysis.power: expected less than or equal to 0.9999, got 8"])

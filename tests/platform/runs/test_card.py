@@ -105,6 +105,8 @@ def test_a_card_changes_neither_the_stored_run_nor_the_checkpoints_hash(run: Run
         ("FusionBertForTranslation", "AutoModelForSeq2SeqLM"),
         ("FusionBertHybrid", "AutoModelForSeq2SeqLM"),
         ("FusionBertModel", "AutoModel"),
+        ("ModernBertForSequenceClassification", "AutoModelForSequenceClassification"),
+        ("GPT2LMHeadModel", "AutoModelForCausalLM"),
     ],
 )
 def test_the_auto_class_of_an_architecture(architecture: str, auto: str) -> None:

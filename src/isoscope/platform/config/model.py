@@ -71,7 +71,7 @@ class Scratch(Section):
 
 
 class Pretrained(Published):
-    """A published BERT or RoBERTa checkpoint with its own tokenizer."""
+    """A published encoder or decoder with its own tokenizer. Without a word and a position table: fusion native."""
 
     kind: Literal["pretrained"]
 

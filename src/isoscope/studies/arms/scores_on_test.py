@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from isoscope.base.errors import InputError
 from isoscope.metrics.matrix_scores import confusion_matrix
-from isoscope.metrics.token_counts import shares
 from isoscope.platform.config.declared import declares
 from isoscope.platform.outputs import PREDICTIONS, TRANSLATIONS, Output, read_predictions
 from isoscope.platform.results.paired_comparison import Arms, Result
@@ -88,7 +87,8 @@ def _shares(output: Output, items: int) -> dict[str, NDArray[np.float64]]:
     """Return each test item's share of loss and accuracy of tokens, and of BLEU if all were translated."""
     of_tokens, translated = (output.folder / name for name in (PREDICTIONS, TRANSLATIONS))
     found: dict[str, NDArray[np.float64]] = {}
-    if of_tokens.is_file() and {"loss", "tokens", "right"} <= {*(table := read_predictions(output))}:
+    if of_tokens.is_file() and (shares := declares(output.objective, "shares")) is not None:
+        table = read_predictions(output)
         found = shares(table) if len(table) == items else {}
     if translated.is_file():
         table = pd.read_parquet(translated)
