@@ -11,8 +11,7 @@ from pydantic import PositiveInt
 from torch import Tensor
 
 from isoscope.data import tokens
-from isoscope.models import build
-from isoscope.models import FusionBertForTokenClassification
+from isoscope.models import FusionBertForTokenClassification, build
 from isoscope.objectives import Forward, Metric, Scored, Task, points_at
 from isoscope.objectives.classification import Classification
 from isoscope.platform.figures.line_form import Curves
