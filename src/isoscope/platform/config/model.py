@@ -71,7 +71,7 @@ class Scratch(Section):
 
 
 class Pretrained(Published):
-    """A published encoder or decoder with its own tokenizer. Without a word and a position table: fusion native."""
+    """A published encoder or decoder with its own tokenizer. If it has no position table: fusion native."""
 
     kind: Literal["pretrained"]
 
