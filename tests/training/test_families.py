@@ -12,12 +12,17 @@ from transformers import AutoModel, AutoModelForSequenceClassification
 from families import DECODERS, FAMILIES, FUSED, published
 from fusions import FUSIONS
 from isoscope.data import tokens
+from isoscope.data.checkpoints import checkpoint_digest
+from isoscope.data.plain import Texts
 from isoscope.models import exported
 from isoscope.models import published as published_models
 from isoscope.models.components import blocks, members
 from isoscope.models.encoder import bare, causal, load_classifier, longest
 from isoscope.objectives import causal as causal_objective
 from isoscope.objectives import masked, regression
+from isoscope.states.checkpoint_tables import geometry
+from isoscope.states.choices import Settings
+from isoscope.states.given_checkpoints import Checkpoint
 from refused import refused
 from training_runs import ENTROPY, Killed, completed, files, kill_in, logged, make_loop, texts
 
@@ -66,6 +71,13 @@ def test_what_was_trained_is_exported_and_looked_at(folder: Path, tmp_path: Path
     assert checked.difference == 0
     assert not one.code
     assert "transformers" in reasons[0]
+    table, settings = texts(40, 5), Settings(analyses=("measures",), measures=("isoscore",))
+    checkpoints = [Checkpoint("given", tmp_path / "export", checkpoint_digest(tmp_path / "export"))]
+    whole = Texts(table, ("negative", "positive"), "", "made", len(table))
+    tables, _ = geometry(checkpoints, whole, settings._replace(subsample=16, draws=2, attended=4), tmp_path / "cache")
+    last = tables["geometry"].query("vectors == 'mean' and layer == 2 and step.notna()", engine="python")
+    assert len(last) > 0
+    assert last["value"].notna().all()
     trained = load_classifier(kept)
     for name, value in loop.raw_model.named_parameters():
         assert torch.equal(value, dict(trained.named_parameters())[name]), name

@@ -16,7 +16,7 @@ BASELINES = {
 TERMS = {
     "Fusion": (
         "How word and position embeddings become one vector: additive (their sum, as in BERT), conv2d (a "
-        "convolution over both), fft (circular convolution by Fourier transforms)."
+        "convolution over both), fft (circular convolution by Fourier transforms); native: as the checkpoint has it."
     ),
     "Penalty": (
         "A term of the loss that rewards evenly long H0 bars of a batch's vectors (persistent entropy): of all bars, "
