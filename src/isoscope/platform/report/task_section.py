@@ -37,6 +37,7 @@ def task(name: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
             "Licence": str(manifest["licence"]),
             "Revision": str(manifest["revision"] or "none"),
             **_target(manifest),
+            **({"Words of text without spaces": str(manifest["words_by"])} if "words_by" in manifest else {}),
             "Texts in two splits": shared,
             **({"Nearly equal texts in two splits": f"{near} ({NEARLY})"} if near else {}),
             **facts,
