@@ -3,14 +3,17 @@
 import json
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import icu4py
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import AutoTokenizer
 
-from isoscope.data import manifest, tokens
+from isoscope.data import byte_pairs, manifest, tokens
 from isoscope.data.corpus import Corpus
 from isoscope.data.word_links import Translation
 from isoscope.data.word_table import every_word, located, word_table
@@ -122,3 +125,36 @@ def test_a_pair_of_languages_has_words_in_both_texts() -> None:
     own = bag(["I like to read new books in the library"] * 9, ["我喜欢在图书馆看新书"] * 9)
     assert own.by == BY
     assert own.split("the library 图书") == ["the", "library", "图书"]
+
+
+PARTS = [*FOUND["Thai"].split("|"), "เขา", "ชอบ", "กิน", "ข้าว", "กับ", "เพื่อน", "ที่", "ร้าน", "อาหาร"]
+
+
+@pytest.mark.parametrize("train", [tokens.train_wordpiece, byte_pairs.train_bpe])
+def test_a_tokenizer_of_a_script_without_spaces_learns_no_sentence_and_reads_long_texts(
+    tmp_path: Path, train: Any
+) -> None:
+    """Each sentence is one "word": without a limit whole sentences became tokens, and above 100 letters [UNK]."""
+    draw = np.random.default_rng(0)
+    texts = ["".join(draw.permutation(PARTS)[:8]) for _ in range(40)]
+    tokenizer = train(texts, tmp_path, vocab_size=600, lowercase=False)
+    longest = "".join(texts)
+    encoded = tokenizer.backend.encode(longest)
+    assert "[UNK]" not in encoded.tokens
+    assert max(map(len, tokenizer.backend.get_vocab())) < min(map(len, texts))
+    assert AutoTokenizer.from_pretrained(tmp_path)(longest)["input_ids"] == encoded.ids
+
+
+@pytest.mark.parametrize("train", [tokens.train_wordpiece, byte_pairs.train_bpe])
+def test_a_tokenizer_of_texts_with_spaces_is_the_same_byte_by_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train: Any
+) -> None:
+    texts = ["The quick brown fox", "Ein Hund läuft", "나는 학생 입니다", "今天 天气 很 好"] * 2 + [
+        "no such rare thing"
+    ]
+    train(texts, tmp_path / "one", vocab_size=200, lowercase=True)
+    for module in (tokens, byte_pairs):
+        monkeypatch.setattr(module, "glued", lambda _: False)
+    train(texts, tmp_path / "other", vocab_size=200, lowercase=True)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()

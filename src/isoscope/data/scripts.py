@@ -140,5 +140,12 @@ def unspaced(texts: Sequence[str]) -> str | None:
     return found if between < SPACES * sum(letters) else None
 
 
+def glued(texts: Sequence[str]) -> bool:
+    """Return whether a quarter of the texts or more have no spaces between their words, as in pairs of languages."""
+    every = _sample(texts)
+    own = [text for text in every if language([text]) not in (None, SPACED)]
+    return 4 * len(own) >= len(every) and unspaced(own) is not None
+
+
 def _sample(texts: Sequence[str]) -> Sequence[str]:
     return texts[:: max(1, len(texts) // SAMPLE)]
