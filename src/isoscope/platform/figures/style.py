@@ -20,6 +20,8 @@ from matplotlib.ft2font import LoadFlags
 from matplotlib.legend import Legend
 from matplotlib.patches import Patch, Rectangle
 
+from isoscope.platform.figures.fonts import USUAL, give_fonts
+
 ARM_COLOURS = ("#0080c0", "#d55e00", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a")
 """Contrast of each is 3 : 1 on a white and a dark page; the first four are distinct for common colour-blindnesses."""
 ARM_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -46,7 +48,7 @@ PROSE, BOLD = 0.58, 1.12
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
+    "font.sans-serif": [USUAL],
     "font.size": 9.0,
     "text.color": INK,
     "text.parse_math": False,  # a class may be called "$"
@@ -132,7 +134,7 @@ def _advance(letter: str) -> float:
     """Return a letter's width over the font size; wide letters (Chinese, emoji) are as wide as high in web fonts."""
     if east_asian_width(letter) in "WF":
         return 1.0
-    font = get_font(findfont("DejaVu Sans"))
+    font = get_font(findfont(USUAL))
     font.set_size(100, 72)
     return float(font.load_char(ord(letter), flags=LoadFlags.NO_HINTING).linearHoriAdvance) / 65536 / 100
 
@@ -192,7 +194,10 @@ def to_svg(figure: Figure, metadata: Mapping[str, str] | None = None) -> str:
 
 
 def to_png(figure: Figure, *, metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return the figure as PNG on white, 300 dpi. Equal figures give equal bytes. `metadata`: texts by keyword."""
+    """Return the figure as PNG on white, 300 dpi. `metadata`: texts by keyword.
+
+    Equal figures give equal bytes, on machines with the same fonts if a text has characters that `fonts.USUAL` lacks.
+    """
     return _written(figure, format="png", metadata={"Software": None, **(metadata or {})}, dpi=300)
 
 
@@ -206,5 +211,8 @@ def _written(figure: Figure, **options: Any) -> bytes:
         if (engine := figure.get_layout_engine()) is not None:
             engine.execute(figure)
             figure.set_layout_engine(None)
+        given = give_fonts(figure) if options["format"] == "png" else []
         figure.savefig(target, **options)
+        for text in given:
+            text.set_fontfamily("sans-serif")
     return target.getvalue()
