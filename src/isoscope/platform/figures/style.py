@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
-from unicodedata import east_asian_width
+from unicodedata import category, east_asian_width
 
 import matplotlib as mpl
 from matplotlib import colormaps
@@ -20,7 +20,7 @@ from matplotlib.ft2font import LoadFlags
 from matplotlib.legend import Legend
 from matplotlib.patches import Patch, Rectangle
 
-from isoscope.platform.figures.fonts import USUAL, give_fonts
+from isoscope.platform.figures.fonts import USUAL, give_fonts, lacking
 
 ARM_COLOURS = ("#0080c0", "#d55e00", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a")
 """Contrast of each is 3 : 1 on a white and a dark page; the first four are distinct for common colour-blindnesses."""
@@ -43,8 +43,8 @@ WIDTH = 7.2
 """Inches: width of a page's text, across both columns."""
 MARGIN = 0.1
 """Inches of margin of a legend, left and right together."""
-PROSE, BOLD = 0.58, 1.12
-"""Mean width of a letter in prose over the font size; how much wider letters of a title are."""
+PROSE, BOLD, ELSEWHERE = 0.58, 1.12, 0.8
+"""Mean width of a letter in prose over the font size; how much wider letters of a title are; letters of web fonts."""
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -131,9 +131,14 @@ def _em(text: str) -> float:
 
 @cache
 def _advance(letter: str) -> float:
-    """Return a letter's width over the font size; wide letters (Chinese, emoji) are as wide as high in web fonts."""
+    """Return a letter's width over the font size; wide letters (Chinese, emoji) are as wide as high in web fonts.
+
+    Of letters that `USUAL` lacks, a usual width; accents and vowel signs above or below a letter have none.
+    """
     if east_asian_width(letter) in "WF":
         return 1.0
+    if lacking(letter):
+        return 0.0 if category(letter) == "Mn" else ELSEWHERE
     font = get_font(findfont(USUAL))
     font.set_size(100, 72)
     return float(font.load_char(ord(letter), flags=LoadFlags.NO_HINTING).linearHoriAdvance) / 65536 / 100
