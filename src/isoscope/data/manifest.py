@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -93,8 +94,8 @@ def write(
 
 
 def nearly(text: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a text in lower case, with single spaces, and without punctuation at its end."""
-    plain = (" ".join(part.casefold().split()) for part in text)
+    """Return a text in lower case, in NFC, with single spaces, and without punctuation at its end."""
+    plain = (" ".join(normalize("NFC", part).casefold().split()) for part in text)
     return tuple(part.rstrip(ENDS) or part for part in plain)
 
 
