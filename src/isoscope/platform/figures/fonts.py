@@ -24,10 +24,10 @@ logging.getLogger("matplotlib.font_manager").addFilter(lambda record: "font weig
 
 
 class Family(NamedTuple):
-    """A family of fonts, its files, and the characters that the first of them has."""
+    """A family of fonts, its regular font, and the characters that this has."""
 
     name: str
-    files: tuple[str, ...]
+    file: str
     characters: frozenset[str]
 
 
@@ -61,8 +61,7 @@ def fallbacks(characters: frozenset[str]) -> tuple[str, ...]:
         left -= best.characters
         names.append(best.name)
         if best.name not in fontManager.get_font_names():  # installed after matplotlib listed all fonts
-            for file in best.files:
-                fontManager.addfont(file)
+            fontManager.addfont(best.file)
     _tell({*map(_script, left)})
     return tuple(names)
 
@@ -75,19 +74,15 @@ def _usual() -> frozenset[str]:
 @cache
 def _installed() -> tuple[Family, ...]:
     """Return the families of the machine's fonts, without fonts of images (colour emoji), which have no outlines."""
-    files: dict[str, list[tuple[str, FT2Font]]] = {}
+    found: dict[str, Family] = {}
     for file in sorted(findSystemFonts(), key=lambda file: ("Regular" not in Path(file).stem, file)):
         try:
             font = FT2Font(file)
         except (RuntimeError, OSError):  # damaged, or of a form that FreeType does not read
             continue
-        if font.scalable:
-            files.setdefault(font.family_name, []).append((file, font))
-    families = [
-        Family(name, tuple(file for file, _ in own), frozenset(map(chr, own[0][1].get_charmap())))
-        for name, own in files.items()
-    ]
-    return tuple(sorted(families, key=lambda one: ("Sans" not in one.name, len(one.name), one.name)))
+        if font.scalable and (name := font.family_name) not in found:
+            found[name] = Family(name, file, frozenset(map(chr, font.get_charmap())))
+    return tuple(sorted(found.values(), key=lambda one: ("Sans" not in one.name, len(one.name), one.name)))
 
 
 def _script(character: str) -> str:
