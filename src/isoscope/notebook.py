@@ -29,6 +29,7 @@ from isoscope.base.view import Tables
 from isoscope.data import tokens
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.figures.fonts import give_fonts
 from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.results.study_tables import as_table, read_tables
 from isoscope.states.checkpoint_states import extract_model
@@ -50,7 +51,8 @@ class StudyView(NamedTuple):
 
     def figure(self, value: Any = None) -> Figure:
         """Draw the figure of a value [default: the first]. Raises `InputError` for an unknown value."""
-        return self._of(value).figure()
+        give_fonts(figure := self._of(value).figure())
+        return figure
 
     def table(self, value: Any = None) -> pd.DataFrame:
         """Return the rows shown in the figure of a value."""

@@ -9,6 +9,7 @@ import random
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from sklearn.linear_model import Ridge
 
 from isoscope.data.baselines import baselines, overlap
 from isoscope.data.corpus import Corpus
-from isoscope.data.manifest import write
+from isoscope.data.manifest import nearly, write
 
 
 def table(*rows: tuple[str, int]) -> pa.Table:
@@ -174,6 +175,13 @@ def test_nearly_equal_texts_are_at_least_the_equal_ones(train: list[str], test: 
         made = write(corpus, Path(folder) / "task")
     exact, near = (made[key]["train/test"] for key in ("shared", "shared_nearly"))
     assert len({*train} & {*test}) == exact <= near <= len({*test})
+
+
+def test_letters_whose_accents_are_apart_are_near() -> None:
+    """As macOS and some scanners write them."""
+    assert {nearly((normalize(form, "Sää on kirkas, Ärgernis"),)) for form in ("NFC", "NFD")} == {
+        ("sää on kirkas, ärgernis",)
+    }
 
 
 def test_case_spaces_and_signs_at_the_end_are_near_and_words_and_their_order_are_not(tmp_path: Path) -> None:

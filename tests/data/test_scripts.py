@@ -1,6 +1,7 @@
 """A mark continues a word in every script; texts without spaces between words are known by their letters."""
 
 import re
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from isoscope.data.baselines import baselines
 from isoscope.data.corpus import Corpus
 from isoscope.data.scripts import has_vowel_signs, language, marks, token_pattern, unspaced
 from isoscope.data.word_links import Translation
-from isoscope.data.word_table import located, word_table, words
+from isoscope.data.word_table import located, word_table
+from isoscope.data.words import CHARACTERS, bag, words
 from probe_material import byte_level, whole
 
 MARKED = {
@@ -80,15 +82,22 @@ def test_a_bag_of_words_learns_a_word_that_differs_in_a_mark() -> None:
 
 
 @pytest.mark.parametrize("name, text", UNSPACED.items(), ids=UNSPACED)
-def test_texts_without_spaces_are_no_table_of_words(name: str, text: str) -> None:
+def test_without_a_segmenter_texts_without_spaces_are_no_table_of_words(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "icu4py", None)
     assert language([text]) == name
     texts = [f"{text}{number}" for number in range(9)]
-    with pytest.raises(InputError, match=rf"^a\.csv, column 'x': {name} without spaces between its words.*put a space"):
+    with pytest.raises(
+        InputError, match=rf"^a\.csv, column 'x': {name} without spaces.*'isoscope\[segment\]'.*a space"
+    ):
         word_table(texts, occurrences=9, per_sentence=9, seed=0, origin="a.csv, column 'x'")
     table = word_table([f"a word {number}" for number in range(9)], occurrences=9, per_sentence=9, seed=0)
     with pytest.raises(InputError, match=rf"^b\.csv: {name} without spaces"):
         Translation(texts, None, "b.csv").linked([f"a word {number}" for number in range(9)], table)
     assert len(pieces(text)) > len(text) / 3, "a bag of words counts letters"
+    assert bag(texts).by == CHARACTERS
+    assert bag(texts).split(text) == pieces(text)
 
 
 @pytest.mark.parametrize("text", [*SEGMENTED.values(), *MARKED.values(), "John 说 你好 to me and others", "", "123"])

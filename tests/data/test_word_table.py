@@ -10,7 +10,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.tokens import WordPieces
-from isoscope.data.word_table import KEY, WordTable, common, located, tags_at, word_table, words
+from isoscope.data.word_table import KEY, WordTable, common, located, tags_at, word_table
+from isoscope.data.words import words
 
 TEXTS = [
     "The dog's well-known toy, really!",

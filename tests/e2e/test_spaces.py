@@ -17,7 +17,8 @@ from transformers import AutoModel, BertConfig, BertModel, MarianConfig, MarianM
 from browser import opened
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.data.word_table import word_table, words
+from isoscope.data.word_table import word_table
+from isoscope.data.words import words
 from isoscope.models.encoder import load_encoder
 from isoscope.platform.cli import app
 from isoscope.states.choices import SPACES

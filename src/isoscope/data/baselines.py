@@ -1,8 +1,8 @@
 """Baselines of a task with a target: a constant prediction, bags of words, and the words that a pair shares."""
 
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from isoscope.data.corpus import PAIR, Corpus, target_of, text_columns, texts
-from isoscope.data.scripts import token_pattern
+from isoscope.data.words import bag
 from isoscope.metrics import label_scores, matrix_scores, regression_scores
 
 GRAMS = {"tfidf_unigrams": (1, 1), "tfidf_bigrams": (1, 2)}
@@ -35,8 +35,8 @@ def baselines(corpus: Corpus) -> dict[str, dict[str, dict[str, float | int]]]:
       are those of both sentences and their absolute difference.
     - `word_overlap`, of pairs: shared words over all words of both sentences, and over those of each sentence.
 
-    Classes: logistic regression (L2, C = 1). Scores: ridge regression (α = 1). Labels: a logistic regression each, with
-    one threshold of their probabilities, chosen on validation by micro F1.
+    Words are those of `words.bag`. Classes: logistic regression (L2, C = 1). Scores: ridge regression (α = 1). Labels:
+    a logistic regression each, with one threshold of their probabilities, chosen on validation by micro F1.
     """
     splits, target = corpus.splits, target_of(corpus.splits["train"])
     true = {split: _references(table, len(corpus.labels)) for split, table in splits.items()}
@@ -95,16 +95,15 @@ def _logistic() -> LogisticRegression:
 
 def _features(splits: Mapping[str, pa.Table]) -> dict[str, Features]:
     columns = text_columns(splits["train"])
-    known = [text for column in columns for text in splits["train"][column].to_pylist()]
-    # Include one-letter words ("I", "a", the "t" of "don't"), which scikit-learn skips by default.
-    pattern = token_pattern(known)
+    train = [splits["train"][column].to_pylist() for column in columns]
+    split_text, known = bag(*train).split, [*chain(*train)]
     found: dict[str, Features] = {}
     for name, grams in GRAMS.items():
-        vectorizer = TfidfVectorizer(ngram_range=grams, token_pattern=pattern).fit(known)
+        vectorizer = TfidfVectorizer(ngram_range=grams, tokenizer=split_text, token_pattern=None).fit(known)
         found[name] = {split: _bags(vectorizer, table) for split, table in splits.items()}
     if columns == PAIR:
         found["word_overlap"] = {
-            split: np.array([overlap(*(re.findall(pattern, text.lower()) for text in pair)) for pair in texts(table)])
+            split: np.array([overlap(*(split_text(text.lower()) for text in pair)) for pair in texts(table)])
             for split, table in splits.items()
         }
     return found

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from isoscope.data.tokens import SPECIAL, WordPieces, frequent_characters, load, save, with_frame
+from isoscope.data.scripts import glued
+from isoscope.data.tokens import ANY_CLASS, SEEN_TWICE, SPECIAL, WordPieces, frequent_characters, load, save, with_frame
 
 MARK = "▁"
 
@@ -19,7 +20,8 @@ def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowerc
 
     `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the most frequent characters: at most
     1,000, and at most half of the vocabulary; others are [UNK]. `lowercase` converts text to lower case and
-    keeps accents. The same sentences give the same bytes. Raises `InputError` if there is no text.
+    keeps accents. In texts without spaces between words, a token occurs twice or more: one of a whole sentence says
+    nothing of another. The same sentences give the same bytes. Raises `InputError` if there is no text.
     """
     sentences = list(sentences)
     tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL["unk_token"], fuse_unk=True))
@@ -38,12 +40,12 @@ def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowerc
         special_tokens=list(SPECIAL.values()),
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
+        min_frequency=SEEN_TWICE * glued(sentences),
         show_progress=False,
     )
     tokenizer.train_from_iterator(sentences, trainer)
     options: dict[str, object] = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        **ANY_CLASS,
         "clean_up_tokenization_spaces": False,  # decoded text is exact
     }
     save(with_frame(tokenizer), folder, options)

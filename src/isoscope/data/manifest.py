@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from isoscope.base.atomic_files import sha256, write_text
 from isoscope.data.baselines import baselines
 from isoscope.data.corpus import SPLITS, TREEBANK, Corpus, target_of, text_columns, texts
 from isoscope.data.scripts import language
+from isoscope.data.words import CHARACTERS, bag
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 ENDS = " .,;:!?…‽。．！？；：、，।॥؟۔\"'”’»」)"
@@ -38,6 +40,7 @@ def write(
       texts of the second split with a nearly equal text in the first (see `nearly`). A pair is one text.
     - sha256 of files, and metrics of `baselines`; of a text task the metrics of `models`, which depend on its tokenizer
       (see `ngrams.baselines`). `languages`: those of text columns whose script tells it (see `scripts.language`).
+      `words_by`: of texts without spaces between words, the segmenter with its version, or `words.CHARACTERS`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     columns = text_columns(corpus.splits["train"])
@@ -51,18 +54,21 @@ def write(
     distinct = {split: {*texts(corpus.splits[split])} for split in SPLITS}
     near = {split: Counter(map(nearly, distinct[split])) for split in SPLITS}
     pairs = [*combinations(SPLITS, 2)]
+    train = {column: corpus.splits["train"][column].to_pylist() for column in columns}
+    own = bag(*train.values())
+    counted = own.split if own.by not in (None, CHARACTERS) else str.split
     splits: dict[str, dict[str, object]] = {}
     for split in SPLITS:
         table = corpus.splits[split]
         splits[split] = {
             "rows": table.num_rows,
             **_targets(table, corpus.labels),
-            "words": _distribution([sum(len(part.split()) for part in text) for text in texts(table)]),
+            "words": _distribution([sum(len(counted(part)) for part in text) for text in texts(table)]),
             "duplicates": table.num_rows - len(distinct[split]),
         }
         if lengths is not None:
             splits[split] |= {"tokens": _distribution(lengths[split])}
-    known = {column: language(corpus.splits["train"][column].to_pylist()) for column in columns}
+    known = {column: language(found) for column, found in train.items()}
     languages = {column: name for column, name in known.items() if name}
     manifest: dict[str, object] = {
         "source": corpus.source,
@@ -70,6 +76,7 @@ def write(
         "revision": corpus.revision,
         "columns": list(columns),
         **({"languages": languages} if languages else {}),
+        **({"words_by": own.by} if own.by else {}),
         "target": target,
         "labels": list(corpus.labels),
         "facts": corpus.facts,
@@ -87,8 +94,8 @@ def write(
 
 
 def nearly(text: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a text in lower case, with single spaces, and without punctuation at its end."""
-    plain = (" ".join(part.casefold().split()) for part in text)
+    """Return a text in lower case, in NFC, with single spaces, and without punctuation at its end."""
+    plain = (" ".join(normalize("NFC", part).casefold().split()) for part in text)
     return tuple(part.rstrip(ENDS) or part for part in plain)
 
 

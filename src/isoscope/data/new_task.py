@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from isoscope.data.columns import column_of
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS, build, texts
 from isoscope.data.files import Raw, is_saved, read_splits, splits_in
 from isoscope.data.manifest import nearly
-from isoscope.data.scripts import has_vowel_signs
+from isoscope.data.scripts import glued, has_vowel_signs
 from isoscope.data.text_options import TARGETS, WORDS, Target
 
 EXAMPLES = 2400
@@ -96,7 +97,8 @@ def read(given: Mapping[str, Any]) -> NewTask:
             f"{repeated[0]} rows of validation and {repeated[1]} of test repeat a text of train (case, spaces and "
             "signs at the end aside), so scores may be too good"
         )
-    words = sorted(sum(len(part.split()) for part in text) for text in train)
+    whole = glued([*chain(*train)])  # no spaces: a token has one letter or more
+    tokens = sorted(sum(len(part) if whole else PIECES * len(part.split()) for part in text) for text in train)
     if marked := has_vowel_signs([text[0] for text in train]):
         notes.append("data.tokenizer.lowercase is false: in lower case WordPiece would remove the text's vowel signs")
     said = (
@@ -110,7 +112,7 @@ def read(given: Mapping[str, Any]) -> NewTask:
         TARGETS.get(target or "", WORDS),
         target and columns[target],
         len(train),
-        next((size for size in POSITIONS if size >= PIECES * words[int(0.95 * len(words))] + 3), POSITIONS[-1]),
+        next((size for size in POSITIONS if size >= tokens[int(0.95 * len(tokens))] + 3), POSITIONS[-1]),
         files,
         marked=marked,
         notes=tuple(notes),

@@ -3,10 +3,9 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-
-from isoscope.base.errors import InputError
+from itertools import chain
 
 JOINERS = "\u200c\u200d"
 """Zero-width non-joiner and joiner: inside words of Persian, Hindi and others."""
@@ -51,9 +50,19 @@ def marks() -> str:
 
     Category M (vowel signs, accents) and `JOINERS`.
     """
-    codes = [code for code in (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)) if continues(chr(code))]
-    starts = [code for code in codes if not continues(chr(code - 1))]
-    ends = [code for code in codes if not continues(chr(code + 1))]
+    return _ranges(continues, range(0x300, 0x20000), range(0xE0100, 0xE01F0))
+
+
+@cache
+def _unspaced_letters() -> str:
+    """Return the letters and digits of scripts without spaces, as ranges of a regular expression."""
+    return _ranges(lambda letter: letter.isalnum() and _of(letter) not in ("", SPACED), range(0xE00, 0x33480))
+
+
+def _ranges(within: Callable[[str], bool], *codes: range) -> str:
+    found = [code for code in chain(*codes) if within(chr(code))]
+    starts = [code for code in found if not within(chr(code - 1))]
+    ends = [code for code in found if not within(chr(code + 1))]
     return "".join(rf"\U{start:08x}-\U{end:08x}" for start, end in zip(starts, ends, strict=True))
 
 
@@ -63,13 +72,16 @@ def continues(character: str) -> bool:
 
 
 @cache
-def word_pattern() -> re.Pattern[str]:
+def word_pattern(segmented: bool = False) -> re.Pattern[str]:
     """Return the pattern of a word: letters and digits with their marks, apostrophes and hyphens inside.
 
-    Punctuation is no part of any word.
+    Punctuation is no part of any word. `segmented`: letters of scripts without spaces are a group `run` of their own,
+    which may hold several words.
     """
-    part = rf"[^\W_]+(?:[{marks()}]+[^\W_]*)*"
-    return re.compile(rf"{part}(?:['’-]{part})*")
+    apart = _unspaced_letters() if segmented else ""
+    part = rf"[^\W_{apart}]+(?:[{marks()}]+[^\W_{apart}]*)*"
+    word = rf"{part}(?:['’-]{part})*"
+    return re.compile(rf"(?P<run>[{apart}][{apart}{marks()}]*)|{word}" if segmented else word)
 
 
 def token_pattern(texts: Sequence[str]) -> str:
@@ -128,13 +140,11 @@ def unspaced(texts: Sequence[str]) -> str | None:
     return found if between < SPACES * sum(letters) else None
 
 
-def check_spaced(texts: Sequence[str], origin: str) -> None:
-    """Raise `InputError`, naming the texts' `origin`, if their words are not separated by spaces."""
-    if found := unspaced(texts):
-        raise InputError(
-            f"{origin}: {found} without spaces between its words, which a table of words needs; put a space between "
-            "words with a segmenter of the language"
-        )
+def glued(texts: Sequence[str]) -> bool:
+    """Return whether a quarter of the texts or more have no spaces between their words, as in pairs of languages."""
+    every = _sample(texts)
+    own = [text for text in every if language([text]) not in (None, SPACED)]
+    return 4 * len(own) >= len(every) and unspaced(own) is not None
 
 
 def _sample(texts: Sequence[str]) -> Sequence[str]:

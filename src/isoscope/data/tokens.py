@@ -22,6 +22,7 @@ from isoscope.data.corpus import SINGLE, text_columns, texts
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.data.marian import SOURCE, marian_tokenizer
+from isoscope.data.scripts import glued
 
 SPECIAL = {
     "pad_token": "[PAD]",
@@ -31,6 +32,15 @@ SPECIAL = {
     "mask_token": "[MASK]",
 }
 CONFIG = "tokenizer_config.json"
+ANY_CLASS: dict[str, object] = {
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+}
+"""Options of a tokenizer that transformers loads as its file says."""
+LONGEST = 10_000
+"""Letters of a word of WordPiece in text without spaces, where a sentence is a word."""
+SEEN_TWICE = 2
+"""Occurrences of a token in text without spaces."""
 _BY_WORDPIECE = re.compile(
     r"(Bert|DistilBert|Electra|MobileBert|ConvBert|Funnel|LayoutLM|LayoutLMv2|Lxmert|MarkupLM|RetriBert|SqueezeBert|"
     r"DPR(QuestionEncoder|ContextEncoder|Reader)|Tapas|PreTrained)Tokenizer(Fast)?"
@@ -80,13 +90,14 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     """Train a BERT tokenizer (WordPiece, Schuster & Nakajima 2012; arXiv:1810.04805) and save it in `folder`.
 
     `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the most frequent characters: at most
-    1,000, and at most half of the vocabulary. The same sentences give the same bytes.
-    Raises `InputError` if there is no text.
+    1,000, and at most half of the vocabulary. Text without spaces between words: see `byte_pairs.train_bpe`. The same
+    sentences give the same bytes. Raises `InputError` if there is no text.
     """
     sentences = list(sentences)
     normalizer, splitter = normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
     words = [word for text in sentences for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
     inner = {character for word in words for character in word[1:]}
+    whole = glued(sentences)
     ranked = frequent_characters(words)
     forms = accumulate(1 + (character in inner) for character in ranked)
     alphabet = sorted(character for character, total in zip(ranked, forms, strict=True) if total <= vocab_size // 2)
@@ -99,13 +110,17 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
         special_tokens=[*SPECIAL.values(), *pieces],
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
+        min_frequency=SEEN_TWICE * whole,
         show_progress=False,
     )
     trained = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk_token"]))
     trained.normalizer, trained.pre_tokenizer = normalizer, splitter
     trained.train_from_iterator(sentences, trainer)
     tokenizer = _bert(trained.get_vocab(), normalizer)
-    save(tokenizer, folder, {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase})
+    options: dict[str, object] = {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase}
+    if whole:  # transformers' BertTokenizer ignores this limit of the file: 100 letters, and a longer word is [UNK]
+        tokenizer.model.max_input_chars_per_word, options = LONGEST, ANY_CLASS
+    save(tokenizer, folder, options)
     return load(folder)
 
 

@@ -17,8 +17,8 @@ import pandas as pd
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Floats, Indices
 from isoscope.data.encoding import check_utf8
-from isoscope.data.scripts import check_spaced
-from isoscope.data.word_table import WordTable, every_word, words
+from isoscope.data.word_table import WordTable, every_word
+from isoscope.data.words import segmenter_of, words
 
 Words = Sequence[Sequence[str]]
 """The words of each sentence."""
@@ -163,15 +163,17 @@ class Translation(NamedTuple):
     def linked(self, texts: Sequence[str], table: WordTable) -> Linked:
         """Return the words that are linked to those of a table, whose sentences were drawn from `texts`.
 
-        Raises `InputError` if a text lacks its translation, if no word is linked, and if words of the translation are
-        not separated by spaces.
+        Raises `InputError` if a text lacks its translation, if no word is linked, and as `segmenter_of`.
         """
         if len(texts) != len(self.sentences):
             raise InputError(
                 f"{self.origin}: {len(self.sentences)} sentences for {len(texts)}; fill or drop empty cells"
             )
-        check_spaced(self.sentences, self.origin)
-        one, other = ([[form for form, _, _ in words(text)] for text in side] for side in (texts, self.sentences))
+        by = segmenter_of(self.sentences, self.origin)
+        one, other = (
+            [[form for form, _, _ in words(text, segmented=segmenter is not None)] for text in side]
+            for side, segmenter in ((texts, table.by), (self.sentences, by))
+        )
         links = read_links(self.links, one, other) if self.links else learned_links(one, other)
         starts = np.cumsum([0, *(len(other[number]) for number in table.drawn)])
         first = [dict(reversed(links[number])) for number in table.drawn]
@@ -179,4 +181,4 @@ class Translation(NamedTuple):
         rows = np.array([starts[at] + first[at][word] if word in first[at] else -1 for at, word in places], np.int64)
         if (rows < 0).all():
             raise InputError(f"{self.origin}: no word is linked to a word of the text")
-        return Linked(every_word([self.sentences[number] for number in table.drawn]), rows)
+        return Linked(every_word([self.sentences[number] for number in table.drawn], by), rows)

@@ -3,9 +3,9 @@
 The table names each occurrence by sentence and position. States of two models are joined on it, row by row.
 """
 
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +16,9 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.arrays import Flags, Indices
 from isoscope.data.batches import shuffled
-from isoscope.data.scripts import check_spaced, without_marks, word_pattern
+from isoscope.data.scripts import without_marks
 from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.data.words import segmenter_of, words
 
 KEY = ["sentence", "position", "form"]
 UNKNOWN = -1
@@ -31,24 +32,20 @@ class WordTable(NamedTuple):
 
     `rows`, a row per occurrence: sentence (its number in `texts`), position (of the word in its sentence, from 0), form
     (lower case, NFC), frequency (of the form in the training data), tag (part of speech), begin and end (characters).
-    `drawn`: numbers of the sentences in the text they were drawn from.
+    `drawn`: numbers of the sentences in the text they were drawn from. `by`: the segmenter of texts without spaces
+    between words, with its version.
     """
 
     texts: list[str]
     drawn: Indices
     rows: pd.DataFrame
+    by: str | None = None
 
     @property
     def sentences(self) -> Indices:
         """The sentence of each occurrence."""
         found: Indices = self.rows["sentence"].to_numpy(np.int64)
         return found
-
-
-def words(text: str) -> list[tuple[str, int, int]]:
-    """Return form, first character and end of each word of a text."""
-    found = word_pattern().finditer(text)
-    return [(unicodedata.normalize("NFC", match.group().lower()), *match.span()) for match in found]
 
 
 def tags_at(begins: Sequence[int], parts: Sequence[str], tags: Sequence[str]) -> list[str]:
@@ -74,15 +71,16 @@ def word_table(
 
     Sentences are distinct and have two or more words. `counted`: the training sentences, for the forms' frequencies.
     `tagged`: of each text, the tokens that it joins by spaces, and their tags. Raises `InputError`, naming the `origin`
-    of the texts, if there is no such sentence, or if their words are not separated by spaces.
+    of the texts, if there is no such sentence, or as `segmenter_of`.
     """
-    check_spaced(texts, origin)
+    by = segmenter_of(texts, origin)
+    split = partial(words, segmented=by is not None)
     numbers = pd.Series(texts, dtype=object).drop_duplicates().index.to_numpy(np.int64)
     drawn: list[int] = []
     found: list[tuple[int, int, str, int, int]] = []
     tags: list[str] = []
     for number in numbers[shuffled(len(numbers), seed, 7)]:
-        own = words(texts[number])
+        own = split(texts[number])
         if len(own) < 2:
             continue
         chosen = sorted(shuffled(len(own), seed, 8, int(number))[:per_sentence].tolist())
@@ -95,19 +93,21 @@ def word_table(
     if not drawn:
         raise InputError(f"{origin}: no sentence has two words or more")
     rows = pd.DataFrame(found, columns=[*KEY, "begin", "end"])
-    counts = None if counted is None else Counter(form for text in counted for form, _, _ in words(text))
+    counts = None if counted is None else Counter(form for text in counted for form, _, _ in split(text))
     rows["frequency"] = UNKNOWN if counts is None else [counts[form] for form in rows["form"]]
     rows["tag"] = tags if tagged is not None else UNTAGGED
-    return WordTable([texts[number] for number in drawn], np.array(drawn, np.int64), rows)
+    return WordTable([texts[number] for number in drawn], np.array(drawn, np.int64), rows, by)
 
 
-def every_word(texts: Sequence[str]) -> WordTable:
-    """Return all words of all texts, in order."""
+def every_word(texts: Sequence[str], by: str | None = None) -> WordTable:
+    """Return all words of all texts, in order; `by`: the segmenter that they need, see `segmenter_of`."""
     found = [
-        (number, position, *word) for number, text in enumerate(texts) for position, word in enumerate(words(text))
+        (number, position, *word)
+        for number, text in enumerate(texts)
+        for position, word in enumerate(words(text, segmented=by is not None))
     ]
     rows = pd.DataFrame(found, columns=[*KEY, "begin", "end"]).assign(frequency=UNKNOWN, tag=UNTAGGED)
-    return WordTable([*texts], np.arange(len(texts)), rows)
+    return WordTable([*texts], np.arange(len(texts)), rows, by)
 
 
 class Located(NamedTuple):

@@ -18,6 +18,7 @@ from isoscope.data.arrays import Indices
 from isoscope.data.corpus import texts as texts_of
 from isoscope.data.plain import Texts
 from isoscope.data.word_table import WordTable
+from isoscope.data.words import bag
 from isoscope.states.choices import Settings, SpaceSettings
 from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.pairs import EncodedPairs
@@ -71,7 +72,8 @@ def word_space(
             print(f"{one.name}{TWIN * (twin is not None)}: states", file=sys.stderr, flush=True)
         write_space(folder, one.model(settings, twin=twin), one.folder, table, settings)
 
-    return Space(_cached(one, settings, WORDS, cache, fill, twin=twin, texts=texts))
+    by = {"words": table.by} if table.by else {}
+    return Space(_cached(one, settings, WORDS, cache, fill, twin=twin, texts=texts, **by))
 
 
 def _cached(
@@ -99,13 +101,17 @@ def _cached(
 def page_facts(
     checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings | SpaceSettings, looked_at: int
 ) -> dict[str, Any]:
-    """Return what every page of checkpoints says of them and of the sentences, of which `looked_at` were used."""
+    """Return what every page of checkpoints says of them and of the sentences, of which `looked_at` were used.
+
+    `words`: what splits sentences without spaces between words, see `words.bag`; None for others.
+    """
     return {
         "checkpoints": {one.name: one.digest for one in checkpoints},
         "given": {one.name: one.given or one.name for one in checkpoints},
         "text": texts.digest,
         "origin": texts.origin,
         "left_out": texts.left_out,
+        "words": bag(texts.table["sentence"].to_pylist()).by,
         "sentences": {"looked at": looked_at, "there": len(texts.table)},
         "notes": [],
         "truncated": {},

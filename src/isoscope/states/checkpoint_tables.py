@@ -21,6 +21,7 @@ from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_tables
 from isoscope.data.plain import Texts
+from isoscope.data.words import bag
 from isoscope.states.catalogue import MAPPED, AnalysisOptions, Tables, analysed
 from isoscope.states.checkpoint_states import hidden_states, page_facts
 from isoscope.states.choices import SPACES_COMPARED, Settings
@@ -141,6 +142,8 @@ def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title:
     given = (settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM)
     asked = AnalysisOptions(sentence_vectors(run, settings.vectors), *given, alignment="sign")
     about = {"states": run.folder.name, "analysis": name, "code": code_version("geometry"), "settings": asked}
+    if name == "probing" and (by := bag(run.probe["text"].tolist()).by):
+        about["words"] = by
     parts = COMPOSED.get(name, (name,))
     tables, note = _kept(
         cache, about, lambda: {k: one for part in parts for k, one in analysed(part, run, asked).items()}

@@ -17,6 +17,7 @@ from isoscope.base.workers import with_bar, workers
 from isoscope.data.plain import Texts
 from isoscope.data.word_links import Translation
 from isoscope.data.word_table import word_table
+from isoscope.data.words import segmenter_of
 from isoscope.states.checkpoint_states import TWIN, page_facts, word_space
 from isoscope.states.choices import SPACES, Settings, SpaceSettings
 from isoscope.states.given_checkpoints import Checkpoint
@@ -49,6 +50,7 @@ def spaces(
     return tables, page_facts(checkpoints, texts, settings, len(given.table.texts)) | {
         "layers": {name: one.space.layers for name, one in given.spaces.items()},
         "origin": texts.origin + (f"; {checkpoints[1].name} reads {translated.origin}" if translated else ""),
+        "words": given.table.by or (there and there.table.by),
         "translation": there and {"text": there.digest, "links": there.links},
     }
 
@@ -96,11 +98,13 @@ def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cach
     """
     settings = SPACES._replace(**{name: getattr(asked, name) for name in SHARED})
     chosen = {name: value for name, value in settings._asdict().items() if name not in ("threads", "batch_size")}
+    by = segmenter_of(texts.table["sentence"].to_pylist(), texts.origin)
     about = {
         "checkpoints": [[one.name, one.digest] for one in checkpoints],
         "texts": texts.digest,
         "code": code_version("spaces"),
         "settings": chosen,
+        **({"words": by} if by else {}),
     }
 
     def fill(folder: Path) -> None:

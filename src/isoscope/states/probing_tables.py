@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Vectors
-from isoscope.data.scripts import token_pattern
+from isoscope.data.words import bag
 from isoscope.geometry import probes
 from isoscope.geometry.moments import Floats, distinct
 from isoscope.states.probe_tasks import TASKS, Cloud, Labels, clouds
@@ -186,7 +186,7 @@ def _trained_on_train(cloud: Cloud, judged: list[str], texts: Sequence[str], kno
 
 
 def _bigrams(texts: Sequence[str], **options: Any) -> TfidfVectorizer:
-    return TfidfVectorizer(ngram_range=(1, 2), token_pattern=token_pattern(texts), **options)
+    return TfidfVectorizer(ngram_range=(1, 2), tokenizer=bag(texts).split, token_pattern=None, **options)
 
 
 def _row(name: str, task: str, cloud: Cloud, scores: list[float], d: int, trained: int) -> dict[str, Any]:

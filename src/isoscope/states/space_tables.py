@@ -113,7 +113,11 @@ def of_pairs(compared: Compared, settings: SpaceSettings, over: Over) -> dict[st
     check_complete(found["similarity"])
     sentences = len(np.unique(table.sentences[kept]))
     counts = [
-        {"words": "in the table", "occurrences": len(kept), "sentences": len(table.texts)},
+        {
+            "words": f"in the table, split by {table.by}" if table.by else "in the table",
+            "occurrences": len(kept),
+            "sentences": len(table.texts),
+        },
         {"words": "in all models", "occurrences": int(kept.sum()), "sentences": sentences},
         *(
             {"words": f"compared: {one.of}", "occurrences": int(one.lengths.sum()), "sentences": len(one.lengths)}

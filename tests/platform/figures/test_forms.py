@@ -233,7 +233,9 @@ def test_equal_tables_give_equal_bytes_and_other_tables_other_bytes(form: Form) 
     assert to_svg(form(table)) == to_svg(form(table)) != to_svg(form(table.assign(value=table["value"] / 2)))
 
 
-@pytest.mark.parametrize("name", ["$\\frac{", "_hidden", "<script>alert(1)</script>", "否定"])
+@pytest.mark.parametrize(
+    "name", ["$\\frac{", "_hidden", "<script>alert(1)</script>", "否定", "हिन्दी", "ไทย", "العربية", "🦊"]
+)
 def test_any_name_is_drawn_as_text(name: str) -> None:
     for form in FORMS.values():
         svg = to_svg(form(made(2, 2, 1, name)))

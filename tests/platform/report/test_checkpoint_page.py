@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.platform.figures import fonts
 from isoscope.platform.figures.pictures import Picture
 from isoscope.platform.report.checkpoint_page import page
 from isoscope.studies.geometry.checkpoint_views import KINDS
 from isoscope.studies.geometry.page import summary
+from tiny_font import write_font
 
 FIGURES = {"avg_sim": "similarity", "two_nn_at_n": "intrinsic", "clusters_ami_label": "shape"}
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -146,6 +148,26 @@ def test_only_the_figures_of_changed_numbers_are_drawn_again(tmp_path: Path, mon
     assert "Shape of" not in again(tmp_path, table)
     assert not list((tmp_path / "figures").glob("shape-*")), "an earlier page's figures go"
     assert (tmp_path / "figures/mine.png").read_bytes() == b"one's own"
+
+
+def test_a_font_that_is_installed_later_changes_the_png_and_not_the_svg(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(fonts, "findSystemFonts", lambda: found)
+    own = tmp_path / "out"
+    write(own, classes=["否定", "肯定"])
+    before = []
+    for file in (None, write_font(tmp_path, name=f"Tiny Sans {tmp_path.name}", characters="否定肯")):
+        found += [str(file)] if file else []
+        for cached in (fonts._installed, fonts.fallbacks):
+            cached.cache_clear()
+        page(own)
+        before.append({path.name: path.read_bytes() for path in (own / "figures").iterdir()})
+    for cached in (fonts._installed, fonts.fallbacks):
+        cached.cache_clear()
+    changed = {name for name, written in before[0].items() if written != before[1][name]}
+    assert changed == {name for name in before[0] if name.startswith("planes") and name.endswith(".png")} != set()
 
 
 def test_one_point_few_points_and_missing_measures_are_said_first(tmp_path: Path) -> None:

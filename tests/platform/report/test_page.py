@@ -192,6 +192,10 @@ def test_what_a_reader_must_know(tmp_path: Path) -> None:
     assert task("order", manifest)["splits"][0]["tokens"] == "3 / 8 / 14.5 / 17"
     assert {"Source": "made", "Licence": "CC0-1.0", "Revision": "v1"}.items() <= shown["about"].items()
     assert shown["about"]["Bayes ceiling"] == "1.0"
+    chinese = manifest | {"languages": {"sentence": "Chinese"}, "words_by": "icu4py 1, ICU 9"}
+    known = {"Languages, by script": "sentence: Chinese", "Words of text without spaces": "icu4py 1, ICU 9"}
+    assert known.items() <= task("order", chinese)["about"].items()
+    assert not known.keys() & shown["about"].keys()
     assert shown["about"]["Texts in two splits"] == "train/validation 0; train/test 0; validation/test 0"
     train = shown["splits"][0]
     assert tuple(train[key] for key in ("name", "rows", "balance")) == (

@@ -306,7 +306,9 @@ def test_options_that_do_not_agree_are_one_line_with_the_cure(posts: Path, optio
 def test_a_model_has_as_many_positions_as_nearly_all_texts_need(posts: Path) -> None:
     long = pd.DataFrame({"text": [f"{number} {'word ' * (90 if number > 2 else 500)}" for number in range(100)]})
     long.to_csv("long.csv", index=False)
-    for text, expected in (("long.csv", 256), ("posts.csv", 64)):
+    chinese = pd.DataFrame({"text": [f"{number}号今天天气很好。" * 9 for number in range(100)]})  # one "word" each
+    chinese.to_csv("chinese.csv", index=False)
+    for text, expected in (("long.csv", 256), ("posts.csv", 64), ("chinese.csv", 128)):
         options = {"column": "premise", "label": "class"} if text == "posts.csv" else {}
         project = new(posts / f"p{expected}", text=text, **options).folder
         model = next(iter(Configuration(project).cells("first").values())).cell.model

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
-from unicodedata import east_asian_width
+from unicodedata import category, east_asian_width
 
 import matplotlib as mpl
 from matplotlib import colormaps
@@ -19,6 +19,8 @@ from matplotlib.font_manager import findfont, get_font
 from matplotlib.ft2font import LoadFlags
 from matplotlib.legend import Legend
 from matplotlib.patches import Patch, Rectangle
+
+from isoscope.platform.figures.fonts import USUAL, give_fonts, lacking
 
 ARM_COLOURS = ("#0080c0", "#d55e00", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a")
 """Contrast of each is 3 : 1 on a white and a dark page; the first four are distinct for common colour-blindnesses."""
@@ -41,12 +43,12 @@ WIDTH = 7.2
 """Inches: width of a page's text, across both columns."""
 MARGIN = 0.1
 """Inches of margin of a legend, left and right together."""
-PROSE, BOLD = 0.58, 1.12
-"""Mean width of a letter in prose over the font size; how much wider letters of a title are."""
+PROSE, BOLD, ELSEWHERE = 0.58, 1.12, 0.8
+"""Mean width of a letter in prose over the font size; how much wider letters of a title are; letters of web fonts."""
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
+    "font.sans-serif": [USUAL],
     "font.size": 9.0,
     "text.color": INK,
     "text.parse_math": False,  # a class may be called "$"
@@ -129,10 +131,15 @@ def _em(text: str) -> float:
 
 @cache
 def _advance(letter: str) -> float:
-    """Return a letter's width over the font size; wide letters (Chinese, emoji) are as wide as high in web fonts."""
+    """Return a letter's width over the font size; wide letters (Chinese, emoji) are as wide as high in web fonts.
+
+    Of letters that `USUAL` lacks, a usual width; accents and vowel signs above or below a letter have none.
+    """
     if east_asian_width(letter) in "WF":
         return 1.0
-    font = get_font(findfont("DejaVu Sans"))
+    if lacking(letter):
+        return 0.0 if category(letter) == "Mn" else ELSEWHERE
+    font = get_font(findfont(USUAL))
     font.set_size(100, 72)
     return float(font.load_char(ord(letter), flags=LoadFlags.NO_HINTING).linearHoriAdvance) / 65536 / 100
 
@@ -192,7 +199,10 @@ def to_svg(figure: Figure, metadata: Mapping[str, str] | None = None) -> str:
 
 
 def to_png(figure: Figure, *, metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return the figure as PNG on white, 300 dpi. Equal figures give equal bytes. `metadata`: texts by keyword."""
+    """Return the figure as PNG on white, 300 dpi. `metadata`: texts by keyword.
+
+    Equal figures give equal bytes, on machines with the same fonts if a text has characters that `fonts.USUAL` lacks.
+    """
     return _written(figure, format="png", metadata={"Software": None, **(metadata or {})}, dpi=300)
 
 
@@ -206,5 +216,8 @@ def _written(figure: Figure, **options: Any) -> bytes:
         if (engine := figure.get_layout_engine()) is not None:
             engine.execute(figure)
             figure.set_layout_engine(None)
+        given = give_fonts(figure) if options["format"] == "png" else []
         figure.savefig(target, **options)
+        for text in given:
+            text.set_fontfamily("sans-serif")
     return target.getvalue()

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from isoscope.base.atomic_files import kept, write_text
 from isoscope.base.code_closure import code_version
 from isoscope.base.kind import Kind, kind
 from isoscope.base.view import Tables
+from isoscope.platform.figures.fonts import fallbacks, lacking
 from isoscope.platform.figures.pictures import Picture, pictures
 from isoscope.platform.figures.style import to_png, to_svg
 from isoscope.platform.report.drawing import Drawing, by_question, drawing
@@ -87,13 +89,17 @@ def _notes(facts: Mapping[str, Any]) -> list[str]:
 def _drawing(out: Path, own: Kind, one: Picture, source: dict[str, str]) -> Drawing:
     """Write a figure as SVG and PNG; a table is for the page alone.
 
-    A figure is drawn again only if its rows, code or source differ, or if a file was altered.
+    A figure is drawn again only if its rows, code, source or the fonts of its PNG differ, or if a file was altered.
     """
     if one.lines:
         return drawing(one, str, key=one.name)
-    rows = [hashlib.sha256(pd.util.hash_pandas_object(table.astype(str)).to_numpy().tobytes()) for table in one.table]
+    cells = [table.astype(str) for table in one.table]
+    rows = [hashlib.sha256(pd.util.hash_pandas_object(table).to_numpy().tobytes()) for table in cells]
+    texts = {one.caption, *map(str, chain.from_iterable(table.to_numpy().ravel() for table in cells))}
+    others = lacking("".join(texts))
     code = code_version("geometry", (f"{own.package}.views",))
     made_from = [one.name, one.caption, source, code, [table.hexdigest() for table in rows]]
+    made_from += [fallbacks(others)] if others else []
     folder = kept(out / "cache" / "figures", {"figure": made_from}, partial(_draw, one, source), "report")
     svg = (folder / "drawing.svg").read_text("utf-8")
     write_text(out / "figures" / f"{one.name}.svg", svg, "report")

@@ -14,6 +14,8 @@ SPLITS = ("train", "validation", "test")
 MOST = 10
 """Largest number of classes or labels whose rows are listed."""
 NEARLY = "texts of the second split, where case, spaces and punctuation at the end do not count"
+IN_SOME = (("languages", "Languages, by script"), ("words_by", "Words of text without spaces"))
+"""Entries of the manifests of some texts, with their titles."""
 GENERATED = "embedded"
 """Kind of the source of generated text."""
 
@@ -37,6 +39,7 @@ def task(name: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
             "Licence": str(manifest["licence"]),
             "Revision": str(manifest["revision"] or "none"),
             **_target(manifest),
+            **{title: _text(manifest[key]) for key, title in IN_SOME if key in manifest},
             "Texts in two splits": shared,
             **({"Nearly equal texts in two splits": f"{near} ({NEARLY})"} if near else {}),
             **facts,
