@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from isoscope.data.plain import Texts
     from isoscope.data.word_links import Translation
     from isoscope.states.given_checkpoints import Checkpoint
+    from isoscope.states.given_vectors import GivenVectors
 
 OPTIONS = {"geometry": Settings, "spaces": SpaceSettings, "evaluate": ScoreSettings}
 """Command → its further options."""
@@ -46,27 +47,31 @@ class Asked(NamedTuple):
 
 def _asked(texts: "Texts", make: Callable[[Sequence[str], Path], tuple[Any, Any]]) -> Asked:
     """Return what a user is told of sentences that are read, and what to make: tables and facts."""
-    texts.check_enough()
-    notes = (*filter(None, [texts.left_out]), *texts.notes)
-    return Asked(notes, lambda checkpoints, cache: Made(*make(checkpoints, cache)))
+    return Asked(_notes(texts), lambda checkpoints, cache: Made(*make(checkpoints, cache)))
 
 
 def geometry(
-    text: Annotated[Path, "Sentences: txt (one per line), csv, tsv, jsonl or parquet"],
+    text: Annotated[
+        str | None, "Sentences: txt (one per line), csv, tsv, jsonl or parquet. Of vectors: a column of theirs, too"
+    ] = None,
     column: Annotated[str | None, "Column of the text [default: sentence or text]"] = None,
     labels: Annotated[str | None, "Column of the classes"] = None,
+    groups: Annotated[str | None, "Column that is equal in rows that belong together, such as a document's"] = None,
     sts: Annotated[
         str | None, "Scored pairs for the measure sts (columns sentence1, sentence2, score), or a name in ISOSCOPE_HUB"
     ] = None,
     **options: Any,
 ) -> Asked:
-    """Analyse any checkpoint on any sentences: tables, figures and one HTML page.
+    """Analyse any checkpoint on any sentences, or any vectors: tables, figures and one HTML page.
 
     Analyses: geometry, planes, probes, attention, the embedding block, spectra, persistence diagrams. Each checkpoint
     is compared with its random-weights control. A second call into the same folder computes only what is missing; its
     page shows what that call asks for. Works outside a project. For a first look, in about a minute:
     --analysis measures --analysis planes. Every layer of one checkpoint against every layer of another, as in
     isoscope spaces: --analysis spaces.
+
+    Vectors are a file ending in .npy, .parquet, .safetensors or .csv, a vector per row, in place of a checkpoint:
+    isoscope geometry vectors.parquet --labels topic --out out. They need no --text.
 
     Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --column review --labels stars --out out
     """
@@ -89,19 +94,36 @@ def geometry(
         raise InputError(f"--sts {sts}: no measure of pairs is asked for; add --measure {scored[0]}")
     if "classes" in options["measures"] and not labels:
         raise InputError("--measure classes: the texts have no classes; name their column with --labels")
-    texts = read_texts(text, column=column or None, labels=labels or None)  # MLproject passes an empty text for none
+    columns = {"labels": labels or None, "groups": groups or None}  # MLproject passes an empty text for none
+    texts = read_texts(Path(text), column=column or None, **columns) if text and Path(text).is_file() else None
 
-    def make(checkpoints: Sequence[str], cache: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    def make(checkpoints: Sequence[str], cache: Path) -> Made:
         from isoscope.states import checkpoint_tables
+        from isoscope.states.given_vectors import GivenVectors, row_texts
 
-        given, grids = (_found(checkpoints, settings), texts, settings, cache), None
+        found, grids = _found(checkpoints, settings, [text, *columns.values()]), None
+        files = [one for one in found if isinstance(one, GivenVectors)]
+        if files and SPACES_COMPARED in settings.analyses:
+            raise InputError("--analysis spaces: reads words; compare vectors by: isoscope spaces A B --key COLUMN")
+        if len(files) == len(found) and pairs:
+            raise InputError(f"--sts {sts}: a checkpoint reads the pairs, and vectors have none")
+        of = row_texts(files, texts, text, column=column or None, alone=len(files) == len(found), **columns)
+        given = found, of, settings, cache
         if SPACES_COMPARED in settings.analyses:
             from isoscope.states import compared_checkpoints
 
             grids = compared_checkpoints.grids(*given)
-        return checkpoint_tables.geometry(*given, pairs=pairs, grids=grids)
+        return Made(*checkpoint_tables.geometry(*given, pairs=pairs, grids=grids))
 
-    return _asked(texts, make)
+    return Asked(_notes(texts), make)
+
+
+def _notes(texts: "Texts | None") -> tuple[str, ...]:
+    """Return what a user is told of sentences. Raises `InputError` for too few."""
+    if texts is None:
+        return ()
+    texts.check_enough()
+    return (*filter(None, [texts.left_out]), *texts.notes)
 
 
 def spaces(
@@ -243,15 +265,20 @@ def _bounds(flag: str, given: Sequence[str]) -> list[tuple[str, str, float]]:
     return found
 
 
-def _found(checkpoints: Sequence[str], settings: Settings | SpaceSettings) -> "list[Checkpoint]":
-    """Find the checkpoints. Raises `InputError` for an absent device, also if nothing is left to compute."""
+def _found(
+    checkpoints: Sequence[str], settings: Settings | SpaceSettings, others: Sequence[str | None] = ()
+) -> "list[Checkpoint | GivenVectors]":
+    """Find checkpoints and files of vectors, in which the columns `others` are no vectors.
+
+    Raises `InputError` for an absent device, also if nothing is left to compute.
+    """
     if settings.device == "cuda":
         from isoscope.models.build import check_device
 
         check_device(settings.device, key="--device", cure="cpu")
     from isoscope.states.given_checkpoints import find
 
-    return find(checkpoints)
+    return find(checkpoints, others)
 
 
 def _translation(text: Path, column: str | None, other: str | None, links: Path | None) -> "Translation | None":

@@ -20,6 +20,7 @@ from isoscope.data.plain import Texts
 from isoscope.data.word_table import WordTable
 from isoscope.states.choices import Settings, SpaceSettings
 from isoscope.states.given_checkpoints import Checkpoint
+from isoscope.states.given_vectors import GivenVectors, given_states
 from isoscope.states.pairs import EncodedPairs
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, extract_snapshots
 from isoscope.states.word_space import Space, write_space
@@ -32,13 +33,21 @@ WORDS = ("occurrences", "per_sentence", "pooling", "max_length", "seed", "precis
 
 
 def hidden_states(
-    one: Checkpoint, texts: Texts, settings: Settings, cache: Path, *, attended: bool, pairs: Path | None = None
+    one: Checkpoint | GivenVectors,
+    texts: Texts,
+    settings: Settings,
+    cache: Path,
+    *,
+    attended: bool,
+    pairs: Path | None = None,
 ) -> Trajectory:
     """Return the hidden states of a checkpoint and its twin, or their attention (`attended`); extract if not cached.
 
     `pairs`: file of scored pairs, whose sentences' vectors are kept, too. The trajectory's `facts` are those of
-    `extract_model`.
+    `extract_model`. Vectors of a file are read, see `given_states`.
     """
+    if isinstance(one, GivenVectors):
+        return given_states(one, texts, settings, cache)
 
     def fill(folder: Path) -> None:
         extract_model(
@@ -97,12 +106,13 @@ def _cached(
 
 
 def page_facts(
-    checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings | SpaceSettings, looked_at: int
+    checkpoints: Sequence[Checkpoint | GivenVectors], texts: Texts, settings: Settings | SpaceSettings, looked_at: int
 ) -> dict[str, Any]:
     """Return what every page of checkpoints says of them and of the sentences, of which `looked_at` were used."""
     return {
         "checkpoints": {one.name: one.digest for one in checkpoints},
         "given": {one.name: one.given or one.name for one in checkpoints},
+        "vectors": {one.name: one.rows.facts for one in checkpoints if isinstance(one, GivenVectors)},
         "text": texts.digest,
         "origin": texts.origin,
         "left_out": texts.left_out,

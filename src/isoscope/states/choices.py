@@ -11,6 +11,8 @@ from isoscope.base.built_in import MEASURES, TRANSFORMS
 
 VECTORS = ("first", "last", "mean", "words")
 """Kinds of representation: first token, last token, mean over tokens, words."""
+GIVEN = "given"
+"""Kind of the vectors of a file."""
 ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum", "topology")
 """Analyses, in the order of the page."""
 SPACES_COMPARED = "spaces"

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.base.view import Table, View
+from isoscope.states.choices import GIVEN
 from isoscope.states.shown_metrics import OF_PAIRS, added, paired
 from isoscope.studies.fusion.embedding_block import COSINES, DIMENSIONS, EVIDENCE, PAIRED, with_means
 from isoscope.studies.fusion.heads import LABELS, RANKED
@@ -28,6 +29,7 @@ KINDS = {
     "last": "the last token ([SEP] of an encoder)",
     "mean": "the mean over tokens",
     "words": "sampled words",
+    GIVEN: "the given vectors",
     **OF_PAIRS,
 }
 TASKS = {

@@ -1,0 +1,320 @@
+"""Files of vectors that somebody has computed: opened by suffix, read by parts, so that they may exceed the memory."""
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from safetensors import SafetensorError, safe_open
+from tqdm import tqdm
+
+from isoscope.base.errors import InputError
+from isoscope.data.arrays import Indices, Vectors
+from isoscope.data.columns import LARGEST
+from isoscope.data.files import Raw
+
+PART = 1 << 26
+"""Bytes of a part that is read at a time."""
+Parts = Iterator[npt.NDArray[Any]]
+
+
+class GivenRows(NamedTuple):
+    """Vectors `[rows, width]` in a file or an array. `parts` reads them from the start, some rows at a time.
+
+    `place`: what errors name. `columns`: the tensor, the column of lists, or the columns of numbers that they consist
+    of. `further(names)`: other columns, as `read_file`; None: there are none.
+    """
+
+    place: str
+    rows: int
+    width: int
+    dtype: str
+    columns: tuple[str, ...]
+    parts: Callable[[], Parts]
+    further: Callable[[Sequence[str]], Raw] | None = None
+    whole: tuple[str, ...] = ()
+    """Columns of whole numbers beside columns of fractions: perhaps no vectors but numbers of rows."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a page says of them."""
+        return {name: getattr(self, name) for name in ("rows", "width", "dtype")} | {"columns": [*self.columns]}
+
+    def take(self, wanted: Indices, title: str) -> Vectors:
+        """Return the rows `wanted` `[n, width]`, fp32, in their order, after a check of all rows.
+
+        Raises `InputError` with row and column of a value that is no finite number of at most `LARGEST`.
+        """
+        found, order, start = np.empty((len(wanted), self.width), np.float32), np.argsort(wanted, kind="stable"), 0
+        ranked = wanted[order]
+        with tqdm(total=self.rows, desc=f"{title}: rows", unit="row", unit_scale=True, disable=None) as bar:
+            for part in self.parts():
+                self._check(part, start)
+                first, last = np.searchsorted(ranked, [start, start + len(part)])
+                found[order[first:last]] = part[ranked[first:last] - start]
+                start += len(part)
+                bar.update(len(part))
+        return found
+
+    def _check(self, part: npt.NDArray[Any], start: int) -> None:
+        if -LARGEST <= float(part.min()) <= float(part.max()) <= LARGEST:  # false with NaN; NumPy needs no copy for it
+            return
+        row, column = map(int, np.argwhere(~((part >= -LARGEST) & (part <= LARGEST)))[0])
+        several = len(self.columns) > 1
+        where = f"column {self.columns[column]!r}" if several else f"dimension {column}"
+        raise InputError(
+            f"{self.place}, row {start + row + 1}: {where} is {part[row, column]}; expected a finite number up to "
+            f"{LARGEST:g}: correct it or drop the row"
+        )
+
+
+def named(text: str) -> tuple[Path, str | None] | None:
+    """Return path and tensor or column of a text such as `vectors.npy` or `all.safetensors:NAME`; None: no vectors."""
+    match = re.fullmatch(rf"(.+\.(?:{'|'.join(FORMATS)}))(?::(.+))?", text)
+    return (Path(match[1]), match[2]) if match and not Path(text).is_dir() else None
+
+
+def open_vectors(path: Path, name: str | None, others: Collection[str] = ()) -> GivenRows:
+    """Open a file of vectors: npy, parquet, safetensors or csv, by its suffix.
+
+    `name`: the tensor or the column of lists [default: the only]. A parquet without lists gives all its columns of
+    fractions, a csv all its columns of numbers, except those called `others`. Raises `InputError` for a file of another
+    shape or content.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    if name is not None and path.suffix in (".npy", ".csv"):
+        raise InputError(f"{path}:{name}: a {path.suffix[1:]} holds one set of vectors; leave out {':' + name!r}")
+    with readable(path):
+        found = FORMATS[path.suffix[1:]](path, name, {*others})
+    if not found.rows or not found.width:
+        raise InputError(f"{path}: {found.rows} rows of {found.width} numbers; expected a vector per row")
+    return found
+
+
+def of_array(array: Any, place: str) -> GivenRows:
+    """Return an array `[N, D]` of NumPy or a tensor of torch as vectors. Raises `InputError` for another shape."""
+    values = np.asarray(array.detach().cpu().float() if hasattr(array, "detach") else array)
+    _check_shape(place, values.shape, str(values.dtype), values.dtype.kind in "fiu")
+    return GivenRows(place, *values.shape, str(values.dtype), (), lambda: iter([values]))
+
+
+def array_digest(rows: GivenRows) -> str:
+    """Return the sha256 of the values of vectors, with their type and shape."""
+    digest = hashlib.sha256(f"{rows.dtype} {rows.rows} {rows.width}\n".encode())
+    for part in rows.parts():
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file; of a large file with a progress bar."""
+    digest, size = hashlib.sha256(), path.stat().st_size
+    bar = tqdm(
+        total=size, desc=f"{path.name}: sha256", unit="B", unit_scale=True, disable=None if size > PART else True
+    )
+    with bar, path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+            bar.update(len(part))
+    return digest.hexdigest()
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what libraries raise for a damaged file into `InputError`."""
+    try:
+        yield
+    except (pa.ArrowException, SafetensorError, ValueError, EOFError, OSError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(f"{path}: not a whole {path.suffix[1:]} of vectors: {said[0]}") from None
+
+
+def _check_shape(place: str, shape: Sequence[int], dtype: str, numbers: bool) -> None:
+    if len(shape) != 2 or not numbers:
+        raise InputError(
+            f"{place}: holds {dtype} of shape {list(shape)}; expected numbers [rows, dimensions], a vector per row"
+        )
+
+
+def _starts(rows: int, width: int) -> Iterator[slice]:
+    step = max(1, PART // (8 * max(1, width)))
+    yield from (slice(start, min(rows, start + step)) for start in range(0, rows, step))
+
+
+def _npy(path: Path, _: str | None, __: set[str]) -> GivenRows:
+    with path.open("rb") as file:  # mapping an array without rows is an error of the system
+        major = np.lib.format.read_magic(file)[0]
+        header = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+        shape, _fortran, dtype = header(file)
+    _check_shape(str(path), shape, str(dtype), dtype.kind in "fiu")
+
+    def parts() -> Parts:
+        with readable(path):
+            for rows in _starts(*shape):  # mapped again for each part: what is mapped and was read stays in memory
+                yield np.array(np.load(path, mmap_mode="r", allow_pickle=False)[rows])
+
+    return GivenRows(str(path), *shape, str(dtype), (), parts)
+
+
+def _safetensors(path: Path, name: str | None, _: set[str]) -> GivenRows:
+    with safe_open(path, "numpy") as file:
+        kinds = {key: (file.get_slice(key).get_shape(), file.get_slice(key).get_dtype()) for key in file.keys()}  # noqa: SIM118
+    matrices = [key for key, (shape, _) in kinds.items() if len(shape) == 2]
+    name = _only(path, name, [*kinds], matrices, "matrix")
+    shape, dtype = kinds[name]
+    _check_shape(f"{path}:{name}", shape, dtype, re.fullmatch(r"BF16|[FIU]\d+", dtype) is not None)
+    framework = "pt" if dtype == "BF16" else "numpy"  # NumPy has no bfloat16
+
+    def parts() -> Parts:
+        with readable(path):
+            for rows in _starts(*shape):
+                with safe_open(path, framework) as file:
+                    part = file.get_slice(name)[rows]
+                    yield part if framework == "numpy" else part.float().numpy()
+
+    return GivenRows(f"{path}:{name}", *shape, dtype, (name,), parts)
+
+
+def _parquet(path: Path, name: str | None, others: set[str]) -> GivenRows:
+    with pq.ParquetFile(path) as file:
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+        _check_names(path, schema.names)
+        lists = [one.name for one in schema if _is_list(one.type) and one.name not in others]
+        single = [one.name for one in schema if pa.types.is_floating(one.type) and one.name not in others]
+        if name is None and not lists and single:
+            width, dtype, columns = len(single), str(schema.field(single[0]).type), single
+        else:
+            columns = [_only(path, name, schema.names, lists, "column of lists of numbers")]
+            kind = schema.field(columns[0]).type
+            if not _is_list(kind):
+                raise InputError(f"{path}: column {columns[0]!r} holds {kind}; expected a list of numbers per row")
+            dtype = str(kind.value_type)
+            firsts = next(file.iter_batches(1, columns=columns), None)
+            width = kind.list_size if pa.types.is_fixed_size_list(kind) else len((firsts or [[()]])[0][0] or ())
+
+    def parts() -> Parts:
+        with readable(path), pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            start, step = 0, next(_starts(rows, width)).stop
+            for batch in file.iter_batches(step, columns=columns, use_threads=False):
+                yield _of_columns(batch) if columns is single else _of_lists(path, batch.column(0), width, start)
+                start += len(batch)
+
+    def further(names: Sequence[str]) -> Raw:
+        known = {*names} <= {*schema.names}
+        return Raw(str(path), pq.read_table(path, columns=[*names]) if known else schema.empty_table())
+
+    return GivenRows(str(path), rows, width, dtype, tuple(columns), parts, further)
+
+
+def _csv(path: Path, _: str | None, others: set[str]) -> GivenRows:
+    with _delimited(path) as reader:
+        schema, first = reader.schema, next(iter(reader), None)
+    _check_names(path, schema.names)
+    whole = [one.name for one in schema if pa.types.is_integer(one.type) and one.name not in others]
+    fractions = (pa.types.is_floating, pa.types.is_null)  # a column without a value is refused when it is read
+    broken = [one.name for one in schema if any(is_(one.type) for is_ in fractions) and one.name not in others]
+    columns = [name for name in schema.names if name in {*whole, *broken}]
+    if not columns:
+        raise InputError(f"{path}: no column of numbers; there are: {', '.join(schema.names)}")
+    for name in {*schema.names} - {*columns, *others} if first else ():
+        _check_text(path, name, first[name])
+    types = dict.fromkeys(columns, pa.float64())
+    with readable(path), _delimited(path, columns[:1], types) as reader:
+        rows = sum(len(batch) for batch in reader)
+
+    def parts() -> Parts:
+        with readable(path), _delimited(path, columns, types) as reader:
+            yield from (_of_columns(batch) for batch in reader if len(batch))
+
+    def further(names: Sequence[str]) -> Raw:
+        if not {*names} <= {*schema.names}:
+            return Raw(str(path), schema.empty_table())
+        with readable(path), _delimited(path, names, dict.fromkeys(names, pa.string())) as reader:
+            return Raw(str(path), reader.read_all())
+
+    return GivenRows(
+        str(path), rows, len(columns), "double", tuple(columns), parts, further, tuple(whole if broken else ())
+    )
+
+
+FORMATS: dict[str, Callable[[Path, str | None, set[str]], GivenRows]] = {
+    "npy": _npy,
+    "parquet": _parquet,
+    "safetensors": _safetensors,
+    "csv": _csv,
+}
+"""Suffix → the function that opens such a file."""
+
+
+def _delimited(path: Path, columns: Sequence[str] = (), types: Any = None) -> pacsv.CSVStreamingReader:
+    return pacsv.open_csv(
+        path,
+        read_options=pacsv.ReadOptions(use_threads=False, block_size=1 << 24),
+        parse_options=pacsv.ParseOptions(newlines_in_values=True),
+        convert_options=pacsv.ConvertOptions(
+            include_columns=[*columns],
+            column_types=types,
+            null_values=["", "NaN", "nan"],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _check_text(path: Path, name: str, column: pa.Array) -> None:
+    """Raise `InputError` for a column of numbers that a cell without a number turns into text."""
+    cells = [
+        None if one is None else re.fullmatch(r"\s*[-+]?\d[\d.]*([eE][-+]?\d+)?\s*", str(one))
+        for one in column.to_pylist()
+    ]
+    if sum(map(bool, cells)) * 2 > len(cells):
+        row = next(number for number, one in enumerate(cells) if not one)
+        raise InputError(
+            f"{path}, row {row + 1}: column {name!r} is {column[row].as_py()!r}, where most rows have a number; "
+            "correct it, or leave the column out"
+        )
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    if repeated := [name for place, name in enumerate(names) if name in names[:place]]:
+        raise InputError(f"{path}: column {repeated[0]!r} repeats; give each column a name of its own")
+
+
+def _only(path: Path, name: str | None, every: Sequence[str], fitting: Sequence[str], what: str) -> str:
+    """Return the name that is asked for, or the only one that fits. Raises `InputError` that lists the names."""
+    if name in every or (name is None and len(fitting) == 1):
+        return name or fitting[0]
+    there = ", ".join([*every][:10]) or "none"
+    if name is not None:
+        raise InputError(f"{path}:{name}: no {name!r} in the file; there are: {there}")
+    if not fitting:
+        raise InputError(f"{path}: no {what}; there are: {there}")
+    names = ", ".join(fitting[:10])
+    raise InputError(f"{path}: more than one {what} ({names}); name it: {path.name}:{fitting[0]}")
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    nested = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return nested and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
+
+
+def _of_lists(path: Path, column: pa.Array, width: int, start: int) -> npt.NDArray[Any]:
+    """Return a column of lists as a matrix. Raises `InputError` for an empty cell and a list of another length."""
+    lengths = np.array(column.value_lengths().fill_null(-1))
+    if len(wrong := np.flatnonzero(lengths != width)):
+        length = int(lengths[wrong[0]])
+        found = "is empty" if length < 0 else f"has {length} numbers, the first row has {width}"
+        raise InputError(f"{path}, row {start + int(wrong[0]) + 1}: {found}; correct it or drop the row")
+    return column.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)  # a null becomes NaN
+
+
+def _of_columns(batch: pa.RecordBatch) -> npt.NDArray[Any]:
+    return np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
