@@ -44,6 +44,8 @@ class Texts(NamedTuple):
     """Row of the file (from 0) of each row of the table; None: not known."""
     numbered: bool = False
     """Whether the rows have no text: then their sentence is their number."""
+    groups: str | None = None
+    """Column of the groups."""
 
     @property
     def left_out(self) -> str | None:
@@ -141,7 +143,7 @@ def texts_of(
         own = _cells(raw, groups, "--groups", kept)
         origin += f", groups by {groups!r}"
         table["group"] = [*map({name: number for number, name in enumerate(sorted({*own}))}.__getitem__, own)]
-    return Texts(pa.table(table), classes, digest, origin, len(sentences), notes, tuple(kept), column is None)
+    return Texts(pa.table(table), classes, digest, origin, len(sentences), notes, tuple(kept), column is None, groups)
 
 
 def _cells(raw: Raw, column: str, named: str, kept: list[int]) -> list[str]:

@@ -1,11 +1,11 @@
-"""Files of vectors that somebody has computed: opened by suffix, read by parts, so that they may exceed the memory."""
+"""Open files of vectors that somebody has computed, by suffix; they are read by parts, and may exceed the memory."""
 
-import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,66 +13,10 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
-from tqdm import tqdm
 
 from isoscope.base.errors import InputError
-from isoscope.data.arrays import Indices, Vectors
-from isoscope.data.columns import LARGEST
 from isoscope.data.files import Raw
-
-PART = 1 << 26
-"""Bytes of a part that is read at a time."""
-Parts = Iterator[npt.NDArray[Any]]
-
-
-class GivenRows(NamedTuple):
-    """Vectors `[rows, width]` in a file or an array. `parts` reads them from the start, some rows at a time.
-
-    `place`: what errors name. `columns`: the tensor, the column of lists, or the columns of numbers that they consist
-    of. `further(names)`: other columns, as `read_file`; None: there are none.
-    """
-
-    place: str
-    rows: int
-    width: int
-    dtype: str
-    columns: tuple[str, ...]
-    parts: Callable[[], Parts]
-    further: Callable[[Sequence[str]], Raw] | None = None
-    whole: tuple[str, ...] = ()
-    """Columns of whole numbers beside columns of fractions: perhaps no vectors but numbers of rows."""
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What a page says of them."""
-        return {name: getattr(self, name) for name in ("rows", "width", "dtype")} | {"columns": [*self.columns]}
-
-    def take(self, wanted: Indices, title: str) -> Vectors:
-        """Return the rows `wanted` `[n, width]`, fp32, in their order, after a check of all rows.
-
-        Raises `InputError` with row and column of a value that is no finite number of at most `LARGEST`.
-        """
-        found, order, start = np.empty((len(wanted), self.width), np.float32), np.argsort(wanted, kind="stable"), 0
-        ranked = wanted[order]
-        with tqdm(total=self.rows, desc=f"{title}: rows", unit="row", unit_scale=True, disable=None) as bar:
-            for part in self.parts():
-                self._check(part, start)
-                first, last = np.searchsorted(ranked, [start, start + len(part)])
-                found[order[first:last]] = part[ranked[first:last] - start]
-                start += len(part)
-                bar.update(len(part))
-        return found
-
-    def _check(self, part: npt.NDArray[Any], start: int) -> None:
-        if -LARGEST <= float(part.min()) <= float(part.max()) <= LARGEST:  # false with NaN; NumPy needs no copy for it
-            return
-        row, column = map(int, np.argwhere(~((part >= -LARGEST) & (part <= LARGEST)))[0])
-        several = len(self.columns) > 1
-        where = f"column {self.columns[column]!r}" if several else f"dimension {column}"
-        raise InputError(
-            f"{self.place}, row {start + row + 1}: {where} is {part[row, column]}; expected a finite number up to "
-            f"{LARGEST:g}: correct it or drop the row"
-        )
+from isoscope.data.given_rows import PART, GivenRows, Parts, check_shape
 
 
 def named(text: str) -> tuple[Path, str | None] | None:
@@ -99,34 +43,6 @@ def open_vectors(path: Path, name: str | None, others: Collection[str] = ()) -> 
     return found
 
 
-def of_array(array: Any, place: str) -> GivenRows:
-    """Return an array `[N, D]` of NumPy or a tensor of torch as vectors. Raises `InputError` for another shape."""
-    values = np.asarray(array.detach().cpu().float() if hasattr(array, "detach") else array)
-    _check_shape(place, values.shape, str(values.dtype), values.dtype.kind in "fiu")
-    return GivenRows(place, *values.shape, str(values.dtype), (), lambda: iter([values]))
-
-
-def array_digest(rows: GivenRows) -> str:
-    """Return the sha256 of the values of vectors, with their type and shape."""
-    digest = hashlib.sha256(f"{rows.dtype} {rows.rows} {rows.width}\n".encode())
-    for part in rows.parts():
-        digest.update(np.ascontiguousarray(part).data)
-    return digest.hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """Return the sha256 of a file; of a large file with a progress bar."""
-    digest, size = hashlib.sha256(), path.stat().st_size
-    bar = tqdm(
-        total=size, desc=f"{path.name}: sha256", unit="B", unit_scale=True, disable=None if size > PART else True
-    )
-    with bar, path.open("rb") as file:
-        while part := file.read(1 << 20):
-            digest.update(part)
-            bar.update(len(part))
-    return digest.hexdigest()
-
-
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
     """Turn what libraries raise for a damaged file into `InputError`."""
@@ -135,13 +51,6 @@ def readable(path: Path) -> Iterator[None]:
     except (pa.ArrowException, SafetensorError, ValueError, EOFError, OSError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise InputError(f"{path}: not a whole {path.suffix[1:]} of vectors: {said[0]}") from None
-
-
-def _check_shape(place: str, shape: Sequence[int], dtype: str, numbers: bool) -> None:
-    if len(shape) != 2 or not numbers:
-        raise InputError(
-            f"{place}: holds {dtype} of shape {list(shape)}; expected numbers [rows, dimensions], a vector per row"
-        )
 
 
 def _starts(rows: int, width: int) -> Iterator[slice]:
@@ -154,14 +63,14 @@ def _npy(path: Path, _: str | None, __: set[str]) -> GivenRows:
         major = np.lib.format.read_magic(file)[0]
         header = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
         shape, _fortran, dtype = header(file)
-    _check_shape(str(path), shape, str(dtype), dtype.kind in "fiu")
+    check_shape(str(path), shape, str(dtype), dtype.kind in "fiu")
 
     def parts() -> Parts:
         with readable(path):
-            for rows in _starts(*shape):  # mapped again for each part: what is mapped and was read stays in memory
+            for rows in _starts(shape[0], shape[1]):  # mapped again: what is mapped and was read stays in memory
                 yield np.array(np.load(path, mmap_mode="r", allow_pickle=False)[rows])
 
-    return GivenRows(str(path), *shape, str(dtype), (), parts)
+    return GivenRows(str(path), shape[0], shape[1], str(dtype), (), parts)
 
 
 def _safetensors(path: Path, name: str | None, _: set[str]) -> GivenRows:
@@ -170,17 +79,17 @@ def _safetensors(path: Path, name: str | None, _: set[str]) -> GivenRows:
     matrices = [key for key, (shape, _) in kinds.items() if len(shape) == 2]
     name = _only(path, name, [*kinds], matrices, "matrix")
     shape, dtype = kinds[name]
-    _check_shape(f"{path}:{name}", shape, dtype, re.fullmatch(r"BF16|[FIU]\d+", dtype) is not None)
+    check_shape(f"{path}:{name}", shape, dtype, re.fullmatch(r"BF16|[FIU]\d+", dtype) is not None)
     framework = "pt" if dtype == "BF16" else "numpy"  # NumPy has no bfloat16
 
     def parts() -> Parts:
         with readable(path):
-            for rows in _starts(*shape):
+            for rows in _starts(shape[0], shape[1]):
                 with safe_open(path, framework) as file:
                     part = file.get_slice(name)[rows]
                     yield part if framework == "numpy" else part.float().numpy()
 
-    return GivenRows(f"{path}:{name}", *shape, dtype, (name,), parts)
+    return GivenRows(f"{path}:{name}", shape[0], shape[1], dtype, (name,), parts)
 
 
 def _parquet(path: Path, name: str | None, others: set[str]) -> GivenRows:
@@ -197,8 +106,8 @@ def _parquet(path: Path, name: str | None, others: set[str]) -> GivenRows:
             if not _is_list(kind):
                 raise InputError(f"{path}: column {columns[0]!r} holds {kind}; expected a list of numbers per row")
             dtype = str(kind.value_type)
-            firsts = next(file.iter_batches(1, columns=columns), None)
-            width = kind.list_size if pa.types.is_fixed_size_list(kind) else len((firsts or [[()]])[0][0] or ())
+            first: Any = [one.column(0)[0].as_py() for one in islice(file.iter_batches(1, columns=columns), 1)]
+            width = kind.list_size if pa.types.is_fixed_size_list(kind) else len((*first, ())[0] or ())
 
     def parts() -> Parts:
         with readable(path), pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
@@ -224,8 +133,8 @@ def _csv(path: Path, _: str | None, others: set[str]) -> GivenRows:
     columns = [name for name in schema.names if name in {*whole, *broken}]
     if not columns:
         raise InputError(f"{path}: no column of numbers; there are: {', '.join(schema.names)}")
-    for name in {*schema.names} - {*columns, *others} if first else ():
-        _check_text(path, name, first[name])
+    for name in {*schema.names} - {*columns, *others}:
+        _check_text(path, name, first[name] if first else pa.array([]))
     types = dict.fromkeys(columns, pa.float64())
     with readable(path), _delimited(path, columns[:1], types) as reader:
         rows = sum(len(batch) for batch in reader)

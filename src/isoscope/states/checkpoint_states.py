@@ -116,6 +116,8 @@ def page_facts(
         "text": texts.digest,
         "origin": texts.origin,
         "left_out": texts.left_out,
+        "items": "rows" if texts.numbered else "sentences",
+        "groups": texts.groups,
         "sentences": {"looked at": looked_at, "there": len(texts.table)},
         "notes": [],
         "truncated": {},

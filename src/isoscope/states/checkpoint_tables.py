@@ -68,7 +68,7 @@ def geometry(
     each = [name for name in settings.analyses if name not in ("planes", SPACES_COMPARED)]
     notes = [note for name, run in runs.items() for note in _first_token(name, run, settings)]
     notes += [
-        {"checkpoint": name, "analysis": f"{', '.join(OF_MODELS)}, words or random-weights control", "note": NO_MODEL}
+        {"checkpoint": name, "analysis": "attention, embedding block, words, random-weights control", "note": NO_MODEL}
         for name, run in runs.items()
         if run.facts.get("given")
     ]

@@ -118,7 +118,23 @@ class Checkpoint(NamedTuple):
         return found.to(settings.device)
 
 
-def find(given: Sequence[str], others: Collection[str | None] = ()) -> list[Checkpoint | GivenVectors]:
+def find(given: Sequence[str]) -> list[Checkpoint]:
+    """Find checkpoints, as `find_any`. Raises `InputError` for a file of vectors, too."""
+    files, models = kinds(find_any(given))
+    if files:
+        raise InputError(
+            f"checkpoint {files[0].given}: holds vectors, and a model is needed; give a checkpoint's folder"
+        )
+    return models
+
+
+def kinds(found: Sequence[Checkpoint | GivenVectors]) -> tuple[list[GivenVectors], list[Checkpoint]]:
+    """Return the files of vectors, and the checkpoints."""
+    files = [one for one in found if isinstance(one, GivenVectors)]
+    return files, [one for one in found if isinstance(one, Checkpoint)]
+
+
+def find_any(given: Sequence[str], others: Collection[str | None] = ()) -> list[Checkpoint | GivenVectors]:
     """Find checkpoints by folder or by hub name (`name@revision`), and files of vectors; each gets a unique short name.
 
     `others`: columns of a file of vectors that are no vectors.

@@ -15,13 +15,13 @@ from isoscope.base.parquet import write_parquet
 from isoscope.data import probe, tokens
 from isoscope.data.arrays import Indices, Vectors
 from isoscope.data.files import Raw
+from isoscope.data.given_rows import GivenRows, file_digest
 from isoscope.data.plain import Texts, texts_of
-from isoscope.data.vector_files import GivenRows, file_digest, named, open_vectors
+from isoscope.data.vector_files import named, open_vectors
 from isoscope.states.choices import GIVEN, Settings
 from isoscope.states.trajectory import PROBE, TOKENS, WORDS, Snapshot, Trajectory, write_arrays, write_snapshots
 
 NO_MODEL = "vectors come without a model"
-NO_COLUMNS = "has no columns; name a table with a row per vector by --text"
 
 
 class GivenVectors(NamedTuple):
@@ -41,8 +41,15 @@ class GivenVectors(NamedTuple):
     def columns(self, names: Sequence[str]) -> Raw:
         """Return further columns of the file. Raises `InputError` if it has no columns, or too few rows of them."""
         if self.rows.further is None:
-            raise InputError(f"{self.given}: {NO_COLUMNS}")
+            raise InputError(
+                f"{self.given}: has no columns, such as {names[0]!r}; give a parquet or csv, or, to isoscope geometry, "
+                "a table with a row per vector by --text"
+            )
         return self.rows.further([*dict.fromkeys(names)])
+
+    def has(self, name: str) -> bool:
+        """Return whether the file has a further column of this name."""
+        return self.rows.further is not None and name in self.rows.further([name]).table.column_names
 
 
 def find_vectors(text: str, others: Collection[str | None] = ()) -> GivenVectors | None:

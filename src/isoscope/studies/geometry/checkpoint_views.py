@@ -142,6 +142,11 @@ def as_measured(probing: pd.DataFrame) -> pd.DataFrame:
 def _of_probes(table: pd.DataFrame) -> str:
     n = {name: sizes(table[table["figure"] == name], "n") for name in TASKS if name in set(table["figure"])}
     counts = ", ".join(f"{name} {count}" for name, count in n.items())
+    if (table["vectors"] == GIVEN).all():
+        return (
+            f"Accuracy of a linear probe of {KINDS[GIVEN]}, held-out rows. Compare each dot with the control task "
+            f"(dashed) and chance. n: {counts}."
+        )
     return (
         f"Accuracy of a linear probe of {_called(table)}, held-out sentences, by layer. Compare each solid line with "
         f"the random-weights control (dotted), the control task (dashed) and chance. n: {counts}.{_depths(table)}"
