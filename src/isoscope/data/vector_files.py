@@ -92,8 +92,13 @@ def _safetensors(path: Path, name: str | None, _: set[str]) -> GivenRows:
     return GivenRows(f"{path}:{name}", shape[0], shape[1], dtype, (name,), parts)
 
 
+def _buffered(path: Path) -> pq.ParquetFile:
+    """Open a file whose groups of rows are read through a buffer: a group may be as large as the file."""
+    return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
+
+
 def _parquet(path: Path, name: str | None, others: set[str]) -> GivenRows:
-    with pq.ParquetFile(path) as file:
+    with _buffered(path) as file:
         schema, rows = file.schema_arrow, file.metadata.num_rows
         _check_names(path, schema.names)
         lists = [one.name for one in schema if _is_list(one.type) and one.name not in others]
@@ -110,7 +115,7 @@ def _parquet(path: Path, name: str | None, others: set[str]) -> GivenRows:
             width = kind.list_size if pa.types.is_fixed_size_list(kind) else len((*first, ())[0] or ())
 
     def parts() -> Parts:
-        with readable(path), pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        with readable(path), _buffered(path) as file:
             start, step = 0, next(_starts(rows, width)).stop
             for batch in file.iter_batches(step, columns=columns, use_threads=False):
                 yield _of_columns(batch) if columns is single else _of_lists(path, batch.column(0), width, start)
