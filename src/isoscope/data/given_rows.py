@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from tqdm import tqdm
 
 from isoscope.base.errors import InputError
@@ -69,12 +70,18 @@ class GivenRows(NamedTuple):
         )
 
 
-def of_array(array: Any, place: str) -> GivenRows:
-    """Return an array `[N, D]` of NumPy or a tensor of torch as vectors. Raises `InputError` for another shape."""
+def of_array(array: Any, place: str, table: pa.Table | None = None) -> GivenRows:
+    """Return an array `[N, D]` of NumPy or a tensor of torch as vectors, with further columns in a table.
+
+    Raises `InputError` for another shape, and for a table of another length.
+    """
     values = np.asarray(array.detach().cpu().float() if hasattr(array, "detach") else array)
     check_shape(place, values.shape, str(values.dtype), values.dtype.kind in "fiu")
     rows, width = values.shape
-    return GivenRows(place, rows, width, str(values.dtype), (), lambda: iter([values]))
+    if table is not None and len(table) != rows:
+        raise InputError(f"{place}: {rows} vectors, but {len(table)} cells in {', '.join(table.column_names)}")
+    further = None if table is None else lambda _: Raw(place, table)
+    return GivenRows(place, rows, width, str(values.dtype), (), lambda: iter([values]), further)
 
 
 def array_digest(rows: GivenRows) -> str:

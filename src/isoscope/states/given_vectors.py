@@ -1,12 +1,13 @@
 """Vectors that somebody has computed, in the place of a checkpoint: a single layer of one kind, without a model."""
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from isoscope.base.atomic_files import kept
 from isoscope.base.code_closure import code_version
@@ -15,7 +16,7 @@ from isoscope.base.parquet import write_parquet
 from isoscope.data import probe, tokens
 from isoscope.data.arrays import Indices, Vectors
 from isoscope.data.files import Raw
-from isoscope.data.given_rows import GivenRows, file_digest
+from isoscope.data.given_rows import GivenRows, array_digest, file_digest, of_array
 from isoscope.data.plain import Texts, texts_of
 from isoscope.data.vector_files import named, open_vectors
 from isoscope.states.choices import GIVEN, Settings
@@ -25,17 +26,17 @@ NO_MODEL = "vectors come without a model"
 
 
 class GivenVectors(NamedTuple):
-    """A file of vectors: short name, path, sha256, the path as given, and its rows. See `Checkpoint`, its sibling."""
+    """Vectors in the place of a `Checkpoint`: short name, path (None: an array), sha256, name as given, and rows."""
 
     name: str
-    folder: Path
+    folder: Path | None
     digest: str
     given: str
     rows: GivenRows
 
     def check_unchanged(self) -> None:
         """Raise `RunError` if the file changed while it was read."""
-        if file_digest(self.folder) != self.digest:
+        if self.folder and file_digest(self.folder) != self.digest:
             raise RunError(f"{self.given}: has changed while it was read; run the same command again")
 
     def columns(self, names: Sequence[str]) -> Raw:
@@ -63,6 +64,19 @@ def find_vectors(text: str, others: Collection[str | None] = ()) -> GivenVectors
         )
         print(f"warning: {text}: {said}", file=sys.stderr)
     return GivenVectors(text, found[0].resolve(), file_digest(found[0]), text, rows)
+
+
+def given_arrays(arrays: Mapping[str, Any], **columns: Mapping[str, Any] | None) -> list[GivenVectors]:
+    """Return arrays `[N, D]` by name as vectors; `columns`: further columns, each by the array's name.
+
+    Raises `InputError` for another shape, and for a column of another length.
+    """
+    found = []
+    for name, array in arrays.items():
+        own = {called: list(of[name]) for called, of in columns.items() if of and name in of}
+        rows = of_array(array, name, pa.table(own) if own else None)
+        found.append(GivenVectors(name, None, array_digest(rows), name, rows))
+    return found
 
 
 def row_texts(
@@ -102,7 +116,7 @@ def _own_texts(files: Sequence[GivenVectors], text: str | None, labels: str | No
     raw = first.columns(asked) if asked else Raw(first.given, None)
     for other in (one for one in files[1:] if asked and one.rows.further):
         _check_equal(raw, other.columns(asked), asked)
-    origin = first.folder.name + (f", column {text!r}" if text else "")
+    origin = Path(first.given).name + (f", column {text!r}" if text else "")
     options: dict[str, Any] = {"labels": labels, "groups": groups, "named": "--text, and no such file"}
     found = texts_of(raw, first.digest, column=text, rows=first.rows.rows, origin=origin, **options)
     found.check_enough()
