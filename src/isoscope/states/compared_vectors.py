@@ -115,8 +115,8 @@ def _groups(files: Sequence[GivenVectors], joined: JoinedRows, groups: str) -> I
     for (one, at), cells in zip(having, found, strict=True):
         if len(wrong := np.flatnonzero(cells != found[0])):
             raise InputError(
-                f"{one.given}, row {at[wrong[0]] + 1}: column {groups!r} is {cells[wrong[0]]!r}, and "
-                f"{found[0][wrong[0]]!r} in {having[0][0].given}; correct it, or keep the column in one file"
+                f"{one.given}, row {at[wrong[0]] + 1}: column {groups!r} is '{cells[wrong[0]]}', and "
+                f"'{found[0][wrong[0]]}' in {having[0][0].given}; correct it, or keep the column in one file"
             )
     numbers: Indices = np.unique(found[0], return_inverse=True)[1]
     return numbers

@@ -210,7 +210,10 @@ def learning_table(run: Trajectory, *, vectors: Sequence[str], seed: int, folds:
     rows = []
     for name in (one for one in vectors if one in arrays.names and len(np.unique(labels)) > 1):
         layer = arrays.shape(name)[0] - 1
-        found = probes.learning_curve(arrays.last(name), labels, run.groups, seed=seed, folds=folds, strata=labels)
+        try:
+            found = probes.learning_curve(arrays.last(name), labels, run.groups, seed=seed, folds=folds, strata=labels)
+        except InputError:  # a quarter of few groups is too small: no curve, and the probe of all is in another table
+            continue
         for share, probe in found.items():
             size = {"trained": round(share * probe.n * (1 - 1 / folds)), "n": probe.n, "d": probe.d}
             rows.append({"vectors": name, "layer": layer, "score": probe.accuracy, "chance": probe.chance, **size})
