@@ -203,7 +203,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def _only(path: Path, name: str | None, every: Sequence[str], fitting: Sequence[str], what: str) -> str:
-    """Return the name that is asked for, or the only one that fits. Raises `InputError` that lists the names."""
+    """Return the name that is asked for, or the only name that fits. Raises `InputError` that lists the names."""
     if name in every or (name is None and len(fitting) == 1):
         return name or fitting[0]
     there = ", ".join([*every][:10]) or "none"
