@@ -17,7 +17,7 @@ from isoscope.platform.config.kinds import json_schema
 Node = dict[str, Any]
 
 PUBLIC: dict[str, tuple[str, ...]] = {
-    "isoscope.notebook": ("load", "geometry", "StudyTables", "StudyView"),
+    "isoscope.notebook": ("load", "geometry", "spaces", "StudyTables", "StudyView"),
     "isoscope.geometry": (),
     "isoscope.penalties": (),
     "isoscope.models": (),

@@ -6,13 +6,13 @@
     isoscope.load("fusion").view("probing").figure()
     isoscope.geometry(model, texts)
 
-A model is a Hugging Face model with its tokenizer, or a checkpoint's folder.
+A model is a Hugging Face model with its tokenizer, or a checkpoint's folder; or vectors: an array, or several by name.
 """
 
 import copy
 import tempfile
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from isoscope.base.built_in import MEASURES
 from isoscope.base.errors import InputError
 from isoscope.base.view import Tables
 from isoscope.data import tokens
+from isoscope.data.plain import Texts
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.figures.fonts import give_fonts
@@ -34,7 +35,8 @@ from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.results.study_tables import as_table, read_tables
 from isoscope.states.checkpoint_states import extract_model
 from isoscope.states.checkpoint_tables import asked_vectors
-from isoscope.states.choices import DEFAULTS
+from isoscope.states.choices import DEFAULTS, SPACES, Settings, SpaceSettings
+from isoscope.states.given_vectors import GivenVectors, find_vectors, given_arrays, write_given
 from isoscope.states.measure import kind_of, measured
 from isoscope.states.trajectory import Trajectory
 
@@ -139,9 +141,10 @@ def load(study: str, *, project: Path | None = None) -> StudyTables:
 
 def geometry(
     model: Any,
-    texts: Sequence[str],
+    texts: Sequence[str] | None = None,
     *,
-    labels: Sequence[int] | None = None,
+    labels: Sequence[Any] | None = None,
+    groups: Sequence[Any] | None = None,
     tokenizer: Any = None,
     measures: Sequence[str] | None = None,
     vectors: Sequence[str] | None = None,
@@ -157,31 +160,29 @@ def geometry(
     """Compute every measure at every layer of a model over `texts`; a row per layer, kind of representation and metric.
 
     `model`: a Hugging Face encoder or decoder without a head, on any device, or a checkpoint's folder. `tokenizer`: a
-    fast tokenizer, required unless `model` is a folder. Neither is changed. `vectors`: kinds of representations
+    fast tokenizer, required unless `model` is a folder. Neither is changed. Or vectors, which need no texts: an array
+    `[N, D]` of NumPy, a tensor of torch, a file as for `isoscope geometry`, or a mapping of names to arrays, whose
+    table has a column `checkpoint`. `labels`: class of each row. `groups`: equal for rows that belong together, which
+    are drawn and held out together. `vectors`: kinds of representations
     [default: those of `isoscope geometry`]. `twin`: add the same architecture with random weights, as snapshot
     `random`. Texts are truncated to `max_length` tokens, or to the model's maximum. Columns: see `states.measure`;
     `baseline` is isotropic noise at the same n and d. Raises `InputError` for an invalid model or text.
     """
-    from isoscope.models import encoder  # imports torch, which `load` does without
-
     if "classes" in (measures or ()) and labels is None:
         raise InputError("measures: 'classes' needs labels")
-    if labels is not None and len(labels) != len(texts):
-        raise InputError(f"labels: {len(labels)} for {len(texts)} texts")
-    if isinstance(model, str | Path):
-        pieces, model = tokens.load(Path(model), padded=False), encoder.load_encoder(Path(model))
-    elif tokenizer is None or not getattr(tokenizer, "is_fast", False):
-        raise InputError(
-            "tokenizer: give the model's fast tokenizer (AutoTokenizer.from_pretrained), or a folder as model"
-        )
-    else:
-        backend = copy.deepcopy(tokenizer.backend_tokenizer)
-        backend.no_padding()
-        pieces = tokens.WordPieces(backend, tokenizer.pad_token_id or 0, len(tokenizer))
-        model = encoder.bare(model)
-    columns: dict[str, Any] = {"sentence": list(texts)}
-    if labels is not None:
-        columns["label"] = np.asarray(labels, np.int64)
+    files = _vectors(model)
+    if texts is None and not files:
+        raise InputError("texts: a model reads sentences; give a list of them")
+    count = files[0].rows.rows if files else len(texts or ())
+    columns: dict[str, Any] = {"sentence": list(texts or map(str, range(count)))}
+    for name, values in (("label", labels), ("group", groups)):
+        if values is not None:
+            columns[name] = np.unique(np.asarray(values), return_inverse=True)[1]
+    named = {"sentence": "texts", "label": "labels", "group": "groups"} | {one.name: one.name for one in files}
+    lengths = {name: len(values) for name, values in columns.items()} | {one.name: one.rows.rows for one in files}
+    if wrong := [name for name, length in lengths.items() if length != count]:
+        raise InputError(f"{named[wrong[0]]}: {lengths[wrong[0]]} for {count} {'vectors' if files else 'texts'}")
+    of_points = [*(measures or (name for name in MEASURES if kind_of(name) == "points"))]
     settings = DEFAULTS._replace(
         vectors=tuple(vectors or ()),
         words=words,
@@ -193,16 +194,73 @@ def geometry(
         seed=seed,
         batch_size=batch_size,
     )
+    table, rows = pa.table(columns), np.arange(count)
+    if files:
+        of, found = Texts(table, (), "", "vectors", count, numbered=True), list[pd.DataFrame]()
+        for one in files:
+            write = partial(write_given, points=one.rows.take(rows, one.name), texts=of, drawn=rows)
+            found.append(_measured(write, of_points, settings).assign(checkpoint=one.name))
+        whole = pd.concat(found, ignore_index=True)
+        return whole if isinstance(model, Mapping) else whole.drop(columns="checkpoint")
+    from isoscope.models import encoder  # imports torch, which `load` does without
+
+    if isinstance(model, str | Path):
+        pieces, model = tokens.load(Path(model), padded=False), encoder.load_encoder(Path(model))
+    elif tokenizer is None or not getattr(tokenizer, "is_fast", False):
+        raise InputError(
+            "tokenizer: give the model's fast tokenizer (AutoTokenizer.from_pretrained), or a folder as model"
+        )
+    else:
+        backend = copy.deepcopy(tokenizer.backend_tokenizer)
+        backend.no_padding()
+        pieces = tokens.WordPieces(backend, tokenizer.pad_token_id or 0, len(tokenizer))
+        model = encoder.bare(model)
     random = partial(encoder.twin, model, seed=encoder.TWIN_SEED + seed) if twin else None
     training = {part: part.training for part in model.modules()}
-    with tempfile.TemporaryDirectory() as place:
+
+    def fill(folder: Path) -> None:
         try:
-            table, rows = pa.table(columns), np.arange(len(texts))
-            extract_model(Path(place), model.eval(), random, pieces, table, rows, settings, name="model")
+            extract_model(folder, model.eval(), random, pieces, table, rows, settings, name="model")
         finally:
             for part, mode in training.items():
                 part.training = mode
+
+    return _measured(fill, of_points, settings)
+
+
+def _measured(fill: Callable[[Path], None], measures: Sequence[str], settings: Settings) -> pd.DataFrame:
+    """Return the table of measures of the hidden states that `fill` writes into a folder."""
+    with tempfile.TemporaryDirectory() as place:
+        fill(Path(place))
         run = Trajectory(Path(place))
-        kinds = vectors or asked_vectors(run)
-        of_points = [name for name in MEASURES if kind_of(name) == "points"]
-        return measured(run, [*(measures or of_points)], kinds, settings, title="measures")["geometry"]
+        return measured(run, measures, asked_vectors(run, settings.vectors), settings, title="measures")["geometry"]
+
+
+def _vectors(model: Any) -> list[GivenVectors]:
+    """Return a file of vectors, an array or several by name; none of a model."""
+    if isinstance(model, str | Path):
+        return [one] if (one := find_vectors(str(model))) else []
+    return given_arrays(model if isinstance(model, Mapping) else {"vectors": model} if hasattr(model, "shape") else {})
+
+
+def spaces(
+    arrays: Mapping[str, Any],
+    *,
+    keys: Mapping[str, Sequence[Any]] | None = None,
+    groups: Mapping[str, Sequence[Any]] | None = None,
+    **options: Any,
+) -> Tables:
+    """Compare arrays `[N, D]` by name, as `isoscope spaces` compares files of vectors; return its tables by name.
+
+    `keys`: the key of each row, by the array's name; without them, rows belong together in their order. `groups`: of
+    one array or more, what belongs together. `options`: fields of `isoscope.states.choices.SpaceSettings`. Raises
+    `InputError` as the command, and for an unknown option.
+    """
+    from isoscope.states import compared_vectors
+
+    if unknown := {*options} - {*SpaceSettings._fields}:
+        raise InputError(f"spaces: no option {unknown.pop()!r}; there are: {', '.join(SpaceSettings._fields)}")
+    files = given_arrays(arrays, key=keys, group=groups)
+    called = {"key": "key" if keys else None, "groups": "group" if groups else None}
+    with tempfile.TemporaryDirectory() as place:
+        return compared_vectors.spaces(files, SPACES._replace(**options), Path(place), **called)[0]

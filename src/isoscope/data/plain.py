@@ -40,6 +40,12 @@ class Texts(NamedTuple):
     rows: int
     notes: tuple[str, ...] = ()
     """Sentences about labels that may be mistakes."""
+    kept: tuple[int, ...] | None = None
+    """Row of the file (from 0) of each row of the table; None: not known."""
+    numbered: bool = False
+    """Whether the rows have no text: then their sentence is their number."""
+    groups: str | None = None
+    """Column of the groups."""
 
     @property
     def left_out(self) -> str | None:
@@ -74,48 +80,78 @@ class Texts(NamedTuple):
         return hashlib.sha256(json.dumps([self.table.to_pydict(), self.classes]).encode()).hexdigest()
 
 
-def read_texts(path: Path, *, column: str | None, labels: str | None) -> Texts:
+def read_texts(path: Path, *, column: str | None, labels: str | None, groups: str | None = None) -> Texts:
     """Read sentences from a parquet, csv, tsv or jsonl file, or from a .txt file with one sentence per line.
 
     Empty sentences are left out. `column`: text column [default: `sentence` or `text`]; `labels`: column of the
-    classes, text or integers. Classes that all read as integers keep their numeric order, others are sorted. Raises
-    `InputError` with file, row and column.
+    classes, text or integers; `groups`: column that is equal in rows that belong together, which then have a number as
+    `group`. Classes that all read as integers keep their numeric order, others are sorted. Raises `InputError` with
+    file, row and column.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     if path.suffix == ".txt":
-        if column is not None or labels is not None:
+        if (column, labels, groups) != (None, None, None):
             raise InputError(f"{path}: is plain text and has no columns; give csv, tsv, jsonl or parquet")
         data = path.read_bytes()
         check_utf8(data, path)
         lines = pa.array(io.StringIO(data.decode("utf-8-sig"), newline=None))
         raw = Raw(str(path), pa.table({"sentence": lines}), {path.name: hashlib.sha256(data).hexdigest()})
-        name, origin = "sentence", path.name
-    else:
-        raw, name = _with_texts(path, column, **({} if labels is None else {"label": labels}))
-        origin = f"{path.name}, column {name!r}" + (f", classes by {labels!r}" if labels else "")
+        return texts_of(raw, raw.inputs[path.name], column="sentence", origin=path.name)
+    kinds = {kind: name for kind, name in (("label", labels), ("group", groups)) if name is not None}
+    raw, name = _with_texts(path, column, **kinds)
     named = "--column" if column else "or 'sentence'; name it with --column"
-    sentences = [(text or "").strip() for text in strings(raw, name, named).to_pylist()]
+    origin = f"{path.name}, column {name!r}"
+    return texts_of(raw, raw.inputs[path.name], column=name, labels=labels, groups=groups, origin=origin, named=named)
+
+
+def texts_of(
+    raw: Raw,
+    digest: str,
+    *,
+    column: str | None,
+    labels: str | None = None,
+    groups: str | None = None,
+    origin: str,
+    rows: int = 0,
+    named: str = "--column",
+) -> Texts:
+    """Return the sentences of a table with the sha256 `digest`, as `read_texts`; without a column, `rows` numbers."""
+    if column is None:
+        sentences = [f"row {number}" for number in range(1, rows + 1)]
+    else:
+        sentences = [(text or "").strip() for text in strings(raw, column, named).to_pylist()]
     kept = [row for row, text in enumerate(sentences) if text]
     table: dict[str, list[Any]] = {"sentence": [sentences[row] for row in kept]}
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     if labels is not None:
-        values = strings(raw, labels, "--labels", classes=True).to_pylist()
-        if lacking := [row for row in kept if values[row] is None]:
-            raise InputError(f"{path}, row {lacking[0] + 1}: column {labels!r} is empty; fill it or drop the row")
-        read = read_classes({str(values[row]) for row in kept}, str(path), labels)  # none of them is None
+        origin += f", classes by {labels!r}"
+        values = _cells(raw, labels, "--labels", kept)
+        read = read_classes({*values}, raw.place, labels)
         classes, notes = tuple(in_order({*read.names.values()})), read.notes
         if len(classes) < 2:
-            raise InputError(f"{path}: column {labels!r} has only one value; two or more classes are needed")
+            raise InputError(f"{raw.place}: column {labels!r} has only one value; two or more classes are needed")
         if len(classes) > MANY and len(kept) < LEAST * len(classes):
             raise InputError(
-                f"{path}: column {labels!r} has {len(classes)} values in {len(kept)} rows, so these are not classes: "
-                f"at least {LEAST} rows per class are needed, on average"
+                f"{raw.place}: column {labels!r} has {len(classes)} values in {len(kept)} rows, so these are not "
+                f"classes: at least {LEAST} rows per class are needed, on average"
             )
         numbers = {name: number for number, name in enumerate(classes)}
-        table["label"] = [numbers[read.names[str(values[row])]] for row in kept]
-    return Texts(pa.table(table), classes, raw.inputs[path.name], origin, len(sentences), notes)
+        table["label"] = [numbers[read.names[one]] for one in values]
+    if groups is not None:
+        own = _cells(raw, groups, "--groups", kept)
+        origin += f", groups by {groups!r}"
+        table["group"] = [*map({name: number for number, name in enumerate(sorted({*own}))}.__getitem__, own)]
+    return Texts(pa.table(table), classes, digest, origin, len(sentences), notes, tuple(kept), column is None, groups)
+
+
+def _cells(raw: Raw, column: str, named: str, kept: list[int]) -> list[str]:
+    """Return the cells of a column in the rows `kept`, as text. Raises `InputError` for an empty cell."""
+    values = strings(raw, column, named, classes=True).to_pylist()
+    if lacking := [row for row in kept if values[row] is None]:
+        raise InputError(f"{raw.place}, row {lacking[0] + 1}: column {column!r} is empty; fill it or drop the row")
+    return [str(values[row]) for row in kept]
 
 
 def _with_texts(path: Path, column: str | None, *others: str, **targets: str) -> tuple[Raw, str]:

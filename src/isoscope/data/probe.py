@@ -51,6 +51,8 @@ class ProbeSet(NamedTuple):
     shifted: SwappedWords
     block: Indices
     attended: Indices
+    groups: Indices | None = None
+    """Number of each sentence's group; None: each is alone."""
 
     @property
     def digest(self) -> str:
@@ -115,6 +117,7 @@ def probe_set(
         shifted,
         np.sort(shuffled(len(rows), seed, 2)[:block]),
         np.sort(shuffled(len(rows), seed, 3)[:attended]),
+        taken["group"].to_numpy() if "group" in taken.column_names else None,
     )
 
 

@@ -88,6 +88,8 @@ def linear_probes(
         train, held, energy = _axes(cloud[~test], cloud[test], standardise)
         taught, inside = kept[~test], inner[~test] % INNER
         parts = [taught & (inside == part) for part in range(INNER)]
+        if any((part == taught).all() for part in parts):
+            raise InputError(f"groups: {group.max() + 1} are too few for a share of {share:g} of them; give more")
         for names, of, classes in _by_class_count(labels):
             mine = of[:, ~test]
             best, start = _choose(train, energy, mine, classes, penalties, parts)

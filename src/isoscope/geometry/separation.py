@@ -81,18 +81,25 @@ def centroid_distance(points: ArrayLike, labels: ArrayLike) -> float:
     return float(pairs.mean()) / spread if spread > 0 else float("nan")
 
 
-def linear_separability(points: ArrayLike, labels: ArrayLike, *, seed: int = 0) -> float:
+def linear_separability(
+    points: ArrayLike, labels: ArrayLike, *, groups: ArrayLike | None = None, seed: int = 0
+) -> float:
     """Held-out accuracy of a ridge classifier, mean over two halves stratified by class, in [0, 1].
 
+    With `groups` of several points, the halves are of whole groups instead.
     Generalised cross-validation inside the training half chooses the penalty. Chance is the largest class's share.
     """
     cloud, of = _classes(points, labels)
     half = np.zeros(len(cloud), bool)
     random = np.random.default_rng(seed)
-    for rows in rows_of_each(of):
-        half[random.permutation(rows)[: len(rows) // 2]] = True
+    group = indices(groups, len(cloud), "groups")
+    if (count := int(group.max()) + 1) < len(cloud):
+        half = random.permutation(count)[group] < count // 2
+    else:
+        for rows in rows_of_each(of):
+            half[random.permutation(rows)[: len(rows) // 2]] = True
     if any(len(np.unique(of[train])) < 2 for train in (half, ~half)):
-        raise InputError("labels: a class with only one point cannot be split into halves")
+        raise InputError("labels: a class with only one point, or in only one group, cannot be split into halves")
     model = make_pipeline(StandardScaler(), RidgeClassifierCV(alphas=np.logspace(-1, 5, 7)))
     scores = [model.fit(cloud[train], of[train]).score(cloud[~train], of[~train]) for train in (half, ~half)]
     return float(np.mean(scores))
@@ -119,19 +126,23 @@ def clusters(points: ArrayLike, *, most: int = 6, seed: int = 0, scores: Floats 
     return max(found, key=lambda one: one.silhouette)
 
 
-def ami_interval(of: ArrayLike, attribute: ArrayLike, *, confidence: float, seed: int = 0) -> Estimate:
+def ami_interval(
+    of: ArrayLike, attribute: ArrayLike, groups: ArrayLike | None = None, *, confidence: float, seed: int = 0
+) -> Estimate:
     """Return the AMI of clusters `of` with `attribute`, and its jackknife interval over `PARTS` random parts.
 
     AMI, adjusted mutual information (Vinh et al. 2010), is 0 for chance and 1 for the same partition.
     Pseudo-values PARTS·AMI − (PARTS − 1)·AMI(all but a part), t distribution (Tukey 1958). The clusters stay fixed: the
     interval is for their agreement, not for k-means. A bootstrap fails here: a point drawn twice agrees with itself
-    (with 60 values its 95 % interval held the truth in 0 to 15 % of samples). NaN below 2·PARTS points.
+    (with 60 values its 95 % interval held the truth in 0 to 15 % of samples). Parts hold whole `groups`
+    of points. NaN below 2·PARTS points or groups.
     """
     cluster, value = indices(of, len(np.asarray(of))), indices(attribute, len(np.asarray(of)), "attribute")
     whole = float(adjusted_mutual_info_score(value, cluster))
-    if len(cluster) < 2 * PARTS:
+    group = indices(groups, len(cluster), "groups")
+    if (count := int(group.max()) + 1) < 2 * PARTS:
         return Estimate(whole, float("nan"), float("nan"))
-    part = np.random.default_rng(seed).permutation(len(cluster)) % PARTS
+    part = (np.random.default_rng(seed).permutation(count) % PARTS)[group]
     counts = np.zeros((PARTS, value.max() + 1, cluster.max() + 1), int)
     np.add.at(counts, (part, value, cluster), 1)
     pseudo = PARTS * whole - (PARTS - 1) * np.array([_ami(counts.sum(0) - one) for one in counts])
@@ -155,11 +166,13 @@ def arch_score(
     points: ArrayLike,
     *,
     along: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     draws: int = 39,
     seed: int = 0,
     scores: Floats | None = None,
 ) -> Arch:
-    """Test whether PC2 is a parabola of PC1, as in a semicircle: R² on held-out fifths of the points.
+    """Test whether PC2 is a parabola of PC1, as in a semicircle: R² on held-out fifths of the points,
+    or of the `groups` of points.
 
     The null keeps three things: the spectrum, how far out each point lies along each component, and the curve of the
     cloud `along` a nuisance `[n]` (a sentence's length). It splits the components' scores into the nuisance's parabola
@@ -174,7 +187,8 @@ def arch_score(
     cloud = as_cloud(points, least=25)
     scores = principal_scores(cloud) if scores is None else scores
     random = np.random.default_rng(seed)
-    fold = random.permutation(len(scores)) % 5
+    group = indices(groups, len(scores), "groups")
+    fold = (random.permutation(int(group.max()) + 1) % 5)[group]
     found = _held_out_r2(scores[:, :2], fold)
     if np.isnan(found):
         return Arch(found, found, found)

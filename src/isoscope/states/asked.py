@@ -16,8 +16,8 @@ from isoscope.states.choices import ANALYSES, SPACES_COMPARED, Device, ScoreSett
 
 if TYPE_CHECKING:
     from isoscope.data.plain import Texts
-    from isoscope.data.word_links import Translation
     from isoscope.states.given_checkpoints import Checkpoint
+    from isoscope.states.given_vectors import GivenVectors
 
 OPTIONS = {"geometry": Settings, "spaces": SpaceSettings, "evaluate": ScoreSettings}
 """Command → its further options."""
@@ -44,29 +44,28 @@ class Asked(NamedTuple):
     make: Callable[[Sequence[str], Path], Made]
 
 
-def _asked(texts: "Texts", make: Callable[[Sequence[str], Path], tuple[Any, Any]]) -> Asked:
-    """Return what a user is told of sentences that are read, and what to make: tables and facts."""
-    texts.check_enough()
-    notes = (*filter(None, [texts.left_out]), *texts.notes)
-    return Asked(notes, lambda checkpoints, cache: Made(*make(checkpoints, cache)))
-
-
 def geometry(
-    text: Annotated[Path, "Sentences: txt (one per line), csv, tsv, jsonl or parquet"],
+    text: Annotated[
+        str | None, "Sentences: txt (one per line), csv, tsv, jsonl or parquet. Of vectors: a column of theirs, too"
+    ] = None,
     column: Annotated[str | None, "Column of the text [default: sentence or text]"] = None,
     labels: Annotated[str | None, "Column of the classes"] = None,
+    groups: Annotated[str | None, "Column that is equal in rows that belong together, such as a document's"] = None,
     sts: Annotated[
         str | None, "Scored pairs for the measure sts (columns sentence1, sentence2, score), or a name in ISOSCOPE_HUB"
     ] = None,
     **options: Any,
 ) -> Asked:
-    """Analyse any checkpoint on any sentences: tables, figures and one HTML page.
+    """Analyse any checkpoint on any sentences, or any vectors: tables, figures and one HTML page.
 
     Analyses: geometry, planes, probes, attention, the embedding block, spectra, persistence diagrams. Each checkpoint
     is compared with its random-weights control. A second call into the same folder computes only what is missing; its
     page shows what that call asks for. Works outside a project. For a first look, in about a minute:
     --analysis measures --analysis planes. Every layer of one checkpoint against every layer of another, as in
     isoscope spaces: --analysis spaces.
+
+    Vectors are a file ending in .npy, .parquet, .safetensors or .csv, a vector per row, in place of a checkpoint:
+    isoscope geometry vectors.parquet --labels topic --out out. They need no --text.
 
     Example: isoscope geometry ./my-bert bert-base-uncased --text reviews.csv --column review --labels stars --out out
     """
@@ -89,26 +88,48 @@ def geometry(
         raise InputError(f"--sts {sts}: no measure of pairs is asked for; add --measure {scored[0]}")
     if "classes" in options["measures"] and not labels:
         raise InputError("--measure classes: the texts have no classes; name their column with --labels")
-    texts = read_texts(text, column=column or None, labels=labels or None)  # MLproject passes an empty text for none
+    columns = {"labels": labels or None, "groups": groups or None}  # MLproject passes an empty text for none
+    texts = read_texts(Path(text), column=column or None, **columns) if text and Path(text).is_file() else None
 
-    def make(checkpoints: Sequence[str], cache: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    def make(checkpoints: Sequence[str], cache: Path) -> Made:
         from isoscope.states import checkpoint_tables
+        from isoscope.states.given_checkpoints import kinds
+        from isoscope.states.given_vectors import row_texts
 
-        given, grids = (_found(checkpoints, settings), texts, settings, cache), None
+        found, grids = _found(checkpoints, settings, [text, *columns.values()]), None
+        files, models = kinds(found)
+        if files and SPACES_COMPARED in settings.analyses:
+            raise InputError("--analysis spaces: reads words; compare vectors by: isoscope spaces A B --key COLUMN")
+        if not models and pairs:
+            raise InputError(f"--sts {sts}: a checkpoint reads the pairs, and vectors have none")
+        of = row_texts(files, texts, text, column=column or None, alone=not models, **columns)
+        given = found, of, settings, cache
         if SPACES_COMPARED in settings.analyses:
             from isoscope.states import compared_checkpoints
 
-            grids = compared_checkpoints.grids(*given)
-        return checkpoint_tables.geometry(*given, pairs=pairs, grids=grids)
+            grids = compared_checkpoints.grids(models, *given[1:])
+        return Made(*checkpoint_tables.geometry(*given, pairs=pairs, grids=grids))
 
-    return _asked(texts, make)
+    return Asked(_notes(texts), make)
+
+
+def _notes(texts: "Texts | None") -> tuple[str, ...]:
+    """Return what a user is told of sentences. Raises `InputError` for too few."""
+    if texts is None:
+        return ()
+    texts.check_enough()
+    return (*filter(None, [texts.left_out]), *texts.notes)
 
 
 def spaces(
-    text: Annotated[Path, "Sentences: txt (one per line), csv, tsv, jsonl, parquet, or a treebank as parquet"],
+    text: Annotated[
+        Path | None, "Sentences: txt (one per line), csv, tsv, jsonl, parquet, or a treebank as parquet"
+    ] = None,
     column: Annotated[str | None, "Column [default: tokens and upos, sentence or text]"] = None,
     other_column: Annotated[str | None, "Column of translations: the second of two checkpoints reads it"] = None,
     links: Annotated[Path | None, "Links of the words, a line per pair such as 0-0 1-2 [default: learned]"] = None,
+    key: Annotated[str | None, "Of vectors: column by which rows are joined [default: row by row]"] = None,
+    groups: Annotated[str | None, "Of vectors: column of what belongs together, in place of sentences"] = None,
     **options: Any,
 ) -> Asked:
     """Compare the spaces of two or more checkpoints on the same words: tables, figures and one HTML page.
@@ -118,6 +139,9 @@ def spaces(
     tokenizer. Next to each is its random-weights control. A treebank (columns tokens and upos) also gives SelfSim by
     part of speech. With --other-column the models read two languages. Works outside a project.
 
+    Files of vectors (.npy, .parquet, .safetensors, .csv) are compared in the same way on the rows that all have:
+    isoscope spaces a.parquet b.parquet --key id --out compared
+
     Example: isoscope spaces ./mlm ./mt --text sentences.txt --out compared
     """
     from isoscope.data.plain import read_tagged_texts
@@ -125,15 +149,30 @@ def spaces(
     settings = SpaceSettings(**options)
     if 2 * settings.neighbours >= settings.items:  # half of the items are candidates
         raise InputError(f"--neighbours {settings.neighbours}: must be less than half of --items {settings.items}")
-    texts = read_tagged_texts(text, column=column)
+    texts = None if text is None else read_tagged_texts(text, column=column)
 
-    def make(checkpoints: Sequence[str], cache: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-        from isoscope.states import compared_checkpoints
+    def make(checkpoints: Sequence[str], cache: Path) -> Made:
+        from isoscope.states import compared_checkpoints, compared_vectors
+        from isoscope.states.given_checkpoints import kinds
 
-        given = (_found(checkpoints, settings), texts, settings, cache)
-        return compared_checkpoints.spaces(*given, translated=_translation(text, column, other_column, links))
+        files, models = kinds(_found(checkpoints, settings, [key, groups]))
+        if files and models:
+            raise InputError(
+                f"spaces: {files[0].given} holds vectors, and {models[0].given} is a model; save its vectors of the "
+                "same rows, too, and compare the files"
+            )
+        if files and texts is not None:
+            raise InputError(f"--text {text}: files of vectors are compared row by row, or by --key; leave it out")
+        if files:
+            return Made(*compared_vectors.spaces(files, settings, cache, key=key, groups=groups))
+        if named := [f"--{name}" for name, one in (("key", key), ("groups", groups)) if one]:
+            raise InputError(f"{named[0]}: joins files of vectors; checkpoints read the same text")
+        if text is None or texts is None:
+            raise InputError("--text: checkpoints read sentences; name their file")
+        translated = compared_checkpoints.translation(text, column, other_column, links)
+        return Made(*compared_checkpoints.spaces(models, texts, settings, cache, translated=translated))
 
-    return _asked(texts, make)
+    return Asked(_notes(texts), make)
 
 
 def translate(
@@ -243,28 +282,17 @@ def _bounds(flag: str, given: Sequence[str]) -> list[tuple[str, str, float]]:
     return found
 
 
-def _found(checkpoints: Sequence[str], settings: Settings | SpaceSettings) -> "list[Checkpoint]":
-    """Find the checkpoints. Raises `InputError` for an absent device, also if nothing is left to compute."""
+def _found(
+    checkpoints: Sequence[str], settings: Settings | SpaceSettings, others: Sequence[str | None] = ()
+) -> "list[Checkpoint | GivenVectors]":
+    """Find checkpoints and files of vectors, in which the columns `others` are no vectors.
+
+    Raises `InputError` for an absent device, also if nothing is left to compute.
+    """
     if settings.device == "cuda":
         from isoscope.models.build import check_device
 
         check_device(settings.device, key="--device", cure="cpu")
-    from isoscope.states.given_checkpoints import find
+    from isoscope.states.given_checkpoints import find_any
 
-    return find(checkpoints)
-
-
-def _translation(text: Path, column: str | None, other: str | None, links: Path | None) -> "Translation | None":
-    """Return what the second checkpoint reads; None if it reads the text. Raises `InputError` for a lacking option."""
-    from isoscope.data.plain import read_pairs
-    from isoscope.data.word_links import Translation
-
-    if other is None:
-        if links is not None:
-            raise InputError(f"--links {links}: without --other-column there is no translation to link")
-        return None
-    if column is None:
-        raise InputError(f"--other-column {other}: name the column of the text, too: --column")
-    pairs = read_pairs(text, column=column, references=other, sentences=None)
-    assert pairs.references is not None
-    return Translation(pairs.references, links, f"{text.name}, column {other!r}")
+    return find_any(checkpoints, others)

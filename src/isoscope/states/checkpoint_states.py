@@ -21,6 +21,7 @@ from isoscope.data.word_table import WordTable
 from isoscope.data.words import bag
 from isoscope.states.choices import Settings, SpaceSettings
 from isoscope.states.given_checkpoints import Checkpoint
+from isoscope.states.given_vectors import GivenVectors, given_states
 from isoscope.states.pairs import EncodedPairs
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, extract_snapshots
 from isoscope.states.word_space import Space, write_space
@@ -33,13 +34,21 @@ WORDS = ("occurrences", "per_sentence", "pooling", "max_length", "seed", "precis
 
 
 def hidden_states(
-    one: Checkpoint, texts: Texts, settings: Settings, cache: Path, *, attended: bool, pairs: Path | None = None
+    one: Checkpoint | GivenVectors,
+    texts: Texts,
+    settings: Settings,
+    cache: Path,
+    *,
+    attended: bool,
+    pairs: Path | None = None,
 ) -> Trajectory:
     """Return the hidden states of a checkpoint and its twin, or their attention (`attended`); extract if not cached.
 
     `pairs`: file of scored pairs, whose sentences' vectors are kept, too. The trajectory's `facts` are those of
-    `extract_model`.
+    `extract_model`. Vectors of a file are read, see `given_states`.
     """
+    if isinstance(one, GivenVectors):
+        return given_states(one, texts, settings, cache)
 
     def fill(folder: Path) -> None:
         extract_model(
@@ -99,7 +108,7 @@ def _cached(
 
 
 def page_facts(
-    checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings | SpaceSettings, looked_at: int
+    checkpoints: Sequence[Checkpoint | GivenVectors], texts: Texts, settings: Settings | SpaceSettings, looked_at: int
 ) -> dict[str, Any]:
     """Return what every page of checkpoints says of them and of the sentences, of which `looked_at` were used.
 
@@ -108,10 +117,13 @@ def page_facts(
     return {
         "checkpoints": {one.name: one.digest for one in checkpoints},
         "given": {one.name: one.given or one.name for one in checkpoints},
+        "vectors": {one.name: one.rows.facts for one in checkpoints if isinstance(one, GivenVectors)},
         "text": texts.digest,
         "origin": texts.origin,
         "left_out": texts.left_out,
-        "words": bag(texts.table["sentence"].to_pylist()).by,
+        "words": None if texts.numbered else bag(texts.table["sentence"].to_pylist()).by,
+        "items": "rows" if texts.numbered else "sentences",
+        "groups": texts.groups,
         "sentences": {"looked at": looked_at, "there": len(texts.table)},
         "notes": [],
         "truncated": {},

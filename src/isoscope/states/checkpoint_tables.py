@@ -24,18 +24,22 @@ from isoscope.data.plain import Texts
 from isoscope.data.words import bag
 from isoscope.states.catalogue import MAPPED, AnalysisOptions, Tables, analysed
 from isoscope.states.checkpoint_states import hidden_states, page_facts
-from isoscope.states.choices import SPACES_COMPARED, Settings
+from isoscope.states.choices import GIVEN, SPACES_COMPARED, Settings
 from isoscope.states.given_checkpoints import Checkpoint
-from isoscope.states.measure import SAMPLED, measured
+from isoscope.states.given_vectors import NO_MODEL, GivenVectors
+from isoscope.states.measure import SAMPLED, kind_of, measured
 from isoscope.states.sentence_tables import aligned
 from isoscope.states.trajectory import Snapshot, Trajectory, stacked
 
 NOTE = "note.json"
 NEIGHBOURS, DIAGRAM = 5, 120
 """Number of nearest tokens, and of points in a persistence diagram, as in params.yaml: a page has no params.yaml."""
+OF_MODELS = ("attention", "embedding")
+"""Analyses that vectors alone do not have."""
 COMPOSED = {"probing": ("probing", "learning", "baselines")}
 """Analyses that consist of several in `states.catalogue`."""
 LACKING = {
+    "probing": "its rows have no labels; name their column with --labels",
     "attention": "the model returns none",
     "embedding": "the model has no word embedding with a known name",
     "spectrum": "the model has no word embedding with a known name",
@@ -45,7 +49,7 @@ LACKING = {
 
 
 def geometry(
-    checkpoints: Sequence[Checkpoint],
+    checkpoints: Sequence[Checkpoint | GivenVectors],
     texts: Texts,
     settings: Settings,
     cache: Path,
@@ -64,11 +68,18 @@ def geometry(
     found: list[Tables] = []
     each = [name for name in settings.analyses if name not in ("planes", SPACES_COMPARED)]
     notes = [note for name, run in runs.items() for note in _first_token(name, run, settings)]
+    notes += [
+        {"checkpoint": name, "analysis": "attention, embedding block, words, random-weights control", "note": NO_MODEL}
+        for name, run in runs.items()
+        if run.facts.get("given")
+    ]
     with threadpool_limits(settings.threads):
         for one, name in product(checkpoints, each):
             if not sys.stderr.isatty():  # a log has no progress bar
                 print(f"{one.name}: {name}", file=sys.stderr, flush=True)
             run = runs[one.name]
+            if run.facts.get("given") and name in OF_MODELS:
+                continue
             if name == "attention":
                 run = hidden_states(one, texts, settings, cache, attended=True)
             tables, note = analysis(name, run, settings, cache, one.name)
@@ -123,7 +134,8 @@ def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> t
             cache, about, lambda: measured(run, [name], vectors, settings, title=named, transforms=transforms)
         )[0]
 
-    parts = [part(name) for name in settings.measures]
+    given = run.facts.get("given")
+    parts = [part(name) for name in settings.measures if not (given and kind_of(name) == "pairs")]
     if not any(parts):
         raise InputError(
             f"--measure {', '.join(settings.measures)}: nothing to measure in {', '.join(vectors)}; "
@@ -145,6 +157,8 @@ def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title:
     if name == "probing" and (by := bag(run.probe["text"].tolist()).by):
         about["words"] = by
     parts = COMPOSED.get(name, (name,))
+    if name == "probing" and run.facts.get("given") and run.probe["label"].nunique() < 2:
+        return {}, LACKING[name]
     tables, note = _kept(
         cache, about, lambda: {k: one for part in parts for k, one in analysed(part, run, asked).items()}
     )
@@ -187,6 +201,8 @@ def asked_vectors(run: Trajectory, vectors: Sequence[str] = ()) -> tuple[str, ..
     An encoder has [CLS] and the mean; only the mean if its tokenizer has no [CLS]. A causal model has the last token
     and the mean, never `first`, since its first token sees no other token. [SEP] is analysed only on request.
     """
+    if run.facts.get("given"):
+        return (GIVEN,)
     causal = run.facts["causal"]
     asked = tuple(kind for kind in vectors if kind != "first" or not causal)
     own = ("last",) if causal else ("first",) * run.facts["cls"]

@@ -11,6 +11,8 @@ from isoscope.base.built_in import MEASURES, TRANSFORMS
 
 VECTORS = ("first", "last", "mean", "words")
 """Kinds of representation: first token, last token, mean over tokens, words."""
+GIVEN = "given"
+"""Kind of the vectors of a file."""
 ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum", "topology")
 """Analyses, in the order of the page."""
 SPACES_COMPARED = "spaces"
@@ -22,9 +24,10 @@ ALIGNMENTS = ("joint", "procrustes", "sign")
 Pooling = Literal["mean", "first", "last"]
 """A word's vector: the mean over its tokens, or that of its first or last token."""
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
-Probe = Literal["words", "sentences"]
-"""Items of which spaces are compared; a sentence is the mean of its words."""
-PROBES: tuple[Probe, ...] = get_args(Probe)
+ROWS: Literal["rows"] = "rows"
+Probe = Literal["words", "sentences", "rows"]
+"""Items of which spaces are compared; a sentence is the mean of its words. Vectors of files are rows."""
+PROBES: tuple[Probe, ...] = ("words", "sentences")
 
 
 WORD_TABLE = -1

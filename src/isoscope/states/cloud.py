@@ -40,7 +40,7 @@ class Cell:
     """A cloud `points` `[n, d]` and the attributes of its points.
 
     - `labels`: class of each point, None if there are none (words).
-    - `groups`: sentence of each point. `names`: word of each point, or None.
+    - `groups`: sentence of each word; of sentences, what belongs together. `names`: word of each point, or None.
     - `attributes`: nuisances by name (first token, length, …), each `[n]`.
     - `pairs`: of a cloud of sentences in pairs that people scored; its numbers are those of the points.
     - `subsample` points are in each of `draws` subsamples without replacement, the same in all cells with equal n.
@@ -95,10 +95,16 @@ class Cell:
 
     @cached_property
     def subsamples(self) -> list[Ints]:
-        """Rows of each subsample, from a random stream that depends only on the seed and n."""
+        """Rows of each subsample, from a random stream that depends only on the seed and n.
+
+        Of sentences these are whole groups; of the last only as many rows as are left. Words are drawn alone.
+        """
         random = np.random.default_rng((self.seed, self.n))
         size = min(self.subsample, self.n)
-        return [np.sort(random.permutation(self.n)[:size]) for _ in range(self.draws)]
+        _, of = (None, np.arange(self.n)) if self.names is not None else np.unique(self.groups, return_inverse=True)
+        # The places in an order are its inverse, so that groups of a single row are drawn as rows are.
+        places = (np.argsort(random.permutation(of.max() + 1))[of] for _ in range(self.draws))
+        return [np.sort(np.argsort(place, kind="stable")[:size]) for place in places]
 
     def at_fixed_n(self, function: Callable[[Floats], float]) -> Estimate:
         """Return a metric of `subsample` points, see `spread`."""

@@ -14,7 +14,7 @@ from isoscope.base.code_closure import code_version
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_tables
 from isoscope.base.workers import with_bar, workers
-from isoscope.data.plain import Texts
+from isoscope.data.plain import Texts, read_pairs
 from isoscope.data.word_links import Translation
 from isoscope.data.word_table import word_table
 from isoscope.data.words import segmenter_of
@@ -46,13 +46,26 @@ def spaces(
     few sentences or links.
     """
     given = prepared(checkpoints, texts, settings, cache, translated)
-    tables, there = _made(tables_of, given, settings), given.linked
+    tables, there = made(tables_of, given, settings), given.linked
     return tables, page_facts(checkpoints, texts, settings, len(given.table.texts)) | {
         "layers": {name: one.space.layers for name, one in given.spaces.items()},
         "origin": texts.origin + (f"; {checkpoints[1].name} reads {translated.origin}" if translated else ""),
         "words": given.table.by or (there and there.table.by),
         "translation": there and {"text": there.digest, "links": there.links},
     }
+
+
+def translation(text: Path, column: str | None, other: str | None, links: Path | None) -> Translation | None:
+    """Return what the second checkpoint reads; None if it reads the text. Raises `InputError` for a lacking option."""
+    if other is None:
+        if links is not None:
+            raise InputError(f"--links {links}: without --other-column there is no translation to link")
+        return None
+    if column is None:
+        raise InputError(f"--other-column {other}: name the column of the text, too: --column")
+    pairs = read_pairs(text, column=column, references=other, sentences=None)
+    assert pairs.references is not None
+    return Translation(pairs.references, links, f"{text.name}, column {other!r}")
 
 
 def prepared(
@@ -108,13 +121,13 @@ def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cach
     }
 
     def fill(folder: Path) -> None:
-        write_tables(folder, _made(of_pairs, prepared(checkpoints, texts, settings, cache), settings))
+        write_tables(folder, made(of_pairs, prepared(checkpoints, texts, settings, cache), settings))
 
     folder = kept(cache / "grids", about, fill, "table")
     return {path.stem: pd.read_parquet(path) for path in folder.glob("*.parquet")}
 
 
-def _made(make: Callable[..., Tables], given: Compared, settings: SpaceSettings) -> Tables:
+def made(make: Callable[..., Tables], given: Compared, settings: SpaceSettings) -> Tables:
     """Make tables of spaces. Small matrices gain more from processes than from threads."""
     with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
         over = with_bar(spread, lambda: None, "spaces")

@@ -6,7 +6,7 @@ A checkpoint of a project's run is named by study, arm and seed; others by the p
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from isoscope.base.errors import InputError, RunError
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config, weights_digest
 from isoscope.platform.outputs import CONFIG, Trained, read_output
+from isoscope.states.given_vectors import GivenVectors, find_vectors
 
 LONGEST = 36
 """Maximum length of a short name: it must fit into a figure's title or legend."""
@@ -118,14 +119,32 @@ class Checkpoint(NamedTuple):
 
 
 def find(given: Sequence[str]) -> list[Checkpoint]:
-    """Find checkpoints by folder or by hub name (`name@revision`); each gets a unique short name.
+    """Find checkpoints, as `find_any`. Raises `InputError` for a file of vectors, too."""
+    files, models = kinds(find_any(given))
+    if files:
+        raise InputError(
+            f"checkpoint {files[0].given}: holds vectors, and a model is needed; give a checkpoint's folder"
+        )
+    return models
 
+
+def kinds(found: Sequence[Checkpoint | GivenVectors]) -> tuple[list[GivenVectors], list[Checkpoint]]:
+    """Return the files of vectors, and the checkpoints."""
+    files = [one for one in found if isinstance(one, GivenVectors)]
+    return files, [one for one in found if isinstance(one, Checkpoint)]
+
+
+def find_any(given: Sequence[str], others: Collection[str | None] = ()) -> list[Checkpoint | GivenVectors]:
+    """Find checkpoints by folder or by hub name (`name@revision`), and files of vectors; each gets a unique short name.
+
+    `others`: columns of a file of vectors that are no vectors.
     Checkpoints with equal weights are named on stderr. Raises `InputError` if a checkpoint cannot be found or is given
     twice.
     """
     folders: list[Path] = []
+    files = {name: one for name in given if (one := find_vectors(name, others))}
     for name in given:
-        if Path(name).is_dir():
+        if name in files or Path(name).is_dir():
             folder = Path(name).resolve()
         elif name.startswith((".", "/", "~")):
             raise InputError(f"checkpoint {name}: no such folder")
@@ -135,24 +154,28 @@ def find(given: Sequence[str]) -> list[Checkpoint]:
                 folder = fetch_checkpoint(bare, revision=revision or "main")
             except InputError as error:
                 raise InputError(f"{error}; and there is no folder {bare} here") from error
-        loadable_config(folder)
+        if name not in files:
+            loadable_config(folder)
         if folder in folders:
+            what = "file" if name in files else "folder"
             raise InputError(
-                f"checkpoints: {given[folders.index(folder)]} and {name} are the same folder; give it once"
+                f"checkpoints: {given[folders.index(folder)]} and {name} are the same {what}; give it once"
             )
         folders.append(folder)
-    _name_equal(given, folders)
+    _name_equal({name: folder for name, folder in zip(given, folders, strict=True) if name not in files})
     plain = [str(Path(name).resolve()) if name.endswith(".") else os.path.normpath(name) for name in given]
     return [
-        Checkpoint(name, folder, checkpoint_digest(folder), asked)
+        files[asked]._replace(name=name)
+        if asked in files
+        else Checkpoint(name, folder, checkpoint_digest(folder), asked)
         for name, folder, asked in zip(checkpoint_names(plain, [*map(_trained, folders)]), folders, given, strict=True)
     ]
 
 
-def _name_equal(given: Sequence[str], folders: Sequence[Path]) -> None:
+def _name_equal(folders: Mapping[str, Path]) -> None:
     """Warn of checkpoints with the same weights, such as a copy that was meant to be another step."""
     seen: dict[str, str] = {}
-    for name, folder in zip(given, folders, strict=True) if len(given) > 1 else ():
+    for name, folder in folders.items() if len(folders) > 1 else ():
         with suppress(InputError):  # weights that cannot be read are named when they are loaded
             if (other := seen.setdefault(weights_digest(folder), name)) != name:
                 print(f"warning: {other} and {name} have equal weights; is one of them a copy?", file=sys.stderr)

@@ -73,7 +73,8 @@ class Cells:
         else:
             probe = self.run.probe
             about["labels"] = probe["label"].to_numpy() if probe["label"].nunique() > 1 else None
-            about["attributes"] = {name: probe[column].to_numpy() for name, column in known.items()}
+            about["attributes"] = {name: probe[column].to_numpy() for name, column in known.items() if column in probe}
+            about["groups"] = self.run.groups
         return Cell(cloud, **about, **self.settings)
 
     def at(

@@ -232,12 +232,9 @@ def classes(cell: Cell) -> Figures:
 
     if cell.labels is None:
         return {}
-    return {
-        "silhouette": separation.silhouette(cell.points, cell.labels),
-        "fisher_ratio": separation.fisher_ratio(cell.points, cell.labels),
-        "centroid_distance": separation.centroid_distance(cell.points, cell.labels),
-        "linear_separability": separation.linear_separability(cell.points, cell.labels, seed=cell.seed),
-    }
+    of, groups = (cell.points, cell.labels), cell.groups
+    found = {name: getattr(separation, name)(*of) for name in ("silhouette", "fisher_ratio", "centroid_distance")}
+    return found | {"linear_separability": separation.linear_separability(*of, groups=groups, seed=cell.seed)}
 
 
 @plugins.measure(
@@ -268,10 +265,11 @@ def shape(cell: Cell) -> Figures:
     leading = separation.principal_scores(cell.points)
     clusters = separation.clusters(cell.points, seed=cell.seed, scores=leading)
     ami = {
-        name: OfAll(*separation.ami_interval(clusters.of, of, confidence=cell.confidence, seed=cell.seed))
+        name: OfAll(*separation.ami_interval(clusters.of, of, cell.groups, confidence=cell.confidence, seed=cell.seed))
         for name, of in attributes.items()
     }
-    arch = separation.arch_score(cell.points, along=cell.attributes.get("length"), seed=cell.seed, scores=leading)
+    along = attributes.get("length")
+    arch = separation.arch_score(cell.points, along=along, groups=cell.groups, seed=cell.seed, scores=leading)
     return {
         "clusters": float(clusters.k),
         "clusters_silhouette": clusters.silhouette,

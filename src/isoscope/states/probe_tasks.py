@@ -40,35 +40,46 @@ def clouds(run: Trajectory, vectors: Sequence[str], tasks: Collection[str], *, s
     """Return the clouds for those of `tasks` that the run has data and at least two classes for."""
     bank = [] if run.treebank is None else _treebank(run.treebank, seed)
     kept = []
-    for cloud in (*_sentences(run.probe, vectors, seed), *_words(run.words, seed), *bank):
+    words = _words(run, seed) if len(run.words) else ()
+    for cloud in (*_sentences(run, vectors, seed), *words, *bank):
         told = {name: of for name, of in cloud.tasks.items() if name in tasks and len(np.unique(of)) > 1}
         controls = {name: of for name, of in cloud.controls.items() if name in told and len(np.unique(of)) > 1}
         kept += [cloud._replace(tasks=told, controls=controls)] if told else []
     return kept
 
 
-def _sentences(probe: pd.DataFrame, vectors: Sequence[str], seed: int) -> Iterator[Cloud]:
-    label, length, shifted = (probe[name].to_numpy() for name in ("label", "tokens", "shifted"))
+def _sentences(run: Trajectory, vectors: Sequence[str], seed: int) -> Iterator[Cloud]:
+    probe, every, random = run.probe, run.groups, np.random.default_rng((seed, 10))
+    label = probe["label"].to_numpy()
+    permuted = random.permutation(label)
+    strata = label * len(label) + permuted  # spread both tasks' classes over folds
+    if "tokens" not in probe:  # vectors without a model
+        yield from (
+            Cloud(name, (name,), partial(_layer, name), every, {"label": label}, {"label": permuted}, strata)
+            for name in vectors
+        )
+        return
+    length, shifted = (probe[name].to_numpy() for name in ("tokens", "shifted"))
     frequent = probe["token_1"].value_counts().index[:2]
     first = probe["token_1"].where(probe["token_1"].isin(frequent), -1).to_numpy()
     tasks = {"label": label, "first token": first, "length": _terciles(length)}
     # A sentence too short for a word swap would reveal its class.
     kept = np.flatnonzero(shifted | (length >= length[shifted].min(initial=length.max())))
-    moved, random = shifted[kept], np.random.default_rng((seed, 10))
-    permuted, shuffled = random.permutation(label), random.permutation(moved)
-    every, strata = np.arange(len(probe)), label * len(label) + permuted  # spread both tasks' classes over folds
+    moved = shifted[kept]
+    shuffled = random.permutation(moved)
     for name in vectors:
         yield Cloud(name, (name,), partial(_layer, name), every, tasks, {"label": permuted}, strata)
         points, needs = partial(_shifted, name, shifted, kept), (name, f"shifted_{name}")
         task, control = {"bigram shift": moved}, {"bigram shift": shuffled}
-        yield Cloud(name, needs, points, kept, task, control, moved * 2 + shuffled)
+        yield Cloud(name, needs, points, every[kept], task, control, moved * 2 + shuffled)
 
 
-def _words(words: pd.DataFrame, seed: int) -> Iterator[Cloud]:
+def _words(run: Trajectory, seed: int) -> Iterator[Cloud]:
+    words, group = run.words, run.groups
     sentence, position, text = (words[name].to_numpy() for name in ("sentence", "position", "text"))
     place = _terciles(position)
     task, control = {"word position": place}, {"word position": _by_type(text, place, seed)}
-    yield Cloud("words", ("words",), partial(_layer, "words"), sentence, task, control, None, (text,))
+    yield Cloud("words", ("words",), partial(_layer, "words"), group[sentence], task, control, None, (text,))
     numbered = words[["sentence", "position"]].assign(word=np.arange(len(words)))
     pairs = numbered.merge(numbered, on="sentence", suffixes=("_1", "_2")).query("position_1 < position_2")
     # As many pairs as words: more pairs of the same sentences would add little.
@@ -78,7 +89,7 @@ def _words(words: pd.DataFrame, seed: int) -> Iterator[Cloud]:
     one, other = np.where(right, before, after), np.where(right, after, before)
     rank = _by_type(text, np.arange(len(text)), seed)  # the control: order of types in a random permutation
     yield Cloud(
-        *("words", ("words",), partial(_pairs, one, other), sentence[one]),
+        *("words", ("words",), partial(_pairs, one, other), group[sentence[one]]),
         *({"word order": right}, {"word order": rank[one] < rank[other]}, None, (text[one], text[other])),
     )
 

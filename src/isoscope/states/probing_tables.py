@@ -90,8 +90,8 @@ def baselines_table(
     their labels), and baselines trained on train are left out.
     """
     settings = {"seed": seed, "folds": folds}
-    unscaled, width = settings | {"standardise": False}, run.arrays(run.best).shape("mean")[-1]
-    judged = [" ".join(text) for text in run.probe.filter(like="text").itertuples(index=False, name=None)]
+    unscaled, read = settings | {"standardise": False}, run.probe.filter(like="text")
+    judged = [" ".join(text) for text in read.itertuples(index=False, name=None)]
     rows: list[dict[str, Any]] = []
     for cloud in clouds(run, ("bag",), set(TASKS) - {"bigram shift"}, seed=seed):
         if cloud.words:
@@ -100,15 +100,18 @@ def baselines_table(
             continue
         if "label" in cloud.tasks and train_texts is not None:
             rows += _trained_on_train(cloud, judged, train_texts, np.asarray(train_labels))
-        known = judged if train_texts is None else train_texts
-        tfidf = _bigrams(known, max_features=FEATURES).fit(known)
-        rows += _baseline("TF-IDF, same folds", cloud, [tfidf.transform(judged).toarray()], unscaled)
+        if read.shape[1]:
+            known = judged if train_texts is None else train_texts
+            tfidf = _bigrams(known, max_features=FEATURES).fit(known)
+            rows += _baseline("TF-IDF, same folds", cloud, [tfidf.transform(judged).toarray()], unscaled)
         ends = {"first snapshot": run.trained[0], "chosen epoch": run.best}
         for name, snapshot in (ends if len(run.trained) > 1 else {"checkpoint": run.best}).items():
             if "bag" in (arrays := run.arrays(snapshot)).names:
                 rows += _baseline(f"bag of embeddings, {name}", cloud, [arrays.whole("bag")], settings)
-        bound = [hrr_bags(run.probe["ids"].tolist(), width=width, seed=seed + draw) for draw in range(DRAWS)]
-        rows += _baseline("words bound to positions", cloud, bound, settings)
+        if "ids" in run.probe:
+            ids, width = run.probe["ids"].tolist(), run.arrays(run.best).shape("mean")[-1]
+            bound = [hrr_bags(ids, width=width, seed=seed + draw) for draw in range(DRAWS)]
+            rows += _baseline("words bound to positions", cloud, bound, settings)
     return pd.DataFrame(rows)
 
 
@@ -206,8 +209,11 @@ def learning_table(run: Trajectory, *, vectors: Sequence[str], seed: int, folds:
     arrays, labels = run.arrays(run.best), run.probe["label"].to_numpy()
     rows = []
     for name in (one for one in vectors if one in arrays.names and len(np.unique(labels)) > 1):
-        layer, groups = arrays.shape(name)[0] - 1, np.arange(len(labels))
-        found = probes.learning_curve(arrays.last(name), labels, groups, seed=seed, folds=folds, strata=labels)
+        layer = arrays.shape(name)[0] - 1
+        try:
+            found = probes.learning_curve(arrays.last(name), labels, run.groups, seed=seed, folds=folds, strata=labels)
+        except InputError:  # a quarter of few groups is too small: no curve, and the probe of all is in another table
+            continue
         for share, probe in found.items():
             size = {"trained": round(share * probe.n * (1 - 1 / folds)), "n": probe.n, "d": probe.d}
             rows.append({"vectors": name, "layer": layer, "score": probe.accuracy, "chance": probe.chance, **size})

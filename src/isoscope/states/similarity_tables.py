@@ -35,7 +35,7 @@ from isoscope.geometry.similarity_grid import (
     similarities,
 )
 from isoscope.platform.statistics.delete_a_group import delete_a_group
-from isoscope.states.choices import WORD_TABLE, Probe, SpaceSettings
+from isoscope.states.choices import ROWS, WORD_TABLE, Probe, SpaceSettings
 from isoscope.states.word_space import Space
 
 MOST_LACKING = 0.05
@@ -46,7 +46,7 @@ class ComparedItems(NamedTuple):
     """Items of sentences that can be exchanged for others, in the word table's order."""
 
     of: str
-    """`WHOLE`; `BY_FORM`: words less the mean of their form; `SENTENCES`: the means of their words."""
+    """`WHOLE`; `BY_FORM`: words less the mean of their form; `SENTENCES`: the means of their words; `ROWS`."""
     kept: Flags
     """Which words of the table are used."""
     form: Ints
@@ -118,18 +118,20 @@ class ComparedItems(NamedTuple):
 
 
 def compared_items(table: WordTable, kept: Flags, *, probe: Probe, seed: int) -> list[ComparedItems]:
-    """Return what is compared of the words `kept`: words, and those whose form occurs again; or sentences.
+    """Return what is compared of the words `kept`: words, and those whose form occurs again; or sentences; or rows.
 
     All are without sentences of a rare length. Words whose form occurs again are left out if their sentences are too
     few. Raises `InputError` if fewer than 20 sentences are left of all words.
     """
     forms = np.unique(table.rows["form"].to_numpy(), return_inverse=True)[1]
     recurs = kept & (np.bincount(forms[kept], minlength=forms.max() + 1)[forms] > 1)
-    asked = {SENTENCES: kept} if probe == "sentences" else {WHOLE: kept, BY_FORM: recurs}
+    alone: dict[str, dict[str, Flags]] = {"sentences": {SENTENCES: kept}, ROWS: {ROWS: kept}}
+    asked = alone.get(probe, {WHOLE: kept, BY_FORM: recurs})
     found = {of: _items(of, table, own, seed) for of, own in asked.items()}
     if found[next(iter(asked))] is None:
+        sentences, words = ("groups", "rows") if probe == ROWS else ("sentences", "words")
         raise InputError(
-            f"text: fewer than {GROUPS} sentences have as many words as {FEWEST_ALIKE - 1} others; give more text"
+            f"text: fewer than {GROUPS} {sentences} have as many {words} as {FEWEST_ALIKE - 1} others; give more"
         )
     return [one for one in found.values() if one is not None]
 

@@ -18,9 +18,10 @@ from tqdm import tqdm
 from isoscope.base.atomic_files import replacing_file, write_text
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_parquet
-from isoscope.data.arrays import Vectors
+from isoscope.data.arrays import Indices, Vectors
 from isoscope.data.probe import ProbeSet
 from isoscope.data.treebank import Treebank
+from isoscope.states.choices import GIVEN, VECTORS
 
 SNAPSHOTS, PROBE, WORDS, TOKENS = "snapshots.json", "probe.parquet", "words.parquet", "tokens.parquet"
 TREEBANK = "treebank.parquet"
@@ -75,6 +76,12 @@ class Trajectory:
     def probe(self) -> pd.DataFrame:
         """Sentences: row, text (and its pair), label, tokens, first and second token."""
         return pd.read_parquet(self.folder / PROBE)
+
+    @property
+    def groups(self) -> Indices:
+        """Which sentences belong together, `[n]`; without groups, each is alone."""
+        found: Indices = self.probe["group"].to_numpy() if "group" in self.probe else np.arange(len(self.probe))
+        return found
 
     @cached_property
     def words(self) -> pd.DataFrame:
@@ -170,7 +177,7 @@ class Arrays:
     @property
     def vectors(self) -> list[str]:
         """The layered representations in the file."""
-        return [name for name in ("first", "last", "mean", "words") if name in self.names]
+        return [name for name in (*VECTORS, GIVEN) if name in self.names]
 
 
 def write_probe(folder: Path, probe: ProbeSet) -> None:
@@ -188,6 +195,7 @@ def write_probe(folder: Path, probe: ProbeSet) -> None:
             "row": probe.rows,
             **columns,
             "label": encoded.labels,
+            **({} if probe.groups is None else {"group": probe.groups}),
             "tokens": encoded.lengths,
             "ids": [ids.tolist() for ids in encoded.ids],
             "shifted": np.isin(np.arange(len(encoded.ids)), probe.shifted.sentence),

@@ -141,7 +141,8 @@ class Curves(Form):
             log_steps(axes, float(table[self.x].max()))
         elif across == "layers":
             whole = bool((table[self.x] % 1 == 0).all())
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True) if whole else MultipleLocator(0.25))
+            single = FixedLocator(table[self.x].unique()) if table[self.x].nunique() == 1 else None
+            axes.xaxis.set_major_locator(single or (MaxNLocator(integer=True) if whole else MultipleLocator(0.25)))
             axes.xaxis.set_major_formatter(layer_tick)
             if axes.get_xlabel() and not whole:
                 axes.set_xlabel(RELATIVE, fontsize=8)

@@ -156,7 +156,8 @@ def by_depth(geometry: pd.DataFrame, *_: pd.DataFrame, metrics: Sequence[str]) -
         table = table.assign(figure=table["figure"].map(title))
     depth = table.groupby("checkpoint")["layer"].transform("max")
     relative = depth.nunique() > 1
-    at = (table["layer"] / depth).where(table["layer"] >= 0, W) if relative else table["layer"]
+    # A single layer, as that of given vectors, is the last.
+    at = (table["layer"] / depth).fillna(1.0).where(table["layer"] >= 0, W) if relative else table["layer"]
     twin = np.where(table["step"].isna(), RANDOM, TRAINED)
     bounds = {end: pd.to_numeric(table[end]).where(twin == TRAINED) for end in ("low", "high")}
     return table.assign(at=at, weights=twin, gap=where(table["degenerate"], SHARED), **bounds)

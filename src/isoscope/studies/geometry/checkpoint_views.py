@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.base.view import Table, View
+from isoscope.states.choices import GIVEN
 from isoscope.states.shown_metrics import OF_PAIRS, added, paired
 from isoscope.studies.fusion.embedding_block import COSINES, DIMENSIONS, EVIDENCE, PAIRED, with_means
 from isoscope.studies.fusion.heads import LABELS, RANKED
@@ -28,6 +29,7 @@ KINDS = {
     "last": "the last token ([SEP] of an encoder)",
     "mean": "the mean over tokens",
     "words": "sampled words",
+    GIVEN: "the given vectors",
     **OF_PAIRS,
 }
 TASKS = {
@@ -140,6 +142,11 @@ def as_measured(probing: pd.DataFrame) -> pd.DataFrame:
 def _of_probes(table: pd.DataFrame) -> str:
     n = {name: sizes(table[table["figure"] == name], "n") for name in TASKS if name in set(table["figure"])}
     counts = ", ".join(f"{name} {count}" for name, count in n.items())
+    if (table["vectors"] == GIVEN).all():
+        return (
+            f"Accuracy of a linear probe of {KINDS[GIVEN]}, held-out rows. Compare each dot with the control task "
+            f"(dashed) and chance. n: {counts}."
+        )
     return (
         f"Accuracy of a linear probe of {_called(table)}, held-out sentences, by layer. Compare each solid line with "
         f"the random-weights control (dotted), the control task (dashed) and chance. n: {counts}.{_depths(table)}"

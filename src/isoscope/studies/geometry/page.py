@@ -58,7 +58,8 @@ def _of_planes(tables: Tables) -> str:
 def _of_spectrum(tables: Tables, facts: Mapping[str, Any]) -> str:
     spectrum = tables.get("spectrum")
     positioned = set() if spectrum is None else {*spectrum.loc[spectrum["part"] == "position", "checkpoint"]}
-    lacking = ", ".join(name for name in facts["checkpoints"] if name not in positioned)
+    models = [name for name in facts["checkpoints"] if name not in facts.get("vectors", {})]
+    lacking = ", ".join(name for name in models if name not in positioned)
     said = "A spectrum along the hidden index is meaningful only if permuting the hidden axes changes it. "
     why = f"{lacking}: no position table (rotary, relative or no positions), so there is no fusion."
     return said * (spectrum is not None) + why * bool(lacking)

@@ -1,17 +1,22 @@
 """Views of `isoscope geometry`, in the order of the page: measures by kind of vectors, other analyses, and tables."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from isoscope.base.view import Table, View, under
 from isoscope.platform.config.declared import title
+from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.numbers import NOTHING, score
 from isoscope.platform.figures.text_form import Texts
+from isoscope.states.choices import GIVEN
 from isoscope.states.shown_metrics import PROFILES
 from isoscope.studies import transformed
 from isoscope.studies.fusion.embedding_block import PARTS
+from isoscope.studies.fusion.layers import NOISE, by_depth
 from isoscope.studies.geometry.checkpoint_views import (
     ATTENTION,
     BLOCK,
@@ -25,6 +30,7 @@ from isoscope.studies.geometry.checkpoint_views import (
     as_measured,
     group,
     heads,
+    sizes,
 )
 from isoscope.studies.spaces.contextuality_views import COUNTS
 from isoscope.studies.spaces.similarity_views import MAPS_BETWEEN, SIMILARITY
@@ -158,6 +164,25 @@ TRANSFORMED = transformed.view(
 )
 
 
+def _given(name: str, metrics: Sequence[str]) -> View:
+    """Return the view of these metrics of given vectors: they have a single layer, so a row per file."""
+    return replace(
+        group(name, metrics, GIVEN),
+        form=Intervals(
+            points=partial(by_depth, metrics=metrics),
+            x="value",
+            y="checkpoint",
+            columns="figure",
+            names={metric: title(metric) for metric in metrics},
+            beside={"baseline": NOISE},
+        ),
+        caption=lambda table: (
+            f"{name} of {KINDS[GIVEN]}. Compare each dot with isotropic noise (stroke). Lines: intervals over "
+            f"subsamples, of clusters over rows. n = {sizes(table, 'n')}, d = {sizes(table, 'd')}."
+        ),
+    )
+
+
 GROUPS = PROFILES | {"Further measures": ()}
 SECTIONS: dict[str, tuple[View, ...]] = {
     "planes": (PLANES,),
@@ -185,7 +210,9 @@ VIEWS = (
     *(
         replace(group(name, metrics, kind), question=f"How does the geometry of {called} change by layer?")
         for kind, called in KINDS.items()
+        if kind != GIVEN
         for name, metrics in GROUPS.items()
     ),
+    *under("What is the geometry of the given vectors?", *(_given(name, of) for name, of in GROUPS.items())),
     *(view for key, views in SECTIONS.items() for view in under(TITLES[key], *views)),
 )

@@ -12,6 +12,7 @@ from isoscope.platform.figures.line_form import Profile
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.statistics.findings import Difference, Untested
 from isoscope.platform.statistics.paired import Interval, Verdict
+from isoscope.states.choices import ROWS
 
 CALLED = {
     "cka": "CKA",
@@ -27,7 +28,7 @@ CALLED = {
 }
 
 
-CKA, WHOLE = "cka", ("words", "sentences")
+CKA, WHOLE = "cka", ("words", "sentences", ROWS)
 """What findings are about: a measure, and kinds of items (not words without their form's mean)."""
 LAST = "CKA of the last layers as (value − null)/(1 − null)"
 SHOWN = ("cka", "pwcca_one", "cca_held_out", "rsa", "rsa_partial", "neighbours")
@@ -86,10 +87,14 @@ def _pairs_caption(table: pd.DataFrame) -> str:
     trained = table[~table["twin"]]
     ceiling = "two seeds of one model and to " * bool((trained["model"] == trained["other_model"]).any())
     mean = f" Mean over {len(seeds)} pairs of seeds." * (len(seeds) > 1)
+    beside = f", next to {ceiling}random weights" * bool(table["twin"].any())
+    exchanged = "sentences exchanged with sentences of the same length"
+    if first["of"] == ROWS:
+        exchanged = "rows, or groups of them, exchanged with groups of the same size"
+    table_alone = " w: the word table alone." * (first["of"] != ROWS)
     return (
         f"{first['model']} × {first['other_model']}, {first['of']}: similarity of each pair of layers as (value − "
-        f"null)/(1 − null), next to {ceiling}random weights. Null: sentences exchanged "
-        f"with sentences of the same length; its mean: {nulls}. w: the word table alone. n = {n:,}.{mean}"
+        f"null)/(1 − null){beside}. Null: {exchanged}; its mean: {nulls}.{table_alone} n = {n:,}.{mean}"
         f"{without}{f' Without a value: {refused}.' if refused else ''}"
     )
 
