@@ -21,7 +21,8 @@ from isoscope.platform.stages.export import convert
 from marian_material import write_pieces
 from refused import refused
 
-WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dogs", "ran", "far", "away", "from", "every", "old", "house", "near", "our", "green", "river", "bank", "today"]
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dogs", "ran", "far", "away", "from", "every", "old"]
+WORDS += ["house", "near", "our", "green", "river", "bank", "today"]
 SENTENCES = [
     " ".join(WORDS[(3 * number + 7 * place + place * place) % len(WORDS)] for place in range(3 + number % 9))
     for number in range(200)

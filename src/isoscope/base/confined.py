@@ -15,14 +15,34 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """Architecture → the kernel's number of it (AUDIT_ARCH_…)."""
 # Number of each refused system call on x86_64 and on aarch64; the second has none of the old forms.
 _REFUSED = {
-    "socket": (41, 198), "connect": (42, 203), "io_uring_setup": (425, 425),
-    "execve": (59, 221), "execveat": (322, 281), "ptrace": (101, 117), "process_vm_writev": (311, 271),
-    "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "pidfd_send_signal": (424, 424),
+    "socket": (41, 198),
+    "connect": (42, 203),
+    "io_uring_setup": (425, 425),
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    "ptrace": (101, 117),
+    "process_vm_writev": (311, 271),
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "pidfd_send_signal": (424, 424),
     # What Landlock lets pass: a file's length, mode, owner, times and attributes.
-    "truncate": (76, 45), "chmod": (90,), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
-    "chown": (92,), "fchown": (93, 55), "lchown": (94,), "fchownat": (260, 54),
-    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
-    "utimensat": (280, 88), "utime": (132,), "utimes": (235,), "futimesat": (261,),
+    "truncate": (76, 45),
+    "chmod": (90,),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92,),
+    "fchown": (93, 55),
+    "lchown": (94,),
+    "fchownat": (260, 54),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "utimensat": (280, 88),
+    "utime": (132,),
+    "utimes": (235,),
+    "futimesat": (261,),
 }
 _WRITE = 1 << 1
 _WRITES = _WRITE | sum(1 << bit for bit in range(4, 13))

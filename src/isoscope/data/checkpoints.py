@@ -148,6 +148,15 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def kept_in_bf16(folder: Path) -> bool:
+    """Return whether all floating-point weights of a checkpoint are stored in bf16, and so may be kept in it."""
+    kinds: set[str] = set()
+    for file in weight_files(folder):
+        with _readable(file), safe_open(file, "numpy") as tensors:
+            kinds |= {tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
+    return {kind for kind in kinds if "F" in kind} == {"BF16"}
+
+
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
     try:

@@ -33,7 +33,8 @@ TEXTS = (
 """What both forms read: several scripts, numbers, spaces, compatibility characters and emoji."""
 _OFFSETS = {
     **dict.fromkeys(("XLMRoberta", "MBart", "MBart50", "Nllb", "XGLM"), 1),
-    "Camembert": 4, "Pegasus": 103,
+    "Camembert": 4,
+    "Pegasus": 103,
 }
 """Class of tokenizer → what it adds to the ids of its SentencePiece model, as those models were trained."""
 Ids = Callable[[str], list[int]]

@@ -51,6 +51,7 @@ def hidden_states(
             settings,
             attended=attended,
             pairs=pairs,
+            called=one.name,
             title=f"{one.name}: {'attention' if attended else 'hidden states'}",
         )
 
@@ -69,7 +70,8 @@ def word_space(
     def fill(folder: Path) -> None:
         if not sys.stderr.isatty():
             print(f"{one.name}{TWIN * (twin is not None)}: states", file=sys.stderr, flush=True)
-        write_space(folder, one.model(settings, twin=twin), one.folder, table, settings)
+        name = one.name * (twin is None)
+        write_space(folder, one.model(settings, twin=twin), one.folder, table, settings, name=name)
 
     return Space(_cached(one, settings, WORDS, cache, fill, twin=twin, texts=texts))
 
@@ -97,9 +99,16 @@ def _cached(
 
 
 def page_facts(
-    checkpoints: Sequence[Checkpoint], texts: Texts, settings: Settings | SpaceSettings, looked_at: int
+    checkpoints: Sequence[Checkpoint],
+    texts: Texts,
+    settings: Settings | SpaceSettings,
+    looked_at: int,
+    about: Sequence[Sequence[Sequence[str]]],
 ) -> dict[str, Any]:
-    """Return what every page of checkpoints says of them and of the sentences, of which `looked_at` were used."""
+    """Return what every page of checkpoints says of them and of the sentences, of which `looked_at` were used.
+
+    `about`: of each checkpoint its facts and its warnings, as lines.
+    """
     return {
         "checkpoints": {one.name: one.digest for one in checkpoints},
         "given": {one.name: one.given or one.name for one in checkpoints},
@@ -107,6 +116,8 @@ def page_facts(
         "origin": texts.origin,
         "left_out": texts.left_out,
         "sentences": {"looked at": looked_at, "there": len(texts.table)},
+        "about": {one.name: list(lines) for one, (lines, _) in zip(checkpoints, about, strict=True)},
+        "warnings": [warning for _, warnings in about for warning in warnings],
         "notes": [],
         "truncated": {},
         "settings": settings._asdict(),
@@ -125,13 +136,15 @@ def extract_model(
     name: str = "checkpoint",
     attended: bool = False,
     pairs: Path | None = None,
+    called: str = "",
     title: str = "hidden states",
 ) -> None:
     """Write the hidden states of a model in memory, or its attention (`attended`), over `rows` of a table of sentences.
 
-    `pairs`: file of scored pairs, whose sentences' vectors are written, too. `name`: of the model's snapshot. `twin`
-    makes the same architecture with random weights; None: no twin. Facts in addition to those of every extraction:
+    `pairs`: file of scored pairs, whose sentences' vectors are written, too. `name`: of the model's snapshot, `called`:
+    the model in warnings. `twin` makes the same architecture with random weights; None: no twin. Facts in addition to those of every extraction:
 
+    - `about`: facts of the model and its warnings, see `model_facts`; without `attended`.
     - `causal`: whether the model is causal.
     - `cls`: whether sentences begin with a special token.
     - `pieces`: readable text of each token id of the sentences whose embedding parts are kept.
@@ -140,6 +153,7 @@ def extract_model(
     from isoscope.models.encoder import causal, positions
     from isoscope.states import hidden_states as passes
     from isoscope.states.extract import probe_set
+    from isoscope.states.model_facts import model_facts
 
     longest = min(settings.max_length, positions(model))
     chosen = probe_set(settings, tokenizer, table, rows, max_length=longest)
@@ -152,6 +166,10 @@ def extract_model(
             for one in ids.tolist()
         },
     }
+    if not attended:
+        bf16 = settings.precision == "bf16"
+        lines, warning = model_facts(model, chosen.encoded, pad_id=tokenizer.pad_id, bf16=bf16, name=called or name)
+        facts["about"] = [lines, [warning] * bool(warning)]
     given: dict[str, Any] = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
     others = texts_of(table.take(rows)) if pairs else []
     scored = EncodedPairs(pairs, tokenizer, others, max_length=longest, seed=settings.seed) if pairs else None

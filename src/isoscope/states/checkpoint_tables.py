@@ -77,7 +77,8 @@ def geometry(
         whole = stacked(found)
         whole |= planes(runs, settings, cache) if "planes" in settings.analyses else {}
         whole |= grids or {}
-    facts = page_facts(checkpoints, texts, settings, next(iter(runs.values())).facts["sentences"])
+    looked_at = next(iter(runs.values())).facts["sentences"]
+    facts = page_facts(checkpoints, texts, settings, looked_at, [run.facts["about"] for run in runs.values()])
     if "geometry" in whole:
         facts["settings"]["vectors"] = [*whole["geometry"]["vectors"].unique()]
     return whole, facts | {

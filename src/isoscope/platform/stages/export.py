@@ -1,4 +1,4 @@
-"""Models as folders for others: `isoscope export` for transformers without isoscope, `isoscope convert` for isoscope."""
+"""Models as folders: `isoscope export` for transformers without isoscope, `isoscope convert` for isoscope."""
 
 import shutil
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def export(folder: Path, out: Path, *, form: str | None) -> tuple[Any, list[str]
 
 
 def convert(folder: Path, out: Path) -> list[str]:
-    """Write the checkpoint in `folder` to the new folder `out` in a form that isoscope reads; return what was converted.
+    """Write the checkpoint in `folder` to the new folder `out` as isoscope reads it; return what was converted.
 
     Raises `InputError` as `isoscope.models.converted.convert`, and if `out` holds something.
     """
