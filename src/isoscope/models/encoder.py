@@ -23,7 +23,8 @@ WITHIN = ("pooler.",)  # may be missing: no hidden state passes through it
 def load_encoder(folder: Path, *, as_stored: bool = False) -> Any:
     """Load the model without a head, in fp32 and evaluation mode; for an encoder-decoder, load its encoder.
 
-    `as_stored`: weights that are stored in bf16 stay in bf16. Raises `InputError` if the folder holds no checkpoint of a text transformer, and as `loading.pretrained` does.
+    `as_stored`: weights that are stored in bf16 stay in bf16. Raises `InputError` if the folder holds no checkpoint of
+    a text transformer, and as `loading.pretrained` does.
     """
     return bare(_load(AutoModel, folder, as_stored=as_stored))
 

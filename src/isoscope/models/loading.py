@@ -64,7 +64,7 @@ def pretrained(
 
 
 def precision(folder: Path, *, as_stored: bool) -> torch.dtype:
-    """Return the precision in which a checkpoint's weights are kept: fp32; `as_stored`: bf16 if they are stored in it."""
+    """Return the precision of a checkpoint's weights in memory: fp32; `as_stored`: bf16 if they are stored in bf16."""
     return torch.bfloat16 if as_stored and kept_in_bf16(folder) else torch.float32
 
 

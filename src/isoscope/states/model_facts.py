@@ -42,8 +42,8 @@ def model_facts(model: Any, encoded: Encoded, *, pad_id: int, bf16: bool, name: 
     if away <= bound:
         return ModelFacts(lines, "")
     warning = (
-        f"{name}: a sentence's states depend on the other sentences of its batch: alone they differ by up to {away:.2g} "
-        "of the largest value; check the attention mask, the position ids and the normalisation of the model"
+        f"{name}: a sentence's states depend on the other sentences of its batch: alone they differ by up to "
+        f"{away:.2g} of the largest value; check the model's attention mask, position ids and normalisation"
     )
     print(f"warning: {warning}", file=sys.stderr)
     return ModelFacts(lines, warning)

@@ -9,6 +9,7 @@ from isoscope.base.view import Table, View, under
 from isoscope.platform.config.declared import title
 from isoscope.platform.figures.numbers import NOTHING, score
 from isoscope.platform.figures.text_form import Texts
+from isoscope.states.choices import SENTENCE
 from isoscope.states.shown_metrics import PROFILES
 from isoscope.studies import transformed
 from isoscope.studies.fusion.embedding_block import PARTS
@@ -185,6 +186,7 @@ VIEWS = (
     *(
         replace(group(name, metrics, kind), question=f"How does the geometry of {called} change by layer?")
         for kind, called in KINDS.items()
+        if not kind.endswith(SENTENCE)  # of the last layer only: in the tables
         for name, metrics in GROUPS.items()
     ),
     *(view for key, views in SECTIONS.items() for view in under(TITLES[key], *views)),
