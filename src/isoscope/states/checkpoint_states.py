@@ -174,11 +174,11 @@ def extract_model(
             for one in ids.tolist()
         },
     }
+    head, facts["no_sentence"] = _head(checkpoint)
+    facts["sentence"] = head is not None
     if not attended:
         bf16 = settings.precision == "bf16"
         lines, warning = model_facts(model, chosen.encoded, pad_id=tokenizer.pad_id, bf16=bf16, name=called or name)
-        head, facts["no_sentence"] = _head(checkpoint)
-        facts["sentence"] = head is not None
         lines += [f"sentence vector: {head.said}"] if head else []
         facts["about"] = [lines, [warning] * bool(warning)]
     given: dict[str, Any] = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
