@@ -69,7 +69,9 @@ def test_each_dependency_has_its_reason() -> None:
     assert reasons == (declared().keys() | declared("test", "docs", "dev", *OPTIONAL).keys()) - {"isoscope"}
 
 
-@pytest.mark.parametrize("extras", [(), ("test",), ("docs",), ("dev",), ("postgresql",), ("cluster",), ("convert",)], ids=str)
+@pytest.mark.parametrize(
+    "extras", [(), ("test",), ("docs",), ("dev",), ("postgresql",), ("cluster",), ("convert",)], ids=str
+)
 def test_the_lock_pins_each_dependency_within_its_range(extras: tuple[str, ...]) -> None:
     locked = pins()
     for name, requirement in declared(*extras).items():

@@ -137,6 +137,13 @@ def test_what_is_not_known_is_refused_in_one_line(folder: Path) -> None:
     (folder / "2_Dense/config.json").write_text('{"activation_function": "os.system"}')
     with refused("only Tanh, Identity, ReLU, GELU .* 'os.system'"):
         sentence_head(folder)
+    write_modules(folder, pooling={"pooling_mode": [{}]})
+    with refused("tiny: TypeError"):
+        sentence_head(folder)
+    write_modules(folder, pooling=mean)
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": "long"}')
+    with refused("max_seq_length: expected a number above 2, got 'long'"):
+        sentence_head(folder)
     (folder / "modules.json").write_text(
         '[{"type": "sentence_transformers.models.Transformer", "path": "../elsewhere"}]'
     )

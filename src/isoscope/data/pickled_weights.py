@@ -35,9 +35,11 @@ def convert_weights(files: Sequence[Path], folder: Path) -> list[Path]:
     done = subprocess.run(
         command, cwd=folder, env=os.environ | own, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
+    if done.returncode == 1 and (said := done.stderr.strip()):
+        raise InputError(f"{said.splitlines()[-1]}; nothing is written")
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise InputError(f"{last}; nothing is written")
+        ended = f"the process that converts it ended with {done.returncode}; is there enough memory?"
+        raise InputError(f"{files[0]}: {ended} Nothing is written")
     return [folder / f"{file.stem}.safetensors" for file in files]
 
 

@@ -11,10 +11,10 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.checkpoints import CONFIG, INDEX, WEIGHTS, loadable_config, weight_shapes
 from isoscope.data.files import read_mapping
-from isoscope.data.hub import CHECKPOINT_FILES
+from isoscope.data.hub import CHECKPOINT_FILES, PART
 from isoscope.data.marian import SOURCE
 from isoscope.data.pickled_weights import convert_weights
-from isoscope.data.sentence_modules import sentence_modules
+from isoscope.models.sentence_head import sentence_modules
 from isoscope.models.slow_tokenizers import convert_tokenizer
 
 PICKLED, PICKLED_INDEX, TOKENIZER = "pytorch_model.bin", "pytorch_model.bin.index.json", "tokenizer.json"
@@ -56,8 +56,8 @@ def _pickles(source: Path) -> list[Path]:
         return [source / PICKLED]
     if (source / PICKLED_INDEX).is_file():
         names = read_mapping(source / PICKLED_INDEX).get("weight_map")
-        listed = sorted({*names.values()}) if isinstance(names, dict) else []
-        if not listed or not all(Path(name).name == name and (source / name).is_file() for name in listed):
+        listed = sorted({*map(str, names.values())}) if isinstance(names, dict) else []
+        if not listed or not all(PART.fullmatch(name) and (source / name).is_file() for name in listed):
             raise InputError(f"{source / PICKLED_INDEX}: expected a weight_map to files in this folder; put them there")
         return [source / name for name in listed]
     if not (found := sorted(source.glob("pytorch_model*.bin"))):
@@ -68,7 +68,7 @@ def _pickles(source: Path) -> list[Path]:
 def _weights(files: Sequence[Path], folder: Path) -> str:
     """Write the tensors of each pickled file into a safetensors file, and of several files an index; say so."""
     place = folder / "converting"
-    place.mkdir()
+    place.mkdir(parents=True)  # a module may be weights alone
     made = convert_weights(files, place)
     count = len(made)
     names = [WEIGHTS] if count == 1 else [f"model-{n + 1:05}-of-{count:05}.safetensors" for n in range(count)]

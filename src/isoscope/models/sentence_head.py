@@ -1,6 +1,7 @@
 """The sentence vector of a sentence-transformers folder, as its users use it: prompt, pooling and further modules."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +13,9 @@ from torch.nn import functional as F
 
 from isoscope.base.errors import InputError, brief
 from isoscope.data.checkpoints import CONFIG, WEIGHTS
-from isoscope.data.files import read_mapping
-from isoscope.data.sentence_modules import Module, sentence_modules
+from isoscope.data.files import parse_json, read_mapping
+from isoscope.data.hub import MODULES
+from isoscope.models.loading import in_one_line
 
 PROMPTS, TRANSFORMER = "config_sentence_transformers.json", "sentence_bert_config.json"
 _POOLINGS = {
@@ -31,7 +33,16 @@ _ACTIVATIONS = {
     "torch.nn.modules.activation.ReLU": nn.ReLU,
     "torch.nn.modules.activation.GELU": nn.GELU,
 }
+_PLACE = re.compile(r"([0-9]_[\w.+-]+)?", re.ASCII)
+"""Folder of a module, whose files are part of the checkpoint's digest; none for the checkpoint itself."""
 Step = Callable[[Tensor], Tensor]
+
+
+class Module(NamedTuple):
+    """A module: its kind, such as Pooling, and the folder of its configuration and weights."""
+
+    kind: str
+    folder: Path
 
 
 class SentenceHead(NamedTuple):
@@ -68,8 +79,11 @@ def sentence_head(folder: Path) -> SentenceHead | None:
 
     Raises `InputError` for a module, pooling or activation that is not known, and for files that do not fit.
     """
-    if not (modules := sentence_modules(folder)):
-        return None
+    with in_one_line(folder):  # values of other types than these files have
+        return _head(folder, modules) if (modules := sentence_modules(folder)) else None
+
+
+def _head(folder: Path, modules: Sequence[Module]) -> SentenceHead:
     if [one.kind for one in modules[:2]] != ["Transformer", "Pooling"] or modules[0].folder != folder:
         raise InputError(f"{folder}: modules.json: expected a Transformer in this folder, then Pooling")
     options, pooling = _read(folder / TRANSFORMER), _read(modules[1].folder / CONFIG)
@@ -77,7 +91,29 @@ def sentence_head(folder: Path) -> SentenceHead | None:
     prompt, include = _prompt(folder / PROMPTS), bool(pooling.get("include_prompt", True))
     said = [f"{' and '.join(poolings)} pooling", *(one.kind for one in modules[2:])]
     said += [f"prompt {prompt!r}" + ("" if include else ", which is not pooled")] if prompt else []
-    return SentenceHead(prompt, include, options.get("max_seq_length"), poolings, tuple(steps), ", ".join(said))
+    longest = options.get("max_seq_length")
+    if longest is not None and not (isinstance(longest, int) and longest > 2):
+        raise InputError(f"{folder / TRANSFORMER}: max_seq_length: expected a number above 2, got {brief(longest)}")
+    return SentenceHead(prompt, include, longest, poolings, tuple(steps), ", ".join(said))
+
+
+def sentence_modules(folder: Path) -> list[Module]:
+    """Return the modules that modules.json lists, in order; none without this file.
+
+    Raises `InputError` if the file is no list of modules, or names a folder elsewhere.
+    """
+    file = folder / MODULES
+    if not file.is_file():
+        return []
+    found = parse_json(file.read_text("utf-8"), str(file))
+    modules = []
+    for one in found if isinstance(found, list) else [None]:
+        kind, path = (one.get(key) for key in ("type", "path")) if isinstance(one, dict) else (None, None)
+        if not isinstance(kind, str) or not isinstance(path, str) or not _PLACE.fullmatch(path):
+            raise InputError(f"{file}: expected modules with a type and a folder here as path, got {brief(one)}")
+        known = kind.startswith("sentence_transformers.")
+        modules.append(Module(kind.rpartition(".")[2] if known else kind, folder / path))
+    return modules
 
 
 def _read(file: Path) -> Mapping[str, Any]:

@@ -78,10 +78,8 @@ def _original(source: Path, found: Any, model: Path | None) -> tuple[str, Ids]:
         with quiet():
             slow = BertTokenizerLegacy.from_pretrained(source, local_files_only=True)
         return "BERT's tokenizer in Python (vocab.txt)", lambda text: slow.encode(text, add_special_tokens=False)
-    again = AutoTokenizer.from_pretrained(source, local_files_only=True)
-    return f"transformers' {type(found).__name__}", lambda text: list(
-        again(text, add_special_tokens=False)["input_ids"]
-    )
+    # There is no other form: this compares what is written with what transformers reads.
+    return f"transformers' {type(found).__name__}", lambda text: list(found.encode(text, add_special_tokens=False))
 
 
 def _by_sentencepiece(found: Any, model: Path) -> Ids:
@@ -115,7 +113,7 @@ def _cleaned(text: str, found: Any) -> str:
 
 
 def _option(found: Any, name: str) -> Any:
-    return getattr(found, name, None) if hasattr(found, name) else found.init_kwargs.get(name)
+    return getattr(found, name, found.init_kwargs.get(name))
 
 
 def _like_sentencepiece(backend: Tokenizer, proto: Any, *, lowercase: bool) -> None:
