@@ -16,7 +16,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # Used without being imported: dvc is run as a command; ruamel.yaml and DVC parse with libyaml where it is installed.
 COMMANDS = {"dvc", "ruamel-yaml-clib"}
-OPTIONAL = ("postgresql", "cluster", "segment")
+OPTIONAL = ("postgresql", "cluster", "segment", "convert")
 # Of the extra `cluster`: big, and nothing that is computed depends on it, so requirements.lock leaves it out;
 # `make cluster` names the version that the tests ran with.
 UNPINNED = {"ray"}
@@ -70,7 +70,9 @@ def test_each_dependency_has_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    "extras", [(), ("test",), ("docs",), ("dev",), ("postgresql",), ("cluster",), ("segment",)], ids=str
+    "extras",
+    [(), ("test",), ("docs",), ("dev",), ("postgresql",), ("cluster",), ("segment",), ("convert",)],
+    ids=str,
 )
 def test_the_lock_pins_each_dependency_within_its_range(extras: tuple[str, ...]) -> None:
     locked = pins()

@@ -22,6 +22,7 @@ STAGES = {
     "spaces": "isoscope.states.compared_checkpoints",
     "checkpoint_states": "isoscope.states.checkpoint_states",
     "export": "isoscope.models.exported",
+    "convert": "isoscope.models.converted",
     "translate": "isoscope.models.translated",
     "evaluate": "isoscope.states.checkpoint_scores",
 }

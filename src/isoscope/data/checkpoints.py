@@ -34,13 +34,6 @@ _REPEATED = re.compile(r"^(?!max_).*(layers?|blocks|experts)$")
 _SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "num_labels")
 _POSITIONS = 2**24
 """Most positions; models with computed positions have up to ten million."""
-_CONVERT = (
-    "import sys, torch; from pathlib import Path; from safetensors.torch import save_file; place = Path(sys.argv[1]); "
-    "found = [torch.load(one, weights_only=True) for one in sorted(place.glob('pytorch_model*.bin'))]; "
-    "save_file({key: one[key].clone().contiguous() for one in found for key in one}, place / 'model.safetensors', "
-    "{'format': 'pt'})"
-)
-"""Converts weights that are pickles; `weights_only` runs no code of the file."""
 _ATTENTION = ("attn_implementation", "_attn_implementation")
 _LABELS = ("id2label", "label2id")
 _BUILT_IN = (None, "eager", "sdpa")
@@ -65,7 +58,7 @@ def checkpoint_digest(folder: Path) -> str:
     _check_index(folder)
     digest = hashlib.sha256()
     for path in files:
-        digest.update(f"{path.name} {sha256(path)}\n".encode())
+        digest.update(f"{path.relative_to(folder).as_posix()} {sha256(path)}\n".encode())
     return digest.hexdigest()
 
 
@@ -155,6 +148,15 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def kept_in_bf16(folder: Path) -> bool:
+    """Return whether all floating-point weights of a checkpoint are stored in bf16, and so may be kept in it."""
+    kinds: set[str] = set()
+    for file in weight_files(folder):
+        with _readable(file), safe_open(file, "numpy") as tensors:
+            kinds |= {tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
+    return {kind for kind in kinds if "F" in kind} == {"BF16"}
+
+
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
     try:
@@ -165,7 +167,7 @@ def _readable(file: Path) -> Iterator[None]:
 
 def _no_weights(folder: Path) -> str:
     if any(folder.glob("pytorch_model*.bin")):
-        command = f'python -c "{_CONVERT}" {shlex.quote(str(folder))}'
+        command = f"isoscope convert {shlex.quote(str(folder))} OUT"
         return f"its weights are pickles (pytorch_model.bin), which are not read; convert them: {command}"
     return f"no weights: expected {WEIGHTS}, or {INDEX} and its files"
 

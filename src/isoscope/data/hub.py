@@ -23,7 +23,17 @@ TOKENIZER_FILES = (
     "*.model",
     "*.spm",
 )
-CHECKPOINT_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", *TOKENIZER_FILES)
+MODULES = "modules.json"
+SENTENCE_FILES = (
+    *(MODULES, "config_sentence_transformers.json", "sentence_bert_config.json"),
+    *("[0-9]_*/config.json", "[0-9]_*/*.safetensors"),
+)
+"""How sentence-transformers makes a sentence vector: modules, prompts, pooling, further layers."""
+CHECKPOINT_FILES = (
+    *("config.json", "*.safetensors", "*.safetensors.index.json"),
+    *TOKENIZER_FILES,
+    *SENTENCE_FILES,
+)
 
 
 class Found(NamedTuple):

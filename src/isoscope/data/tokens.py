@@ -160,7 +160,10 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
     elif (folder / SOURCE).is_file():
         tokenizer = marian_tokenizer(folder)
     else:
-        raise InputError(f"{folder}: no tokenizer; expected tokenizer.json, vocab.txt or {SOURCE}")
+        raise InputError(
+            f"{folder}: no tokenizer; expected tokenizer.json, vocab.txt or {SOURCE}; other kinds (*.model, vocab.json "
+            f"with merges.txt): isoscope convert {folder} OUT"
+        )
     tokenizer.no_padding()
     tokenizer.no_truncation()
     vocabulary = tokenizer.get_vocab()
@@ -301,7 +304,7 @@ def _check_words(folder: Path, options: dict[str, Any]) -> None:
     if asked:
         raise InputError(
             f"{folder}: its tokenizer finds words in its own way ({', '.join(asked)}), which vocab.txt does not hold; "
-            "give a checkpoint with tokenizer.json"
+            f"give a checkpoint with tokenizer.json, or write it by: isoscope convert {folder} OUT"
         )
 
 

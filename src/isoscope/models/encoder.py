@@ -13,39 +13,46 @@ import isoscope.models.hybrid  # noqa: F401 - registers the fusion architectures
 from isoscope.base.errors import InputError, said
 from isoscope.data.checkpoints import check_sizes, loadable_config
 from isoscope.models.build import seeded
-from isoscope.models.loading import check_shapes, in_one_line, pretrained, quiet, reads_and_writes
+from isoscope.models.loading import check_shapes, in_one_line, precision, pretrained, quiet, reads_and_writes
 
 TWIN_SEED = 10_000
 """Added to a twin's seed, so that the random-weights control never repeats the model's own initialisation."""
 WITHIN = ("pooler.",)  # may be missing: no hidden state passes through it
 
 
-def load_encoder(folder: Path) -> Any:
+def load_encoder(folder: Path, *, as_stored: bool = False) -> Any:
     """Load the model without a head, in fp32 and evaluation mode; for an encoder-decoder, load its encoder.
 
-    Raises `InputError` if the folder holds no checkpoint of a text transformer, and as `loading.pretrained` does.
+    `as_stored`: weights that are stored in bf16 stay in bf16. Raises `InputError` if the folder holds no checkpoint of
+    a text transformer, and as `loading.pretrained` does.
     """
-    return bare(_load(AutoModel, folder))
+    return bare(_load(AutoModel, folder, as_stored=as_stored))
 
 
 def load_classifier(folder: Path) -> Any:
-    """Load the classifier of a training run's snapshot, in fp32 and evaluation mode; its `base_model` is the encoder.
+    """Load the classifier of a training run's snapshot in evaluation mode; its `base_model` is the encoder.
+
+    Weights that are stored in bf16 stay in bf16, others are in fp32.
 
     Raises `InputError` as `load_encoder` does, and if the folder holds no sequence classifier.
     """
-    return _load(AutoModelForSequenceClassification, folder)
+    return _load(AutoModelForSequenceClassification, folder, as_stored=True)
 
 
-def _load(kind: Any, folder: Path) -> Any:
-    return pretrained(kind, folder, checkpoint_config(folder), new=WITHIN, only_reads=True).eval()
+def _load(kind: Any, folder: Path, *, as_stored: bool) -> Any:
+    config = checkpoint_config(folder)
+    return pretrained(kind, folder, config, new=WITHIN, only_reads=True, as_stored=as_stored).eval()
 
 
-def random_encoder(folder: Path, *, seed: int) -> Any:
-    """Build a model of the checkpoint's architecture with random weights, initialised as from scratch."""
+def random_encoder(folder: Path, *, seed: int, as_stored: bool = False) -> Any:
+    """Build a model of the checkpoint's architecture with random weights, initialised as from scratch.
+
+    `as_stored`: in the precision in which `load_encoder` keeps the checkpoint's.
+    """
     config = checkpoint_config(folder)
     check_shapes(AutoModel, folder, config)
     with seeded(seed), quiet(), in_one_line(folder):
-        return bare(AutoModel.from_config(config, dtype=torch.float32)).eval()
+        return bare(AutoModel.from_config(config, dtype=precision(folder, as_stored=as_stored))).eval()
 
 
 def twin(model: Any, *, seed: int) -> Any:

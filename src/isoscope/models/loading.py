@@ -16,7 +16,7 @@ from transformers.initialization import no_init_weights
 from transformers.utils import logging
 
 from isoscope.base.errors import InputError, RunError, plugins_named, said
-from isoscope.data.checkpoints import weight_shapes
+from isoscope.data.checkpoints import kept_in_bf16, weight_shapes
 
 _BUFFERS = 10**8
 """Most numbers in the buffers of a model: tables of positions that are computed, not stored."""
@@ -34,6 +34,7 @@ def pretrained(
     replaced: Sequence[str] = (),
     unused: Sequence[str] = (),
     only_reads: bool = False,
+    as_stored: bool = False,
 ) -> Any:
     """Load a model of the class `kind` in fp32 and training mode from safetensors.
 
@@ -42,13 +43,14 @@ def pretrained(
     - `replaced`: the same, of weights that it may have in any shape: the caller draws them again.
     - `unused`: the same, of weights that it may have although the model has none.
     - `only_reads`: of an encoder-decoder only the encoder is used, so the folder may lack the decoder.
+    - `as_stored`: weights that are stored in bf16 stay in bf16.
 
     Weights of a part that the model does not have, such as a head, are named in one line on stderr. Raises
     `InputError`, naming the weights, if other weights are missing or of another shape, if the embedding block or a
     layer has weights that the configuration does not name, if a weight is NaN or infinite, and if the files cannot be
     read.
     """
-    options: Any = {"dtype": torch.float32, "use_safetensors": True, "local_files_only": True}
+    options: Any = {"dtype": precision(folder, as_stored=as_stored), "use_safetensors": True, "local_files_only": True}
     if replaced:
         options["ignore_mismatched_sizes"] = True
     check_shapes(kind, folder, config, replaced)
@@ -67,6 +69,11 @@ def pretrained(
             raise InputError(f"checkpoint {folder}: {name} holds NaN or infinity")
     _forget_folder(model)
     return model
+
+
+def precision(folder: Path, *, as_stored: bool) -> torch.dtype:
+    """Return the precision of a checkpoint's weights in memory: fp32; `as_stored`: bf16 if they are stored in bf16."""
+    return torch.bfloat16 if as_stored and kept_in_bf16(folder) else torch.float32
 
 
 def reads_and_writes(model: Any) -> bool:

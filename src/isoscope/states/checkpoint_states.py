@@ -19,10 +19,10 @@ from isoscope.data.corpus import texts as texts_of
 from isoscope.data.plain import Texts
 from isoscope.data.word_table import WordTable
 from isoscope.data.words import bag
-from isoscope.states.choices import Settings, SpaceSettings
+from isoscope.states.choices import SENTENCE, Settings, SpaceSettings
 from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.given_vectors import GivenVectors, given_states
-from isoscope.states.pairs import EncodedPairs
+from isoscope.states.pairs import PAIRED, EncodedPairs
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, extract_snapshots
 from isoscope.states.word_space import Space, write_space
 
@@ -61,6 +61,8 @@ def hidden_states(
             settings,
             attended=attended,
             pairs=pairs,
+            called=one.name,
+            checkpoint=one.folder,
             title=f"{one.name}: {'attention' if attended else 'hidden states'}",
         )
 
@@ -79,7 +81,8 @@ def word_space(
     def fill(folder: Path) -> None:
         if not sys.stderr.isatty():
             print(f"{one.name}{TWIN * (twin is not None)}: states", file=sys.stderr, flush=True)
-        write_space(folder, one.model(settings, twin=twin), one.folder, table, settings)
+        name = one.name * (twin is None)
+        write_space(folder, one.model(settings, twin=twin), one.folder, table, settings, name=name)
 
     by = {"words": table.by} if table.by else {}
     return Space(_cached(one, settings, WORDS, cache, fill, twin=twin, texts=texts, **by))
@@ -108,11 +111,16 @@ def _cached(
 
 
 def page_facts(
-    checkpoints: Sequence[Checkpoint | GivenVectors], texts: Texts, settings: Settings | SpaceSettings, looked_at: int
+    checkpoints: Sequence[Checkpoint | GivenVectors],
+    texts: Texts,
+    settings: Settings | SpaceSettings,
+    looked_at: int,
+    about: Sequence[Sequence[Sequence[str]]],
 ) -> dict[str, Any]:
     """Return what every page of checkpoints says of them and of the sentences, of which `looked_at` were used.
 
-    `words`: what splits sentences without spaces between words, see `words.bag`; None for others.
+    `about`: of each checkpoint its facts and its warnings, as lines. `words`: what splits sentences without spaces
+    between words, see `words.bag`; None for others.
     """
     return {
         "checkpoints": {one.name: one.digest for one in checkpoints},
@@ -125,6 +133,8 @@ def page_facts(
         "items": "rows" if texts.numbered else "sentences",
         "groups": texts.groups,
         "sentences": {"looked at": looked_at, "there": len(texts.table)},
+        "about": {one.name: list(lines) for one, (lines, _) in zip(checkpoints, about, strict=True)},
+        "warnings": [warning for _, warnings in about for warning in warnings],
         "notes": [],
         "truncated": {},
         "settings": settings._asdict(),
@@ -143,14 +153,22 @@ def extract_model(
     name: str = "checkpoint",
     attended: bool = False,
     pairs: Path | None = None,
+    called: str = "",
+    checkpoint: Path | None = None,
     title: str = "hidden states",
 ) -> None:
     """Write the hidden states of a model in memory, or its attention (`attended`), over `rows` of a table of sentences.
 
-    `pairs`: file of scored pairs, whose sentences' vectors are written, too. `name`: of the model's snapshot. `twin`
-    makes the same architecture with random weights; None: no twin. Facts in addition to those of every extraction:
+    - `pairs`: file of scored pairs, whose sentences' vectors are written, too.
+    - `name`: of the model's snapshot; `called`: the model in warnings.
+    - `checkpoint`: folder of the model, which may say how sentence vectors are made.
+    - `twin` makes the same architecture with random weights; None: no twin.
 
+    Facts in addition to those of every extraction:
+
+    - `about`: facts of the model and its warnings, see `model_facts`; without `attended`.
     - `causal`: whether the model is causal.
+    - `sentence`: whether there are sentence vectors; `no_sentence`: why there are none, if the folder has modules.
     - `cls`: whether sentences begin with a special token.
     - `pieces`: readable text of each token id of the sentences whose embedding parts are kept.
     - `lacking`: why there is no attention.
@@ -158,6 +176,8 @@ def extract_model(
     from isoscope.models.encoder import causal, longest
     from isoscope.states import hidden_states as passes
     from isoscope.states.extract import probe_set
+    from isoscope.states.model_facts import model_facts
+    from isoscope.states.sentence_vectors import sentence_vectors
 
     most = longest(model, settings.max_length)
     chosen = probe_set(settings, tokenizer, table, rows, max_length=most)
@@ -170,6 +190,13 @@ def extract_model(
             for one in ids.tolist()
         },
     }
+    head, facts["no_sentence"] = _head(checkpoint)
+    facts["sentence"] = head is not None
+    if not attended:
+        bf16 = settings.precision == "bf16"
+        lines, warning = model_facts(model, chosen.encoded, pad_id=tokenizer.pad_id, bf16=bf16, name=called or name)
+        lines += [f"sentence vector: {head.said}"] if head else []
+        facts["about"] = [lines, [warning] * bool(warning)]
     given: dict[str, Any] = {"pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
     others = texts_of(table.take(rows)) if pairs else []
     scored = EncodedPairs(pairs, tokenizer, others, max_length=most, seed=settings.seed) if pairs else None
@@ -179,6 +206,13 @@ def extract_model(
         if not attended:
             options = given | {"bf16": settings.precision == "bf16"}
             beside = scored.arrays(current, causal=facts["causal"], **options) if scored else {}
+            if head:
+                of = {SENTENCE: [" ".join(text) for text in chosen.texts]}
+                of |= {PAIRED + SENTENCE: scored.sentences} if scored else {}
+                beside |= {
+                    kind: sentence_vectors(current, head, tokenizer, sentences, **options)
+                    for kind, sentences in of.items()
+                }
             return passes.hidden_states(current, chosen, **options) | beside
         try:
             return passes.attention(current, chosen, **given)
@@ -190,3 +224,13 @@ def extract_model(
     if scored:
         scored.write(folder)
     extract_snapshots(folder, chosen, snapshots, arrays, key="geometry", facts=facts, title=title)
+
+
+def _head(checkpoint: Path | None) -> tuple[Any, str | None]:
+    """Return how a checkpoint's folder makes sentence vectors, or None and why it cannot."""
+    from isoscope.models.sentence_head import sentence_head
+
+    try:
+        return sentence_head(checkpoint) if checkpoint else None, None
+    except InputError as error:
+        return None, str(error)

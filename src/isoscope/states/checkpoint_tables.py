@@ -24,7 +24,7 @@ from isoscope.data.plain import Texts
 from isoscope.data.words import bag
 from isoscope.states.catalogue import MAPPED, AnalysisOptions, Tables, analysed
 from isoscope.states.checkpoint_states import hidden_states, page_facts
-from isoscope.states.choices import GIVEN, SPACES_COMPARED, Settings
+from isoscope.states.choices import GIVEN, SENTENCE, SPACES_COMPARED, Settings
 from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.given_vectors import NO_MODEL, GivenVectors
 from isoscope.states.measure import SAMPLED, kind_of, measured
@@ -67,7 +67,8 @@ def geometry(
     runs = {one.name: hidden_states(one, texts, settings, cache, attended=False, pairs=pairs) for one in checkpoints}
     found: list[Tables] = []
     each = [name for name in settings.analyses if name not in ("planes", SPACES_COMPARED)]
-    notes = [note for name, run in runs.items() for note in _first_token(name, run, settings)]
+    lacking = (_first_token, _sentence)
+    notes = [note for name, run in runs.items() for one in lacking for note in one(name, run, settings)]
     notes += [
         {"checkpoint": name, "analysis": "attention, embedding block, words, random-weights control", "note": NO_MODEL}
         for name, run in runs.items()
@@ -89,7 +90,8 @@ def geometry(
         whole = stacked(found)
         whole |= planes(runs, settings, cache) if "planes" in settings.analyses else {}
         whole |= grids or {}
-    facts = page_facts(checkpoints, texts, settings, next(iter(runs.values())).facts["sentences"])
+    looked_at = next(iter(runs.values())).facts["sentences"]
+    facts = page_facts(checkpoints, texts, settings, looked_at, [run.facts["about"] for run in runs.values()])
     if "geometry" in whole:
         facts["settings"]["vectors"] = [*whole["geometry"]["vectors"].unique()]
     return whole, facts | {
@@ -119,6 +121,16 @@ def _first_token(name: str, run: Trajectory, settings: Settings) -> Iterator[dic
         if settings.vectors == ("first",):
             raise InputError(f"checkpoint {name}: --vectors first: {why}; use last or mean")
     yield {"checkpoint": name, "analysis": "[CLS]", "note": why}
+
+
+def _sentence(name: str, run: Trajectory, settings: Settings) -> Iterator[dict[str, str]]:
+    """Yield a note if the requested sentence vectors are lacking, or cannot be made. Raises `InputError` if alone."""
+    why = run.facts["no_sentence"] or "its folder is not of sentence-transformers (modules.json)"
+    asked = SENTENCE in settings.vectors and not run.facts["sentence"]
+    if asked and settings.vectors == (SENTENCE,):
+        raise InputError(f"checkpoint {name}: --vectors {SENTENCE}: {why}; use mean")
+    if asked or run.facts["no_sentence"]:
+        yield {"checkpoint": name, "analysis": "sentence vectors", "note": why}
 
 
 def _measures(run: Trajectory, settings: Settings, cache: Path, title: str) -> tuple[Tables, str | None]:
@@ -199,19 +211,21 @@ def asked_vectors(run: Trajectory, vectors: Sequence[str] = ()) -> tuple[str, ..
     """Return the kinds of representation to analyse: the requested kinds, else the model's own, and words.
 
     An encoder has [CLS] and the mean; only the mean if its tokenizer has no [CLS]. A causal model has the last token
-    and the mean, never `first`, since its first token sees no other token. [SEP] is analysed only on request.
+    and the mean, never `first`, since its first token sees no other token. [SEP] is analysed only on request. A
+    sentence-transformers folder also has the sentence vector.
     """
     if run.facts.get("given"):
         return (GIVEN,)
     causal = run.facts["causal"]
     asked = tuple(kind for kind in vectors if kind != "first" or not causal)
     own = ("last",) if causal else ("first",) * run.facts["cls"]
-    return asked or (*own, "mean", "words")
+    return asked or (*own, "mean", *(SENTENCE,) * run.facts["sentence"], "words")
 
 
 def sentence_vectors(run: Trajectory, vectors: Sequence[str]) -> tuple[str, ...]:
-    """Return the requested kinds of sentence vector; the default kinds if only words are requested."""
-    asked, usual = (tuple(kind for kind in asked_vectors(run, of) if kind != "words") for of in (vectors, ()))
+    """Return the requested kinds of vector that a sentence has at each layer; if there is none, the default kinds."""
+    other = ("words", SENTENCE)
+    asked, usual = (tuple(kind for kind in asked_vectors(run, of) if kind not in other) for of in (vectors, ()))
     return asked or usual
 
 

@@ -9,8 +9,10 @@ from annotated_types import Ge, Interval
 
 from isoscope.base.built_in import MEASURES, TRANSFORMS
 
-VECTORS = ("first", "last", "mean", "words")
-"""Kinds of representation: first token, last token, mean over tokens, words."""
+SENTENCE = "sentence"
+"""The sentence vector of a sentence-transformers folder, of the last layer only."""
+VECTORS = ("first", "last", "mean", SENTENCE, "words")
+"""Kinds of representation: first token, last token, mean over tokens, sentence vector, words."""
 GIVEN = "given"
 """Kind of the vectors of a file."""
 ANALYSES = ("measures", "planes", "probing", "attention", "embedding", "spectrum", "topology")
@@ -51,7 +53,11 @@ class Settings(NamedTuple):
     transforms: Annotated[
         tuple[str, ...], "--transform", tuple(TRANSFORMS), "Measure again after a transform fitted on other sentences"
     ] = ("none",)
-    vectors: Annotated[tuple[str, ...], VECTORS, "Vectors [default: first (last of a decoder), mean, words]"] = ()
+    vectors: Annotated[
+        tuple[str, ...],
+        VECTORS,
+        f"Vectors [default: first (last of a decoder), mean, {SENTENCE} if there is one, words]",
+    ] = ()
     sentences: Annotated[int, Ge(4), "Maximum number of distinct sentences to draw"] = 500
     words: Annotated[int, Ge(1), "Words to sample from the sentences"] = 500
     block: int = 40

@@ -47,7 +47,8 @@ def spaces(
     """
     given = prepared(checkpoints, texts, settings, cache, translated)
     tables, there = made(tables_of, given, settings), given.linked
-    return tables, page_facts(checkpoints, texts, settings, len(given.table.texts)) | {
+    about = [given.spaces[one.name].space.facts for one in checkpoints]
+    return tables, page_facts(checkpoints, texts, settings, len(given.table.texts), about) | {
         "layers": {name: one.space.layers for name, one in given.spaces.items()},
         "origin": texts.origin + (f"; {checkpoints[1].name} reads {translated.origin}" if translated else ""),
         "words": given.table.by or (there and there.table.by),

@@ -65,7 +65,7 @@ def spaces(
     by = f"column {key!r}" if key else "row by row"
     origin = f"{len(files)} files, joined by {by}{f', groups by {groups!r}' if groups else ''}"
     of = Texts(pa.table({"sentence": joined.names, "group": group}), (), "", origin, len(joined.names), numbered=True)
-    return whole, page_facts(files, of._replace(groups=groups), own, len(drawn)) | {
+    return whole, page_facts(files, of._replace(groups=groups), own, len(drawn), [([], [])] * len(files)) | {
         "left_out": f"Rows that another file lacks: {said}; left out" if said else None,
         "layers": {name: space.layers for name, space in found.items()},
         "translation": None,

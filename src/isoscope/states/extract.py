@@ -23,6 +23,7 @@ from isoscope.data.probe import ProbeSet
 from isoscope.models.build import check_device, warn_of_emulation
 from isoscope.models.encoder import TWIN_SEED, bare, load_classifier, random_encoder
 from isoscope.states import hidden_states as passes
+from isoscope.states.model_facts import model_facts
 from isoscope.states.pairs import EncodedPairs
 from isoscope.states.trajectory import GRADIENTS, RANDOM, Snapshot, extract_snapshots, write_treebank
 from isoscope.states.word_space import word_states
@@ -83,10 +84,14 @@ def extract(
 
     def arrays(snapshot: Snapshot) -> passes.Arrays:
         if snapshot.name == RANDOM:
-            model = random_encoder(snapshots[snapshot], seed=TWIN_SEED + seed).to(asked.device)
+            model = random_encoder(snapshots[snapshot], seed=TWIN_SEED + seed, as_stored=True).to(asked.device)
             return snapshot_arrays(model, chosen, bank, pairs, asked, pad_id=tokenizer.pad_id)
         classifier = load_classifier(snapshots[snapshot]).to(asked.device)
-        found = snapshot_arrays(bare(classifier.base_model), chosen, bank, pairs, asked, pad_id=tokenizer.pad_id)
+        reads = bare(classifier.base_model)
+        if snapshot == next(iter(snapshots)):
+            about = {"pad_id": tokenizer.pad_id, "bf16": asked.precision == "bf16", "name": title}
+            model_facts(reads, chosen.encoded, **about)
+        found = snapshot_arrays(reads, chosen, bank, pairs, asked, pad_id=tokenizer.pad_id)
         gradients = block_gradients(
             classifier,
             chosen,

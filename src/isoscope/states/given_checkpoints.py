@@ -111,11 +111,12 @@ class Checkpoint(NamedTuple):
             raise RunError(f"{self.given or self.folder}: has changed while it was read; run the same command again")
 
     def model(self, settings: Any, *, twin: int | None = None) -> Any:
-        """Return the bare model on its device, or its random-weights control of this seed."""
+        """Return the bare model on its device, or its random-weights control of this seed; bf16 weights stay bf16."""
         from isoscope.models.encoder import TWIN_SEED, load_encoder, random_encoder
 
-        found = load_encoder(self.folder) if twin is None else random_encoder(self.folder, seed=TWIN_SEED + twin)
-        return found.to(settings.device)
+        if twin is None:
+            return load_encoder(self.folder, as_stored=True).to(settings.device)
+        return random_encoder(self.folder, seed=TWIN_SEED + twin, as_stored=True).to(settings.device)
 
 
 def find(given: Sequence[str]) -> list[Checkpoint]:

@@ -162,4 +162,5 @@ def write_given(folder: Path, points: Vectors, texts: Texts, drawn: Indices) -> 
     write_parquet(pd.DataFrame({"token": [], "end": np.zeros(0, bool)}), folder / TOKENS)
     write_arrays(folder / "states" / "checkpoint.safetensors", {GIVEN: points[None]}, "")
     facts = {"sentences": len(drawn), "truncated": 0, "causal": False, "cls": False, "pieces": {}, "given": True}
+    facts |= {"sentence": False, "no_sentence": None, "about": [[], []]}
     write_snapshots(folder, [Snapshot("checkpoint", 0, None, True, "")], facts | {"lacking": NO_MODEL})

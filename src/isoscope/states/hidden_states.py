@@ -72,7 +72,7 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
             for name, values in _pooled(layers, mask).items():
                 put(name, len(lengths), rows, values)
             if "word" in parts:
-                put("bag", len(lengths), rows, torch.einsum("btd,bt->bd", parts["word"], _weight(mask, layers)))
+                put("bag", len(lengths), rows, torch.einsum("btd,bt->bd", parts["word"].float(), _weight(mask, layers)))
             if len(words.text):
                 put("words", len(words.text), *word_means(layers, words, rows))
             if both := {"word", "position"} <= parts.keys():

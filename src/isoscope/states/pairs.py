@@ -47,7 +47,8 @@ class EncodedPairs:
     ) -> None:
         self.table = scored_pairs.read(path, pairs=most, seed=seed)
         every = dict.fromkeys([*ScoredPairs.of(self.table).sentences, *chain.from_iterable(others)])
-        self.encoded = tokens.encode(tokenizer, pa.table({"sentence": [*every]}), max_length=max_length)
+        self.sentences = [*every]
+        self.encoded = tokens.encode(tokenizer, pa.table({"sentence": self.sentences}), max_length=max_length)
 
     def write(self, folder: Path) -> None:
         """Write the pairs beside the states."""
@@ -68,10 +69,10 @@ def places(run: Trajectory) -> Iterator[tuple[Snapshot, str, int]]:
     """Yield every (snapshot, kind, layer) of the sentences in pairs; `pairs_first_last` at the last layer."""
     for snapshot in run.snapshots:
         arrays = run.arrays(snapshot)
-        sizes = {name: arrays.shape(name)[0] for name in sorted(arrays.names) if name.startswith(PAIRED)}
-        yield from ((snapshot, kind, layer) for kind, layers in sizes.items() for layer in range(layers))
-        if sizes.get(PAIRED + "mean", 0) > 1:
-            yield snapshot, PAIRED + FIRST_LAST, sizes[PAIRED + "mean"] - 1
+        kinds = {name: arrays.layers(name) for name in sorted(arrays.names) if name.startswith(PAIRED)}
+        yield from ((snapshot, kind, layer) for kind, layers in kinds.items() for layer in layers)
+        if len(means := kinds.get(PAIRED + "mean", range(0))) > 1:
+            yield snapshot, PAIRED + FIRST_LAST, means[-1]
 
 
 def layer(arrays: Arrays, vectors: str, layer: int) -> Vectors:

@@ -22,6 +22,7 @@ OF_PAIRS = {
     "pairs_first": "the first token ([CLS]) of sentences in pairs",
     "pairs_last": "the last token of sentences in pairs",
     "pairs_mean": "the mean over tokens of sentences in pairs",
+    "pairs_sentence": "the sentence vector (sentence-transformers) of sentences in pairs",
     "pairs_first_last": "the mean over tokens at layer 1 and the last layer, of sentences in pairs",
 }
 """Kinds of vectors of sentences in pairs → their names."""

@@ -21,7 +21,7 @@ from isoscope.base.parquet import write_parquet
 from isoscope.data.arrays import Indices, Vectors
 from isoscope.data.probe import ProbeSet
 from isoscope.data.treebank import Treebank
-from isoscope.states.choices import GIVEN, VECTORS
+from isoscope.states.choices import GIVEN, SENTENCE, VECTORS
 
 SNAPSHOTS, PROBE, WORDS, TOKENS = "snapshots.json", "probe.parquet", "words.parquet", "tokens.parquet"
 TREEBANK = "treebank.parquet"
@@ -124,7 +124,7 @@ class Trajectory:
             arrays = self.arrays(snapshot)
             for kind in arrays.vectors:
                 if kind in vectors:
-                    yield from ((snapshot, kind, layer) for layer in range(arrays.shape(kind)[0]))
+                    yield from ((snapshot, kind, layer) for layer in arrays.layers(kind))
 
 
 def tabled(rows: Callable[P, Iterator[Rows]]) -> Callable[P, pd.DataFrame]:
@@ -163,13 +163,19 @@ class Arrays:
     def shape(self, name: str) -> tuple[int, ...]:
         return tuple(self._file.get_slice(name).get_shape())
 
+    def layers(self, name: str) -> range:
+        """Return the numbers of the layers of a representation; a sentence vector is of the last layer of `mean`."""
+        size, sentence = self.shape(name)[0], name.endswith(SENTENCE)
+        end = self.shape(name.removesuffix(SENTENCE) + "mean")[0] if sentence else size
+        return range(end - size, end)
+
     def layer(self, name: str, layer: int) -> Vectors:
-        """Return one layer of `first`, `last`, `mean` or `words`."""
-        return self._file.get_slice(name)[layer]
+        """Return one layer of `first`, `last`, `mean`, `sentence` or `words`."""
+        return self._file.get_slice(name)[layer - self.layers(name)[0]]
 
     def last(self, name: str) -> Vectors:
         """Return the last layer of such a representation."""
-        return self.layer(name, self.shape(name)[0] - 1)
+        return self.layer(name, self.layers(name)[-1])
 
     def whole(self, name: str) -> Vectors:
         return self._file.get_tensor(name)

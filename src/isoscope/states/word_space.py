@@ -3,8 +3,7 @@
 And the pass that makes them, of words in sentences of any kind.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+import json
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from isoscope.base.atomic_files import write_text
 from isoscope.base.parquet import write_parquet
 from isoscope.data import tokens
 from isoscope.data.arrays import Flags, Indices, Vectors
@@ -23,10 +23,9 @@ from isoscope.geometry.moments import Floats
 from isoscope.states.choices import WORD_TABLE, Pooling, SpaceSettings
 from isoscope.states.trajectory import Arrays, write_arrays
 
-KEYS, STATES = "keys.parquet", "states.safetensors"
+KEYS, STATES, FACTS = "keys.parquet", "states.safetensors", "facts.json"
 WORDS, TABLE = "words", "word_table"
 """Arrays of the states: layers 0 … L, and the word table alone if the model has it."""
-FINAL_NORMS = ("LayerNorm", "layer_norm", "final_layer_norm", "final_layernorm", "final_norm", "ln_f", "norm")
 
 
 class Space:
@@ -43,6 +42,13 @@ class Space:
         """Numbers of the layers, see `WordStates`."""
         arrays = Arrays(self.folder / STATES)
         return [*([WORD_TABLE] if TABLE in arrays.names else []), *range(arrays.shape(WORDS)[0])]
+
+    @cached_property
+    def facts(self) -> list[list[str]]:
+        """Facts of the model, a line each, and its warnings; see `model_facts`. Empty if they were not asked for."""
+        file = self.folder / FACTS
+        found: list[list[str]] = json.loads(file.read_text("utf-8")) if file.is_file() else [[], []]
+        return found
 
     def layer(self, number: int, kept: Flags) -> Floats:
         """Return the states `[W, D]` of the words `kept` of the table, all of which the model must have."""
@@ -92,16 +98,16 @@ def word_states(
     import torch  # takes seconds; reading a space needs none
 
     from isoscope.states.hidden_states import embedding_parts, layers_of, word_means
+    from isoscope.states.model_facts import final_norm, norms_outside_layers
 
     model.eval()
     found = np.empty(0, np.float32)
-    with torch.no_grad(), embedding_parts(model) as parts, _final_norm(model) as normed:
+    with torch.no_grad(), embedding_parts(model) as parts, norms_outside_layers(model) as norms:
         for rows in evaluation_batches(words.encoded.lengths, batch_size=batch_size):
             layers, _ = layers_of(model, words.encoded, rows, pad_id, bf16)
             first = 0
-            # A model may have such a LayerNorm for something else, as DeBERTa for its relative positions.
-            if whole and normed and normed[1].shape == layers[-1].shape and torch.equal(normed[1].float(), layers[-1]):
-                layers = torch.cat([layers[:-1], *(one.float()[None] for one in normed)])
+            if whole and (name := final_norm(norms, layers[-1])):
+                layers = torch.cat([layers[:-1], *(one.float()[None] for one in norms[name])])
             if whole and "word" in parts and parts["word"].shape[-1] == layers.shape[-1]:
                 layers, first = torch.cat([parts["word"].float()[None], layers]), WORD_TABLE
             chosen, means = word_means(layers, words, rows, pooling)
@@ -109,37 +115,31 @@ def word_states(
                 found = np.empty((len(layers), len(words.sentence), layers.shape[-1]), np.float32)
             found[:, chosen] = means.cpu().numpy()
             parts.clear()
-            normed.clear()
+            norms.clear()
     return WordStates(found, [*range(first, first + len(found))])
 
 
-@contextmanager
-def _final_norm(model: Any) -> Iterator[list[Any]]:
-    """Capture input and output of the LayerNorm after the last layer; nothing in a model without one (post-norm)."""
-    seen: list[Any] = []
-    within = (model, getattr(model, "encoder", None), getattr(model, "decoder", None))
-    norms = (getattr(one, name, None) for one in within for name in FINAL_NORMS)
-    norm = next((one for one in norms if hasattr(one, "register_forward_hook")), None)
-    hook: Any = nullcontext()
-    if norm is not None:
-        hook = norm.register_forward_hook(lambda _, inputs, output: seen.extend((inputs[0].detach(), output.detach())))
-    with hook:
-        yield seen
-
-
-def write_space(folder: Path, model: Any, checkpoint: Path, table: WordTable, settings: SpaceSettings) -> Space:
+def write_space(
+    folder: Path, model: Any, checkpoint: Path, table: WordTable, settings: SpaceSettings, *, name: str = ""
+) -> Space:
     """Write the states of a bare encoder or decoder into a new or empty folder, and return them.
 
-    `checkpoint`: folder of its tokenizer. Raises `InputError` for NaN or infinity.
+    `checkpoint`: folder of its tokenizer. `name`: of the model, whose `facts` are then written, too. Raises
+    `InputError` for NaN or infinity.
     """
     from isoscope.models.encoder import longest
+    from isoscope.states.model_facts import model_facts
 
     tokenizer = tokens.load(checkpoint, padded=False)
     there = located(table, tokenizer, max_length=longest(model, settings.max_length))
     found = there.found
     kept = Located(there.encoded, there.sentence[found], there.begin[found], there.end[found], found[found])
     given: dict[str, Any] = {"pooling": settings.pooling, "pad_id": tokenizer.pad_id, "batch_size": settings.batch_size}
-    states = word_states(model, kept, whole=True, bf16=settings.precision == "bf16", **given)
+    bf16 = settings.precision == "bf16"
+    states = word_states(model, kept, whole=True, bf16=bf16, **given)
+    if name:
+        lines, warning = model_facts(model, kept.encoded, pad_id=tokenizer.pad_id, bf16=bf16, name=name)
+        write_text(folder / FACTS, json.dumps([lines, [warning] * bool(warning)]), "states")
     return store(folder, table.rows[KEY].assign(found=found), states.values, first=states.layers[0])
 
 

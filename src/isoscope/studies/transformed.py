@@ -23,6 +23,7 @@ VECTORS = {
     "first": "the first token ([CLS])",
     "last": "the last token",
     "mean": "the mean over tokens",
+    "sentence": "the sentence vector (sentence-transformers)",
     "words": "sampled words",
     **OF_PAIRS,
 }

@@ -66,6 +66,8 @@ def write(out: Path, checkpoints: tuple[str, ...] = ("encoder", "decoder"), **ch
         "tables": ["frames", "geometry", "planes"],
         "causal": [],
         "notes": [],
+        "about": {name: ["weights: fp32"] for name in checkpoints},
+        "warnings": [],
     }
     out.mkdir(parents=True, exist_ok=True)
     (out / "manifest.json").write_text(json.dumps(manifest | changed), "utf-8")

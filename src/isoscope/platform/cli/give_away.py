@@ -52,6 +52,27 @@ def export(
 
 
 @command(GIVE_AWAY)
+def convert(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of a Hugging Face checkpoint; it stays as it is.", metavar="IN")
+    ],
+    out: Annotated[Path, typer.Argument(help="New folder for the converted checkpoint.")],
+) -> Said:
+    """Convert a checkpoint that isoscope does not read: pickled weights, a tokenizer without tokenizer.json.
+
+    pytorch_model.bin, also in parts, becomes model.safetensors. A pickle may hold code, so it is read in a process that
+    runs none of it and has no network; it writes only in OUT. It needs Linux 5.13 or newer. SentencePiece models and
+    slow tokenizers become tokenizer.json. Their ids are compared with those of the original on texts in ten languages;
+    a difference is an error. Works outside a project.
+
+    Example: isoscope convert ./deberta-v3-base ./deberta
+    """
+    check_free(out, such_as="converted", key="OUT")
+    told = load("platform.stages.export").convert(folder, out)
+    return {"out": str(out), "converted": told}, "\n  ".join([f"convert: {out}", *told])
+
+
+@command(GIVE_AWAY)
 def tables(
     here: Here,
     name: Annotated[str, typer.Argument(help="A study or comparison of params.yaml.")],

@@ -50,7 +50,7 @@ def page(out: Path) -> Path:
             findings=of_figures([*drawings.values()]),
             tables=tables,
             text=said,
-            notes=[*_notes(facts), *said.notes],
+            notes=[*facts["warnings"], *_notes(facts), *said.notes],
             **said.data,
         )
     )

@@ -1,6 +1,8 @@
-"""`isoscope export`: write a model as a folder that transformers loads without isoscope, and check it there."""
+"""Models as folders: `isoscope export` for transformers without isoscope, `isoscope convert` for isoscope."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +30,40 @@ def export(folder: Path, out: Path, *, form: str | None) -> tuple[Any, list[str]
     _check_new(out)
     science = built_in.load(built_in.STAGES, "export")
     model = science.read_model(folder)
+    with _new_folder(out) as fresh:
+        made = {"loader": auto_class(type(model).__name__), "form": form}
+        exported, reasons = science.write(model, folder, fresh, **made)
+        (fresh / CARD).write_text(_card(exported, folder), "utf-8")
+        (checked,) = science.check([exported])
+    return exported, reasons, checked
+
+
+def convert(folder: Path, out: Path) -> list[str]:
+    """Write the checkpoint in `folder` to the new folder `out` as isoscope reads it; return what was converted.
+
+    Raises `InputError` as `isoscope.models.converted.convert`, and if `out` holds something.
+    """
+    _check_new(out)
+    if not folder.is_dir():
+        raise InputError(f"IN {folder}: no such folder")
+    science = built_in.load(built_in.STAGES, "convert")
+    with _new_folder(out) as fresh:
+        told: list[str] = science.convert(folder, fresh)
+    return told
+
+
+@contextmanager
+def _new_folder(out: Path) -> Iterator[Path]:
+    """Yield a folder to fill, which becomes `out` if nothing fails, and is removed otherwise."""
     fresh = None
     with writing(out, called=f"OUT {out}"):
         _check_new(out)
         try:
             with replacing(out, "table") as fresh:
-                made = {"loader": auto_class(type(model).__name__), "form": form}
-                exported, reasons = science.write(model, folder, fresh, **made)
-                (fresh / CARD).write_text(_card(exported, folder), "utf-8")
-                (checked,) = science.check([exported])
+                yield fresh
         finally:
             if fresh is not None:
                 shutil.rmtree(fresh, ignore_errors=True)
-    return exported, reasons, checked
 
 
 def _check_new(out: Path) -> None:

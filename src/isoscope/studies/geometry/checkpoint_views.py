@@ -28,6 +28,7 @@ KINDS = {
     "first": "the first token ([CLS] of an encoder)",
     "last": "the last token ([SEP] of an encoder)",
     "mean": "the mean over tokens",
+    "sentence": "the sentence vector (sentence-transformers)",
     "words": "sampled words",
     GIVEN: "the given vectors",
     **OF_PAIRS,

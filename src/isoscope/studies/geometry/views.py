@@ -12,7 +12,7 @@ from isoscope.platform.config.declared import title
 from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.numbers import NOTHING, score
 from isoscope.platform.figures.text_form import Texts
-from isoscope.states.choices import GIVEN
+from isoscope.states.choices import GIVEN, SENTENCE
 from isoscope.states.shown_metrics import PROFILES
 from isoscope.studies import transformed
 from isoscope.studies.fusion.embedding_block import PARTS
@@ -210,7 +210,7 @@ VIEWS = (
     *(
         replace(group(name, metrics, kind), question=f"How does the geometry of {called} change by layer?")
         for kind, called in KINDS.items()
-        if kind != GIVEN
+        if kind != GIVEN and not kind.endswith(SENTENCE)  # of the last layer only: in the tables
         for name, metrics in GROUPS.items()
     ),
     *under("What is the geometry of the given vectors?", *(_given(name, of) for name, of in GROUPS.items())),

@@ -1,0 +1,48 @@
+"""Run a model as a sentence-transformers folder says, and keep a vector per sentence."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from isoscope.data import tokens
+from isoscope.data.arrays import Vectors
+from isoscope.data.batches import evaluation_batches
+from isoscope.models.encoder import positions
+from isoscope.models.sentence_head import SentenceHead
+from isoscope.states.hidden_states import layers_of
+
+
+@torch.no_grad()
+def sentence_vectors(
+    model: Any,
+    head: SentenceHead,
+    tokenizer: tokens.WordPieces,
+    sentences: Sequence[str],
+    *,
+    pad_id: int,
+    batch_size: int,
+    bf16: bool = False,
+) -> Vectors:
+    """Return the vectors `[1, n, D']` of sentences, fp32: of the last layer only.
+
+    Texts are truncated as `head` says, not by the options of the command. Raises `InputError` for NaN or infinity.
+    """
+    most = min(head.longest or positions(model), positions(model))
+    table = pa.table({"sentence": [head.prompt + text for text in sentences]})
+    encoded = tokens.encode(tokenizer, table, max_length=most)
+    skipped = 0
+    if head.prompt and not head.include_prompt:
+        alone = tokenizer.backend.encode(head.prompt)
+        skipped = len(alone.ids) - alone.special_tokens_mask[-1]
+    model.eval()
+    found: Vectors | None = None
+    for rows in evaluation_batches(encoded.lengths, batch_size=batch_size):
+        layers, mask = layers_of(model, encoded, rows, pad_id, bf16)
+        values = head(layers[-1], mask, skipped=skipped).cpu().numpy()
+        found = np.empty((1, len(sentences), values.shape[-1]), np.float32) if found is None else found
+        found[0, rows] = values
+    assert found is not None
+    return found
