@@ -4,7 +4,7 @@ import hashlib
 import math
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from safetensors import SafetensorError, deserialize, safe_open
 from isoscope.base.atomic_files import sha256
 from isoscope.base.errors import InputError, brief
 from isoscope.data.files import read_mapping
-from isoscope.data.hub import CHECKPOINT_FILES, PART, VARIABLE, no_config, resolve_checkpoint
+from isoscope.data.hub import CHECKPOINT_FILES, PART, SENTENCE_FILES, VARIABLE, no_config, resolve_checkpoint
 
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -47,12 +47,14 @@ def fetch_checkpoint(name: str, *, revision: str) -> Path:
     return resolve_checkpoint(name) or _download(name, revision)
 
 
-def checkpoint_digest(folder: Path) -> str:
+def checkpoint_digest(folder: Path, further: Sequence[str] = ()) -> str:
     """Return the sha256 of names and contents of a checkpoint's weights (safetensors), configuration and tokenizer.
 
-    Raises `InputError` if the folder has no config.json, or if its index names weights that would not be hashed.
+    `further`: patterns of other files. Raises `InputError` if the folder has no config.json, or if its index names weights that would not be hashed.
     """
-    files = sorted({file for pattern in CHECKPOINT_FILES for file in folder.glob(pattern) if file.is_file()})
+    files = sorted(
+        {file for pattern in (*CHECKPOINT_FILES, *further) for file in folder.glob(pattern) if file.is_file()}
+    )
     if folder / CONFIG not in files:
         raise no_config(folder)
     _check_index(folder)
@@ -215,7 +217,7 @@ def _download(name: str, revision: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=list(CHECKPOINT_FILES)))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=[*CHECKPOINT_FILES, *SENTENCE_FILES]))
     except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(

@@ -29,11 +29,7 @@ SENTENCE_FILES = (
     *("[0-9]_*/config.json", "[0-9]_*/*.safetensors"),
 )
 """How sentence-transformers makes a sentence vector: modules, prompts, pooling, further layers."""
-CHECKPOINT_FILES = (
-    *("config.json", "*.safetensors", "*.safetensors.index.json"),
-    *TOKENIZER_FILES,
-    *SENTENCE_FILES,
-)
+CHECKPOINT_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", *TOKENIZER_FILES)
 
 
 class Found(NamedTuple):

@@ -11,14 +11,14 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.checkpoints import CONFIG, INDEX, WEIGHTS, loadable_config, weight_shapes
 from isoscope.data.files import read_mapping
-from isoscope.data.hub import CHECKPOINT_FILES, PART
+from isoscope.data.hub import CHECKPOINT_FILES, PART, SENTENCE_FILES
 from isoscope.data.marian import SOURCE
 from isoscope.data.pickled_weights import convert_weights
 from isoscope.models.sentence_head import sentence_modules
 from isoscope.models.slow_tokenizers import convert_tokenizer
 
 PICKLED, PICKLED_INDEX, TOKENIZER = "pytorch_model.bin", "pytorch_model.bin.index.json", "tokenizer.json"
-_KEPT = (*CHECKPOINT_FILES, "generation_config.json")
+_KEPT = (*CHECKPOINT_FILES, *SENTENCE_FILES, "generation_config.json")
 """Files that are copied, with those of modules of sentence-transformers."""
 
 

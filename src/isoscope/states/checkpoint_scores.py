@@ -17,7 +17,7 @@ from isoscope.base.metric import Metric
 from isoscope.base.paths import processed
 from isoscope.data import tokens
 from isoscope.data.batches import evaluation_batches
-from isoscope.data.checkpoints import TOKENIZER_CONFIG, checkpoint_digest
+from isoscope.data.checkpoints import TOKENIZER_CONFIG
 from isoscope.data.files import read_mapping
 from isoscope.data.plain import Targets
 from isoscope.geometry.moments import Floats
@@ -31,7 +31,7 @@ from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.statistics.paired import paired_t, two_way_interval
 from isoscope.states.choices import ScoreSettings
-from isoscope.states.given_checkpoints import Checkpoint, find, run_of
+from isoscope.states.given_checkpoints import Checkpoint, content_digest, find, run_of
 from isoscope.states.hidden_states import inputs_of
 
 MODULES: dict[str, Any] = {one.TARGET: one for one in (matrix_scores, regression_scores, label_scores)}
@@ -160,7 +160,7 @@ def _logged(scores: Scores, files: Mapping[str, tuple[str, str]], params: Mappin
     one, run = scores.checkpoint, run_of(scores.checkpoint.folder)
     of = {} if run is None else {"study": run.study, "arm": run.arm, "seed": run.seed}
     by = {} if run is None else {"run": ("trained by", run.digest)}
-    digest = partial(checkpoint_digest, one.folder)
+    digest = partial(content_digest, one.folder)
     return Logged(one.folder, of, {"checkpoint": (one.given, one.digest), **by, **files}, digest, params, scores.values)
 
 

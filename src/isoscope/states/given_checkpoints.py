@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from isoscope.base.errors import InputError, RunError
 from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config, weights_digest
+from isoscope.data.hub import SENTENCE_FILES
 from isoscope.platform.outputs import CONFIG, Trained, read_output
 from isoscope.states.given_vectors import GivenVectors, find_vectors
 
@@ -107,7 +108,7 @@ class Checkpoint(NamedTuple):
 
     def check_unchanged(self) -> None:
         """Raise `RunError` if the folder does not hold what the digest names: it changed while it was read."""
-        if checkpoint_digest(self.folder) != self.digest:
+        if content_digest(self.folder) != self.digest:
             raise RunError(f"{self.given or self.folder}: has changed while it was read; run the same command again")
 
     def model(self, settings: Any, *, twin: int | None = None) -> Any:
@@ -117,6 +118,11 @@ class Checkpoint(NamedTuple):
         if twin is None:
             return load_encoder(self.folder, as_stored=True).to(settings.device)
         return random_encoder(self.folder, seed=TWIN_SEED + twin, as_stored=True).to(settings.device)
+
+
+def content_digest(folder: Path) -> str:
+    """Return the digest of all that is read of a checkpoint; training reads no pooling of sentence-transformers."""
+    return checkpoint_digest(folder, SENTENCE_FILES)
 
 
 def find(given: Sequence[str]) -> list[Checkpoint]:
@@ -166,9 +172,7 @@ def find_any(given: Sequence[str], others: Collection[str | None] = ()) -> list[
     _name_equal({name: folder for name, folder in zip(given, folders, strict=True) if name not in files})
     plain = [str(Path(name).resolve()) if name.endswith(".") else os.path.normpath(name) for name in given]
     return [
-        files[asked]._replace(name=name)
-        if asked in files
-        else Checkpoint(name, folder, checkpoint_digest(folder), asked)
+        files[asked]._replace(name=name) if asked in files else Checkpoint(name, folder, content_digest(folder), asked)
         for name, folder, asked in zip(checkpoint_names(plain, [*map(_trained, folders)]), folders, given, strict=True)
     ]
 
