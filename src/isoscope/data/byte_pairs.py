@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from isoscope.data.bert_vocabulary import SPECIAL, with_frame
 from isoscope.data.scripts import glued
-from isoscope.data.tokens import ANY_CLASS, SEEN_TWICE, SPECIAL, WordPieces, frequent_characters, load, save, with_frame
+from isoscope.data.tokens import ANY_CLASS, SEEN_TWICE, WordPieces, frequent_characters, load, save
 
 MARK = "▁"
 

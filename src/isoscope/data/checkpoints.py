@@ -50,7 +50,8 @@ def fetch_checkpoint(name: str, *, revision: str) -> Path:
 def checkpoint_digest(folder: Path, further: Sequence[str] = ()) -> str:
     """Return the sha256 of names and contents of a checkpoint's weights (safetensors), configuration and tokenizer.
 
-    `further`: patterns of other files. Raises `InputError` if the folder has no config.json, or if its index names weights that would not be hashed.
+    `further`: patterns of other files. Raises `InputError` if the folder has no config.json, or if its index names
+    weights that would not be hashed.
     """
     files = sorted(
         {file for pattern in (*CHECKPOINT_FILES, *further) for file in folder.glob(pattern) if file.is_file()}

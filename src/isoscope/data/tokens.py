@@ -4,7 +4,6 @@ Uses the library `tokenizers`, not transformers, which is slow to import.
 """
 
 import json
-import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,24 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Ids, Indices
+from isoscope.data.bert_vocabulary import CONFIG, SPECIAL, bert, from_vocabulary, options_of
 from isoscope.data.corpus import SINGLE, text_columns, texts
-from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.data.marian import SOURCE, marian_tokenizer
 from isoscope.data.scripts import glued
 
-SPECIAL = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
-}
-CONFIG = "tokenizer_config.json"
 ANY_CLASS: dict[str, object] = {
     "tokenizer_class": "PreTrainedTokenizerFast",
     "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
@@ -41,15 +32,6 @@ LONGEST = 10_000
 """Letters of a word of WordPiece in text without spaces, where a sentence is a word."""
 SEEN_TWICE = 2
 """Occurrences of a token in text without spaces."""
-_BY_WORDPIECE = re.compile(
-    r"(Bert|DistilBert|Electra|MobileBert|ConvBert|Funnel|LayoutLM|LayoutLMv2|Lxmert|MarkupLM|RetriBert|SqueezeBert|"
-    r"DPR(QuestionEncoder|ContextEncoder|Reader)|Tapas|PreTrained)Tokenizer(Fast)?"
-)
-"""Classes of transformers that read vocab.txt as BERT does: words at spaces and punctuation, then WordPiece."""
-_OTHER_WORDS = (
-    "word_tokenizer_type", "subword_tokenizer_type", "mecab_kwargs", "sudachi_kwargs", "jumanpp_kwargs", "never_split",
-)  # fmt: skip
-"""Options that make a tokenizer find words in another way."""
 BEGINS, ENDS = ("[CLS]", "<s>", "<|endoftext|>"), ("[SEP]", "</s>", "<|endoftext|>")
 """Usual tokens before and after a text: BERT's, RoBERTa's, GPT-2's."""
 NO_CLASS = -1
@@ -116,7 +98,7 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     trained = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk_token"]))
     trained.normalizer, trained.pre_tokenizer = normalizer, splitter
     trained.train_from_iterator(sentences, trainer)
-    tokenizer = _bert(trained.get_vocab(), normalizer)
+    tokenizer = bert(trained.get_vocab(), normalizer)
     options: dict[str, object] = {"tokenizer_class": "BertTokenizer", "do_lower_case": lowercase}
     if whole:  # transformers' BertTokenizer ignores this limit of the file: 100 letters, and a longer word is [UNK]
         tokenizer.model.max_input_chars_per_word, options = LONGEST, ANY_CLASS
@@ -156,7 +138,7 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
         except Exception as error:  # the library raises bare Exception
             raise InputError(f"{file}: not a tokenizer: {error}") from None
     elif (folder / "vocab.txt").is_file():
-        tokenizer = _from_vocabulary(folder)
+        tokenizer = from_vocabulary(folder)
     elif (folder / SOURCE).is_file():
         tokenizer = marian_tokenizer(folder)
     else:
@@ -183,7 +165,7 @@ def first_of(vocabulary: Mapping[str, int], names: Iterable[str]) -> int | None:
 
 def declared(folder: Path, *roles: str) -> list[str]:
     """Return the tokens that a tokenizer's options name for these roles, such as `eos_token`."""
-    named = (_options(folder).get(role) for role in roles)
+    named = (options_of(folder).get(role) for role in roles)
     texts = (one.get("content") if isinstance(one, dict) else one for one in named)
     return [one for one in texts if isinstance(one, str)]
 
@@ -192,7 +174,7 @@ def copy(source: Path, target: Path, *, max_length: int) -> None:
     """Copy the tokenizer files of folder `source` to `target` and set `model_max_length` to `max_length`."""
     for file in {file for pattern in TOKENIZER_FILES for file in source.glob(pattern) if file.name != CONFIG}:
         shutil.copyfile(file, target / file.name)
-    _write_json(target / CONFIG, _options(source) | {"model_max_length": max_length})
+    _write_json(target / CONFIG, options_of(source) | {"model_max_length": max_length})
 
 
 def encodings(
@@ -251,66 +233,6 @@ def classes(table: pa.Table) -> Indices:
         found: Indices = table["label"].to_numpy()
         return found
     return np.full(table.num_rows, NO_CLASS, np.int64)
-
-
-def _bert(vocabulary: dict[str, int], normalizer: normalizers.BertNormalizer) -> Tokenizer:
-    """Return a BERT tokenizer with `vocabulary`: BERT's word splitting, and [CLS] A [SEP] B [SEP]."""
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=SPECIAL["unk_token"]))
-    tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    return with_frame(tokenizer)
-
-
-def with_frame(tokenizer: Tokenizer) -> Tokenizer:
-    """Return `tokenizer` with BERT's special tokens, which its vocabulary must have: [CLS] A [SEP] B [SEP]."""
-    tokenizer.add_special_tokens(list(SPECIAL.values()))
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS]:0 $A:0 [SEP]:0",
-        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
-    )
-    return tokenizer
-
-
-def _from_vocabulary(folder: Path) -> Tokenizer:
-    options = _options(folder)
-    _check_words(folder, options)
-    if not isinstance(stripping := options.get("strip_accents"), bool | None):
-        raise InputError(f"{folder / CONFIG}: strip_accents: expected true, false or null, got {stripping!r:.40}")
-    try:
-        lines = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{folder / 'vocab.txt'}: not UTF-8 at byte {error.start}") from None
-    vocabulary = {token: number for number, token in enumerate(lines)}
-    if missing := [token for token in SPECIAL.values() if token not in vocabulary]:
-        raise InputError(f"{folder / 'vocab.txt'}: not a BERT vocabulary, it lacks {', '.join(missing)}")
-    normalizer = normalizers.BertNormalizer(
-        lowercase=bool(options.get("do_lower_case", True)),
-        handle_chinese_chars=bool(options.get("tokenize_chinese_chars", True)),
-        strip_accents=stripping,
-    )
-    return _bert(vocabulary, normalizer)
-
-
-def _check_words(folder: Path, options: dict[str, Any]) -> None:
-    """Raise `InputError` if the tokenizer of a vocab.txt finds words in another way than BERT's."""
-    model = read_mapping(folder / "config.json") if (folder / "config.json").is_file() else {}
-    named = options.get("tokenizer_class") or model.get("tokenizer_class")
-    asked = [f"{key} {options[key]!r:.40}" for key in _OTHER_WORDS if options.get(key)]
-    asked += ["do_basic_tokenize False"] if options.get("do_basic_tokenize") is False else []
-    if named is not None and not (isinstance(named, str) and _BY_WORDPIECE.fullmatch(named)):
-        asked.append(f"the class {named!r:.60}")
-    if asked:
-        raise InputError(
-            f"{folder}: its tokenizer finds words in its own way ({', '.join(asked)}), which vocab.txt does not hold; "
-            f"give a checkpoint with tokenizer.json, or write it by: isoscope convert {folder} OUT"
-        )
-
-
-def _options(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    return read_mapping(path) if path.is_file() else {}
 
 
 def _write_json(path: Path, content: dict[str, object]) -> None:
