@@ -166,8 +166,9 @@ def geometry(
         raise InputError("measures: 'classes' needs labels")
     if labels is not None and len(labels) != len(texts):
         raise InputError(f"labels: {len(labels)} for {len(texts)} texts")
-    if isinstance(model, str | Path):
-        pieces, model = tokens.load(Path(model), padded=False), encoder.load_encoder(Path(model))
+    folder = Path(model) if isinstance(model, str | Path) else None
+    if folder:
+        pieces, model = tokens.load(folder, padded=False), encoder.load_encoder(folder, as_stored=True)
     elif tokenizer is None or not getattr(tokenizer, "is_fast", False):
         raise InputError(
             "tokenizer: give the model's fast tokenizer (AutoTokenizer.from_pretrained), or a folder as model"
@@ -196,7 +197,8 @@ def geometry(
     with tempfile.TemporaryDirectory() as place:
         try:
             table, rows = pa.table(columns), np.arange(len(texts))
-            extract_model(Path(place), model.eval(), random, pieces, table, rows, settings, name="model")
+            about: dict[str, Any] = {"name": "model", "checkpoint": folder}
+            extract_model(Path(place), model.eval(), random, pieces, table, rows, settings, **about)
         finally:
             for part, mode in training.items():
                 part.training = mode

@@ -204,7 +204,8 @@ def test_a_folder_of_pickles_is_converted_and_looked_at(place: Path, tmp_path: P
     shutil.copytree(place / "encoder", given)
     torch.save(load_file(given / "model.safetensors"), given / "pytorch_model.bin")  # noqa: TID251 - as others give it
     (given / "model.safetensors").unlink()
-    asked = ("--text", str(place / "reviews.csv"), "--column", "review", "--out", "page", *FEW, "--analysis", "measures")
+    shutil.copyfile(place / "reviews.csv", tmp_path / "reviews.csv")
+    asked = (*OWN, "--out", "page", *FEW, "--analysis", "measures")
     refused = isoscope(tmp_path, "geometry", "given", *asked, code=2).stderr
     assert refused.endswith(f"convert them: isoscope convert {given} OUT\n")
     done = json.loads(isoscope(tmp_path, "convert", "given", "out", "--json").stdout)
