@@ -204,8 +204,9 @@ def geometry(
         return whole if isinstance(model, Mapping) else whole.drop(columns="checkpoint")
     from isoscope.models import encoder  # imports torch, which `load` does without
 
-    if isinstance(model, str | Path):
-        pieces, model = tokens.load(Path(model), padded=False), encoder.load_encoder(Path(model))
+    place = Path(model) if isinstance(model, str | Path) else None
+    if place is not None:
+        pieces, model = tokens.load(place, padded=False), encoder.load_encoder(place, as_stored=True)
     elif tokenizer is None or not getattr(tokenizer, "is_fast", False):
         raise InputError(
             "tokenizer: give the model's fast tokenizer (AutoTokenizer.from_pretrained), or a folder as model"
@@ -220,7 +221,8 @@ def geometry(
 
     def fill(folder: Path) -> None:
         try:
-            extract_model(folder, model.eval(), random, pieces, table, rows, settings, name="model")
+            about: dict[str, Any] = {"name": "model", "checkpoint": place}
+            extract_model(folder, model.eval(), random, pieces, table, rows, settings, **about)
         finally:
             for part, mode in training.items():
                 part.training = mode

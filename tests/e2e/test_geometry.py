@@ -2,12 +2,15 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import warm
 from browser import opened
@@ -194,3 +197,25 @@ def test_a_second_command_on_the_same_page_is_refused(place: Path) -> None:
         said = isoscope(place, *command("--seed", "5"), code=2).stderr.splitlines()[-1]
     assert f"--out page: process {os.getpid()} is writing there" in said
     assert {path: path.read_bytes() for path in (place / "page").glob("*.*")} == before
+
+
+def test_a_folder_of_pickles_is_converted_and_looked_at(place: Path, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    shutil.copytree(place / "encoder", given)
+    torch.save(load_file(given / "model.safetensors"), given / "pytorch_model.bin")  # noqa: TID251 - as others give it
+    (given / "model.safetensors").unlink()
+    shutil.copyfile(place / "reviews.csv", tmp_path / "reviews.csv")
+    asked = (*OWN, "--out", "page", *FEW, "--analysis", "measures")
+    refused = isoscope(tmp_path, "geometry", "given", *asked, code=2).stderr
+    assert refused.endswith(f"convert them: isoscope convert {given} OUT\n")
+    done = json.loads(isoscope(tmp_path, "convert", "given", "out", "--json").stdout)
+    assert done == {"out": "out", "converted": ["weights: 39 tensors of pytorch_model.bin, now safetensors"]}
+    isoscope(tmp_path, "geometry", "out", *asked, *SOME[:2])
+    manifest = json.loads((tmp_path / "page/manifest.json").read_text())
+    assert manifest["about"] == {"out": ["weights: fp32", "last layer: the model has no final norm"]}
+    assert "weights: fp32<br>last layer: the model has no final norm" in (tmp_path / "page/index.html").read_text()
+    own, other = (pd.read_parquet(one / "page/geometry.parquet") for one in (tmp_path, place))
+    keys = ["layer", "vectors", "figure"]
+    both = own[own["step"].notna()].merge(other[(other["checkpoint"] == "encoder") & other["step"].notna()], on=keys)
+    assert len(both) == own["step"].notna().sum()
+    assert both["value_x"].equals(both["value_y"])

@@ -220,8 +220,15 @@ def test_a_marian_tokenizer_is_copied(tmp_path: Path) -> None:
     assert {"source.spm", "vocab.json", "config.json", "model.safetensors"} <= files(out).keys()
 
 
-def test_a_tokenizer_without_a_fast_form_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("held, said", [
+    ((), "no tokenizer: expected"),
+    (("vocab.json",), "no tokenizer: expected"),
+    (("vocab.txt",), "CanineTokenizer has no fast form"),
+])  # fmt: skip
+def test_a_tokenizer_that_cannot_be_converted_is_named(tmp_path: Path, held: tuple[str, ...], said: str) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "canine"}))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "CanineTokenizer"}))
-    with refused("CanineTokenizer has no fast form"):
+    for name in held:
+        (tmp_path / name).write_text("{}")
+    with refused(said):
         slow_tokenizers.convert_tokenizer(tmp_path, tmp_path / "tokenizer.json")

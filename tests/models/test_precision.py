@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, LlamaConfig, LlamaModel
 
 from isoscope.data.checkpoints import kept_in_bf16
-from isoscope.models.encoder import load_encoder, random_encoder
+from isoscope.models.encoder import load_encoder, random_encoder, twin
 from isoscope.states import hidden_states as passes
 from probe_material import bert, chosen, gpt2, pieces
 
@@ -53,6 +53,7 @@ def test_training_and_other_checkpoints_are_in_fp32(tmp_path: Path) -> None:
     assert dtypes(load_encoder(tmp_path / "whole", as_stored=True)) == {torch.float32}
     assert dtypes(random_encoder(tmp_path / "low", seed=1, as_stored=True)) == {torch.bfloat16}
     assert dtypes(random_encoder(tmp_path / "low", seed=1)) == {torch.float32}
+    assert dtypes(twin(bert().to(torch.bfloat16), seed=1)) == {torch.bfloat16}
 
 
 def test_a_checkpoint_in_both_precisions_is_not_rounded(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+import isoscope
 from isoscope.data import tokens
 from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.plain import read_texts
@@ -194,6 +195,14 @@ def test_geometry_shows_the_sentence_vector_of_such_folders_at_the_last_layer(tm
     expected = pd.Series(similar).corr(pd.Series(range(12)), method="spearman")
     own = rows[rows["step"].notna() & (rows["vectors"] == "pairs_sentence")].set_index("figure")["value"]
     assert own["sts"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_in_python_a_folder_has_its_sentence_vector(tmp_path: Path) -> None:
+    folder = save(tmp_path, tiny=bert()) / "tiny"
+    write_modules(folder, pooling={"pooling_mode": "mean"})
+    table = isoscope.geometry(folder, TEXTS, measures=["anisotropy"], words=20, subsample=16, draws=2)
+    assert {*table["vectors"]} == {"first", "mean", "sentence", "words"}
+    assert {*table.loc[table["vectors"] == "sentence", "layer"]} == {2}
 
 
 def test_a_request_without_such_a_folder_is_refused_or_noted(tmp_path: Path) -> None:

@@ -56,9 +56,9 @@ def random_encoder(folder: Path, *, seed: int, as_stored: bool = False) -> Any:
 
 
 def twin(model: Any, *, seed: int) -> Any:
-    """Build a random-weights control of `model`: the same kind and device, new random weights, in evaluation mode."""
+    """Build a random-weights control of `model` in evaluation mode: of the same kind, device and precision."""
     with seeded(seed), quiet():
-        return type(model)(copy.deepcopy(model.config)).to(next(model.parameters()).device).eval()
+        return type(model)(copy.deepcopy(model.config)).to(next(model.parameters())).eval()
 
 
 def bare(model: Any) -> Any:

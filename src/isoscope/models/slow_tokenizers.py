@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, BertTokenizerLegacy
 
 from isoscope.base.errors import InputError, said
+from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.data.marian import SINGLE_SPACES, charsmap, sentencepiece_model
 from isoscope.models.loading import quiet
 
@@ -47,6 +48,10 @@ def convert_tokenizer(source: Path, file: Path) -> str:
     the place of transformers'. Raises `InputError` if transformers cannot convert it, and names the first text with
     other ids.
     """
+    files = {file.name for pattern in TOKENIZER_FILES for file in source.glob(pattern)}
+    model = next((name for name in sorted(files) if name.endswith(".model")), None)
+    if not (model or "vocab.txt" in files or {"vocab.json", "merges.txt"} <= files):
+        raise InputError(f"{source}: no tokenizer: expected *.model, vocab.txt, or vocab.json with merges.txt")
     try:
         with quiet():
             found = AutoTokenizer.from_pretrained(source, local_files_only=True, trust_remote_code=False)
@@ -55,10 +60,11 @@ def convert_tokenizer(source: Path, file: Path) -> str:
     backend = getattr(found, "backend_tokenizer", None)
     if not isinstance(backend, Tokenizer):
         raise InputError(f"{source}: {type(found).__name__} has no fast form, so it has no tokenizer.json")
-    model = next(iter(sorted(source.glob("*.model"))), None)
     called, original = _original(source, found, model)
     if (other := _difference(backend, original)) and model:
-        _like_sentencepiece(backend, sentencepiece_model(model), lowercase=bool(_option(found, "do_lower_case")))
+        _like_sentencepiece(
+            backend, sentencepiece_model(source / model), lowercase=bool(_option(found, "do_lower_case"))
+        )
         other = _difference(backend, original)
     if other:
         text, ours, theirs = other
@@ -70,10 +76,10 @@ def convert_tokenizer(source: Path, file: Path) -> str:
     return called
 
 
-def _original(source: Path, found: Any, model: Path | None) -> tuple[str, Ids]:
+def _original(source: Path, found: Any, model: str | None) -> tuple[str, Ids]:
     """Return the name of the original, and its ids of a text without special tokens."""
     if model is not None:
-        return f"sentencepiece ({model.name})", _by_sentencepiece(found, model)
+        return f"sentencepiece ({model})", _by_sentencepiece(found, source / model)
     if (source / "vocab.txt").is_file() and type(found.backend_tokenizer.model).__name__ == "WordPiece":
         with quiet():
             slow = BertTokenizerLegacy.from_pretrained(source, local_files_only=True)

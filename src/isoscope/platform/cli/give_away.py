@@ -56,9 +56,9 @@ def convert(
     folder: Annotated[
         Path, typer.Argument(help="Folder of a Hugging Face checkpoint; it stays as it is.", metavar="IN")
     ],
-    out: Annotated[Path, typer.Argument(help="New folder for the converted checkpoint.")],
+    out: Annotated[Path, typer.Argument(help="New folder for the converted checkpoint.", metavar="OUT")],
 ) -> Said:
-    """Convert a checkpoint that isoscope does not read: pickled weights, a tokenizer without tokenizer.json.
+    """Convert pickled weights and slow tokenizers of a checkpoint, so that isoscope reads it.
 
     pytorch_model.bin, also in parts, becomes model.safetensors. A pickle may hold code, so it is read in a process that
     runs none of it and has no network; it writes only in OUT. It needs Linux 5.13 or newer. SentencePiece models and
