@@ -67,6 +67,12 @@ def test_bfloat16_and_tensors_are_read_as_single_precision(tmp_path: Path) -> No
     assert np.array_equal(of_array(half, "x").take(WANTED, ""), half.float().numpy()[WANTED])
 
 
+def test_half_precision_is_checked_too(tmp_path: Path) -> None:
+    np.save(tmp_path / "half.npy", np.array([[1.0, 2.0], [3.0, np.inf]], np.float16))
+    with pytest.raises(InputError, match="row 2: dimension 1 is inf"):
+        opened(str(tmp_path / "half.npy")).take(np.array([0]), "")
+
+
 def test_whole_numbers_beside_fractions_are_dimensions_and_named(tmp_path: Path) -> None:
     write(tmp_path)
     assert open_vectors(tmp_path / "a.csv", None).whole == ("id",)

@@ -61,7 +61,8 @@ class GivenRows(NamedTuple):
     def _check(self, part: npt.NDArray[Any], start: int) -> None:
         if -LARGEST <= float(part.min()) <= float(part.max()) <= LARGEST:  # false with NaN; NumPy needs no copy for it
             return
-        row, column = map(int, np.argwhere(~((part >= -LARGEST) & (part <= LARGEST)))[0])
+        values = np.asarray(part, np.float64)  # half precision cannot be compared with a bound that it does not have
+        row, column = map(int, np.argwhere(~(abs(values) <= LARGEST))[0])
         several = len(self.columns) > 1
         where = f"column {self.columns[column]!r}" if several else f"dimension {column}"
         raise InputError(

@@ -99,7 +99,8 @@ def linear_separability(
         for rows in rows_of_each(of):
             half[random.permutation(rows)[: len(rows) // 2]] = True
     if any(len(np.unique(of[train])) < 2 for train in (half, ~half)):
-        raise InputError("labels: a class with only one point, or in only one group, cannot be split into halves")
+        what = "group" if count < len(cloud) else "point"
+        raise InputError(f"labels: a class with only one {what} cannot be split into halves")
     model = make_pipeline(StandardScaler(), RidgeClassifierCV(alphas=np.logspace(-1, 5, 7)))
     scores = [model.fit(cloud[train], of[train]).score(cloud[~train], of[~train]) for train in (half, ~half)]
     return float(np.mean(scores))

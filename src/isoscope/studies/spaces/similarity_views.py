@@ -28,7 +28,7 @@ CALLED = {
 }
 
 
-CKA, WHOLE = "cka", ("words", "sentences", ROWS)
+CKA, WHOLE = "cka", ("words", "sentences")
 """What findings are about: a measure, and kinds of items (not words without their form's mean)."""
 LAST = "CKA of the last layers as (value − null)/(1 − null)"
 SHOWN = ("cka", "pwcca_one", "cca_held_out", "rsa", "rsa_partial", "neighbours")
@@ -49,11 +49,38 @@ def similarity(table: pd.DataFrame) -> pd.DataFrame:
 def _pairs(table: pd.DataFrame) -> Table:
     """Return a numbered figure per pair of models and kind of items: its panels are the pair and its references."""
     parts = [part.assign(number=number) for number, part in enumerate(_figures(table))]
-    return (pd.concat(parts, ignore_index=True) if parts else table.assign(number=np.nan, panel=None),)
+    return (
+        pd.concat(parts, ignore_index=True) if parts else table[table["of"] != ROWS].assign(number=np.nan, panel=None),
+    )
+
+
+def _of_rows(table: pd.DataFrame) -> Table:
+    """Return the similarities of vectors of files, which have a single layer, by pair."""
+    rows = in_order(table[(table["of"] == ROWS) & table["value"].notna()], "measure", [*CALLED])
+    return (
+        rows.assign(pair=rows["model"] + " × " + rows["other_model"], why=None).drop(columns=["seed", "other_seed"]),
+    )
+
+
+def _rows_alike(table: pd.DataFrame) -> Iterator[Untested]:
+    """Yield CKA of each pair of files."""
+    own = table[table["measure"] == CKA]
+    yield Untested(LAST, dict(zip(own["pair"], own["adjusted"], strict=True)), int(own["n"].max()), "row")
+
+
+def _rows_caption(table: pd.DataFrame) -> str:
+    refused = (
+        f" Without a value: {', '.join(name for key, name in CALLED.items() if key not in set(table['measure']))}."
+    )
+    return (
+        "Similarity of the vectors of two files. Lines: jackknife over groups of rows. Stroke: the null, where rows, "
+        f"or groups of them, are exchanged with groups of the same size. n = {table['n'].max():,} rows (RSA and "
+        f"neighbours: {table['n'].min():,}).{refused * (table['measure'].nunique() < len(CALLED))}"
+    )
 
 
 def _figures(table: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    trained = table[~table["twin"]]
+    trained = table[~table["twin"] & (table["of"] != ROWS)]
     for (one, other, of), pair in trained[trained["model"] != trained["other_model"]].groupby(
         ["model", "other_model", "of"], sort=False
     ):
@@ -87,14 +114,10 @@ def _pairs_caption(table: pd.DataFrame) -> str:
     trained = table[~table["twin"]]
     ceiling = "two seeds of one model and to " * bool((trained["model"] == trained["other_model"]).any())
     mean = f" Mean over {len(seeds)} pairs of seeds." * (len(seeds) > 1)
-    beside = f", next to {ceiling}random weights" * bool(table["twin"].any())
-    exchanged = "sentences exchanged with sentences of the same length"
-    if first["of"] == ROWS:
-        exchanged = "rows, or groups of them, exchanged with groups of the same size"
-    table_alone = " w: the word table alone." * (first["of"] != ROWS)
     return (
         f"{first['model']} × {first['other_model']}, {first['of']}: similarity of each pair of layers as (value − "
-        f"null)/(1 − null){beside}. Null: {exchanged}; its mean: {nulls}.{table_alone} n = {n:,}.{mean}"
+        f"null)/(1 − null), next to {ceiling}random weights. Null: sentences exchanged "
+        f"with sentences of the same length; its mean: {nulls}. w: the word table alone. n = {n:,}.{mean}"
         f"{without}{f' Without a value: {refused}.' if refused else ''}"
     )
 
@@ -132,6 +155,22 @@ SIMILARITY = View(
 )
 
 
+SIMILAR_ROWS = View(
+    name="similar_rows",
+    needs=("similarity",),
+    rows=_of_rows,
+    form=Intervals(
+        points=lambda table: table,
+        x="value",
+        y="measure",
+        columns="pair",
+        labels=("Similarity", ""),
+        names=CALLED,
+        beside={"null": "null: rows exchanged"},
+    ),
+    caption=_rows_caption,
+    findings=_rows_alike,
+)
 MAP_MEASURES = {"r2": "R²", "retrieval_forward": "CSLS retrieval", "cosine_forward": "Cosine retrieval"}
 MAPS = {"none": "no map", "procrustes": "rotation, scaling, shift", "ridge": "linear map"}
 LOWEST = -0.6

@@ -6,7 +6,7 @@ from isoscope.base.view import Table, View, under
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.numbers import count
 from isoscope.studies.spaces.contextuality_views import CLASSES_OF_FORMS, CONTEXTS, COUNTS, DISTRIBUTIONS, over_seeds
-from isoscope.studies.spaces.similarity_views import CALLED, MAPS_BETWEEN, SIMILARITY, TOLD_APART
+from isoscope.studies.spaces.similarity_views import CALLED, MAPS_BETWEEN, SIMILAR_ROWS, SIMILARITY, TOLD_APART
 
 LINE = ["model", "with", "of", "measure", "layer"]
 """Columns that name a line."""
@@ -60,6 +60,6 @@ OVER_TRAINING = View(
 
 VIEWS: tuple[View, ...] = (
     *under("How contextual is each space?", *CONTEXTS, *CLASSES_OF_FORMS, DISTRIBUTIONS, COUNTS),
-    *under("How alike are two spaces?", SIMILARITY, MAPS_BETWEEN, TOLD_APART),
+    *under("How alike are two spaces?", SIMILARITY, SIMILAR_ROWS, MAPS_BETWEEN, TOLD_APART),
     *under("How alike are they over training?", OVER_TRAINING),
 )
