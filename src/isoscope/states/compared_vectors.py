@@ -154,7 +154,7 @@ def _table(names: Sequence[str], group: Indices, settings: SpaceSettings) -> tup
 def _space(one: GivenVectors, places: Indices, table: WordTable, cache: Path) -> Space:
     """Return the drawn rows of a file as a space of a single layer, from the cache or read."""
     keys = table.rows[KEY].assign(found=True)
-    content = hashlib.sha256(json.dumps(keys.to_dict("list")).encode() + np.ascontiguousarray(places).tobytes()).hexdigest()
+    content = hashlib.sha256(json.dumps([keys.to_dict("list"), places.tolist()]).encode()).hexdigest()
     about = {"vectors": one.digest, "columns": one.rows.columns, "rows": content, "code": code_version("spaces")}
 
     def fill(folder: Path) -> None:
