@@ -19,13 +19,12 @@ from torch import Tensor
 
 import isoscope
 from isoscope.data import tokens
-from isoscope.data.checkpoints import checkpoint_digest
 from isoscope.data.plain import read_texts
 from isoscope.models.encoder import load_encoder
 from isoscope.models.sentence_head import sentence_head
 from isoscope.states.checkpoint_tables import geometry
 from isoscope.states.choices import Settings
-from isoscope.states.given_checkpoints import Checkpoint
+from isoscope.states.given_checkpoints import Checkpoint, content_digest
 from isoscope.states.sentence_vectors import sentence_vectors
 from probe_material import bert, save, sentences
 from refused import refused
@@ -153,13 +152,13 @@ def test_what_is_not_known_is_refused_in_one_line(folder: Path) -> None:
 
 
 def test_the_digest_covers_modules_and_is_unchanged_without_them(folder: Path) -> None:
-    plain = checkpoint_digest(folder)
+    plain = content_digest(folder)
     (folder / "README.md").write_text("other")
-    assert checkpoint_digest(folder) == plain
+    assert content_digest(folder) == plain
     write_modules(folder, pooling={"pooling_mode": "mean"})
-    mean = checkpoint_digest(folder)
+    mean = content_digest(folder)
     write_modules(folder, pooling={"pooling_mode": "cls"})
-    assert len({plain, mean, checkpoint_digest(folder)}) == 3
+    assert len({plain, mean, content_digest(folder)}) == 3
 
 
 def made(folder: Path, out: Path, *names: str, **changes: Any) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -170,7 +169,7 @@ def made(folder: Path, out: Path, *names: str, **changes: Any) -> tuple[pd.DataF
     pd.DataFrame(rows, columns=["sentence1", "sentence2", "score"]).to_csv(pairs, index=False)
     few: dict[str, Any] = {"words": 20, "attended": 2, "subsample": 16, "draws": 2, "analyses": ("measures",)}
     settings = Settings(**few | {"measures": ("anisotropy", "sts")} | changes)
-    given = [Checkpoint(name, folder / name, checkpoint_digest(folder / name)) for name in names]
+    given = [Checkpoint(name, folder / name, content_digest(folder / name)) for name in names]
     texts = read_texts(file, column="sentence", labels=None)
     tables, facts = geometry(given, texts, settings, out / "cache", pairs=pairs)
     return tables["geometry"], facts
