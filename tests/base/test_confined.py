@@ -13,7 +13,7 @@ import pytest
 from isoscope.base import confined
 
 ATTEMPTS = """
-import json, os, socket, subprocess, sys, threading
+import ctypes, json, os, signal, socket, subprocess, sys, threading
 from pathlib import Path
 from isoscope.base.confined import confine
 
@@ -32,6 +32,14 @@ def forked():
         except PermissionError:
             os._exit(1)
         os._exit(0)
+
+def queued():
+    libc = ctypes.CDLL(None, use_errno=True)
+    information = ctypes.create_string_buffer(128)
+    ctypes.c_int.from_buffer(information, 8).value = -1  # SI_QUEUE
+    number = 129 if os.uname().machine == "x86_64" else 138
+    if libc.syscall(number, os.getppid(), signal.SIGCONT, information):
+        raise OSError(ctypes.get_errno(), "rt_sigqueueinfo")
 
 def threaded():
     found = []
@@ -52,6 +60,9 @@ attempts = {
     "write": lambda: (outside / "new").write_text("x"),
     "append": lambda: (outside / "old").open("a").write("x"),
     "shorten": lambda: os.truncate(outside / "old", 1),
+    "empty": lambda: os.open(outside / "old", os.O_RDONLY | os.O_TRUNC),
+    "empty without access": lambda: os.open(outside / "old", os.O_TRUNC | os.O_ACCMODE),
+    "queued signal": queued,
     "chmod": lambda: os.chmod(outside / "old", 0o600),
     "utime": lambda: os.utime(outside / "old", (1, 1)),
     "rename": lambda: os.rename(inside / "mine", outside / "mine"),

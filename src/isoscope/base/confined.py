@@ -26,6 +26,10 @@ _REFUSED = {
     "tkill": (200, 130),
     "tgkill": (234, 131),
     "pidfd_send_signal": (424, 424),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "setpriority": (141, 140),
+    "openat2": (437, 437),  # its flags are out of a filter's reach
     # What Landlock lets pass: a file's length, mode, owner, times and attributes.
     "truncate": (76, 45),
     "chmod": (90,),
@@ -39,17 +43,26 @@ _REFUSED = {
     "setxattr": (188, 5),
     "lsetxattr": (189, 6),
     "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
     "utimensat": (280, 88),
     "utime": (132,),
     "utimes": (235,),
     "futimesat": (261,),
 }
+_OPENS = {"open": ((2,), 1), "openat": ((257, 56), 2)}
+"""System calls that open files, as `_REFUSED`, and which of their arguments has the flags."""
+_EMPTIES = (os.O_TRUNC, os.O_TRUNC | os.O_ACCMODE)
+"""Flags that empty a file without asking to write it, which Landlock lets pass before Linux 6.2."""
 _WRITE = 1 << 1
 _WRITES = _WRITE | sum(1 << bit for bit in range(4, 13))
 """Landlock's rights to write a file, and to make or remove files, folders, links and devices."""
 _RULESET, _RULE, _RESTRICT = 444, 445, 446
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _KILL, _REFUSE, _ALLOW = 0x80000000, 0x00050001, 0x7FFF0000
 """What the filter answers; `_REFUSE` is the error EPERM."""
 _OTHER_NUMBERS = 0x40000000
@@ -90,6 +103,11 @@ def _filter(machine: str) -> list[tuple[int, int, int, int]]:
     asked = [(_AT_LEAST, _OTHER_NUMBERS), *((_EQUAL, one) for one in refused)]
     begin = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, ARCHITECTURES[machine]), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
     tests = [one for code, value in asked for one in ((code, 0, 1, value), (_RETURN, 0, 0, _REFUSE))]
+    for numbers, argument in _OPENS.values():
+        if len(numbers) > number:
+            empties = [(_EQUAL, 1, 0, _EMPTIES[0]), (_EQUAL, 0, 1, _EMPTIES[1]), (_RETURN, 0, 0, _REFUSE)]
+            flags = [(_LOAD, 0, 0, 16 + 8 * argument), (_AND, 0, 0, os.O_TRUNC | os.O_ACCMODE), *empties]
+            tests += [(_EQUAL, 0, 1 + len(flags), numbers[number]), *flags, (_LOAD, 0, 0, 0)]
     return [*begin, *tests, (_RETURN, 0, 0, _ALLOW)]
 
 
