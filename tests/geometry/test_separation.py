@@ -93,6 +93,15 @@ def test_one_of_many_classes_may_have_one_point() -> None:
     assert 0 <= linear_separability(points, [0] * 4 + [1] * 4 + [2]) < 1
 
 
+def test_halves_of_few_groups_have_both_classes() -> None:
+    """Two groups of each class: any seed finds halves. A group of each class: none exists, which is no number."""
+    labels, random = np.repeat([0, 0, 1, 1], 10), np.random.default_rng(0)
+    points = random.standard_normal((40, 3)) + 9 * labels[:, None]
+    groups = np.repeat(range(4), 10)
+    assert {linear_separability(points, labels, groups=groups, seed=seed) for seed in range(20)} == {1.0}
+    assert np.isnan(linear_separability(points, labels, groups=labels))
+
+
 def ami(found: Clusters, attribute: np.ndarray) -> float:
     return ami_interval(found.of, attribute, confidence=0.95).value
 

@@ -6,10 +6,8 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from transformers import (
-    BertModel,
-    pipeline,
-)
+from transformers import BertConfig, BertModel, pipeline
+from transformers.models.bert import modeling_bert
 
 from fusions import CONV2D, FFT, FUSIONS, batch, config, make
 from isoscope.data import tokens
@@ -18,6 +16,7 @@ from isoscope.models import (
     FusionBertModel,
     FusionRobertaModel,
 )
+from isoscope.models.fused import _standing_in
 from refused import refused
 
 
@@ -38,6 +37,13 @@ def test_autocast_stops_at_the_embeddings(name: str) -> None:
     torch.testing.assert_close(rounded.float(), exact, rtol=0.1, atol=0.1)
     rounded.float().sum().backward()
     assert all(value.grad.dtype == torch.float32 for value in model.bert.embeddings.fusion.parameters())
+
+
+def test_a_plain_model_that_is_built_meanwhile_is_plain() -> None:
+    """A head finds the fusion's encoder by its name in transformers' module; another thread may build its own there."""
+    with _standing_in(BertModel, FusionBertModel):
+        plain = modeling_bert.BertForSequenceClassification(BertConfig(num_hidden_layers=1, hidden_size=12))
+    assert type(plain.bert) is BertModel
 
 
 def test_more_tokens_than_positions() -> None:

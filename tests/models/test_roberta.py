@@ -30,7 +30,7 @@ def test_scratch_has_room_for_as_many_tokens_as_asked(fusion: dict[str, object])
 
 def test_the_head_is_read_out_of_the_weights() -> None:
     model, texts = make(FusionRobertaForSequenceClassification, FUSIONS["additive"]), batch(padded=True)
-    parts = head(model.state_dict())
+    parts = head(model)
     points = model.roberta(**texts).last_hidden_state[:, 0].detach().numpy()
     inner = torch.tanh(torch.tensor(points @ parts["head_pooler"].T + parts["head_pooler_bias"])).numpy()
     scores = inner @ parts["head_classifier"].T + parts["head_classifier_bias"]

@@ -115,6 +115,16 @@ def test_a_default_prompt_comes_first_and_may_be_left_out_of_the_pooling(folder:
     torch.testing.assert_close(vectors(folder, TEXTS), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_options_of_other_families_are_read(folder: Path) -> None:
+    write_modules(folder, pooling={"pooling_mode": "mean"})
+    (folder / "sentence_bert_config.json").unlink()
+    (folder / "sentence_roberta_config.json").write_text('{"max_seq_length": 9, "do_lower_case": true}')
+    head = sentence_head(folder)
+    assert head is not None
+    assert (head.longest, head.lowercase) == (9, True)
+    assert head.said == "mean pooling, of text in lower case"
+
+
 def test_another_folder_has_no_sentence_vector(folder: Path) -> None:
     assert sentence_head(folder) is None
 

@@ -99,7 +99,7 @@ def test_the_whole_model_is_the_model_itself(tmp_path: Path) -> None:
     assert 0 < said.mean() < 1
     labels = np.where(np.arange(32) < 5, 1 - said, said)
     arrays = passes.hidden_states(model.base_model, probe, pad_id=tokenizer.pad_id, batch_size=8)
-    arrays |= passes.head(model.state_dict())
+    arrays |= passes.head(model)
     made = planted(tmp_path, {one.name: arrays for one in SNAPSHOTS}, probe={"label": labels})
     assert accuracies(rank_table(made), "dropped")[0] == 27 / 32
 

@@ -1,5 +1,6 @@
 """Every family of encoders and decoders trains from a folder: with its own embedding block, and with a fusion."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from isoscope.objectives import masked, regression
 from isoscope.states.checkpoint_tables import geometry
 from isoscope.states.choices import Settings
 from isoscope.states.given_checkpoints import Checkpoint
+from isoscope.states.hidden_states import head
 from refused import refused
 from training_runs import ENTROPY, Killed, completed, files, kill_in, logged, make_loop, texts
 
@@ -121,6 +123,35 @@ def test_every_parameter_has_a_component(folder: Path) -> None:
         assert torch.equal(one.view(flat), one.parameter), one.name
     held = [name for block in blocks(model).values() for name in block]
     assert sorted(held) == sorted(name for name, _ in model.named_parameters())
+
+
+def test_the_head_of_the_rank_of_a_decision_is_the_models_own(folder: Path, family: str) -> None:
+    """ELECTRA's has RoBERTa's names and another activation."""
+    model = published_models.classifier(folder, labels=["a", "b"], fusion=NATIVE, seed=0, pad_id=0)
+    with torch.no_grad():
+        for value in model.parameters():
+            value.mul_(3.0)  # a tanh of small numbers is nearly any activation
+    assert bool(head(model)) == (family in ("bert", "roberta", "camembert", "xlm-roberta", "mpnet"))
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_a_decoder_reads_the_token_before_the_texts_own_padding(family: str, folder: Path) -> None:
+    """The padding of its configuration is another token than that of its tokenizer."""
+    settings = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(settings | {"pad_token_id": 9}), "utf-8")
+    model = published_models.classifier(folder, labels=["a", "b"], fusion=NATIVE, seed=0, pad_id=1).eval()
+    texts, padded = torch.tensor([[7, 8, 5]]), torch.tensor([[7, 8, 5, 1, 1]])
+    with torch.no_grad():
+        alone = model(input_ids=texts).logits
+        beside = model(input_ids=padded, attention_mask=torch.tensor([[1, 1, 1, 0, 0]])).logits
+    torch.testing.assert_close(alone, beside, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_dropout_does_not_hide_that_a_model_is_causal(family: str, folder: Path) -> None:
+    model = published_models.classifier(folder, labels=["a", "b"], fusion=NATIVE, seed=0, pad_id=0).train()
+    assert causal(bare(model.base_model), np.arange(1, 5, dtype=np.int32)) == (family == "gpt2")
+    assert model.base_model.training
 
 
 @pytest.mark.parametrize("family", [*DECODERS, "modernbert"])

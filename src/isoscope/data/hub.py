@@ -25,7 +25,7 @@ TOKENIZER_FILES = (
 )
 MODULES = "modules.json"
 SENTENCE_FILES = (
-    *(MODULES, "config_sentence_transformers.json", "sentence_bert_config.json"),
+    *(MODULES, "config_sentence_transformers.json", "sentence_*_config.json"),
     *("[0-9]_*/config.json", "[0-9]_*/*.safetensors"),
 )
 """How sentence-transformers makes a sentence vector: modules, prompts, pooling, further layers."""

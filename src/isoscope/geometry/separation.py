@@ -86,7 +86,7 @@ def linear_separability(
 ) -> float:
     """Held-out accuracy of a ridge classifier, mean over two halves stratified by class, in [0, 1].
 
-    With `groups` of several points, the halves are of whole groups instead.
+    With `groups` of several points, the halves are of whole groups instead; NaN if they cannot have two classes each.
     Generalised cross-validation inside the training half chooses the penalty. Chance is the largest class's share.
     """
     cloud, of = _classes(points, labels)
@@ -94,13 +94,17 @@ def linear_separability(
     random = np.random.default_rng(seed)
     group = indices(groups, len(cloud), "groups")
     if (count := int(group.max()) + 1) < len(cloud):
-        half = random.permutation(count)[group] < count // 2
+        for _ in range(PARTS):  # until both halves have two classes: few groups may hold a class each
+            half = random.permutation(count)[group] < count // 2
+            if all(len(np.unique(of[train])) > 1 for train in (half, ~half)):
+                break
     else:
         for rows in rows_of_each(of):
             half[random.permutation(rows)[: len(rows) // 2]] = True
     if any(len(np.unique(of[train])) < 2 for train in (half, ~half)):
-        what = "group" if count < len(cloud) else "point"
-        raise InputError(f"labels: a class with only one {what} cannot be split into halves")
+        if count < len(cloud):
+            return float("nan")
+        raise InputError("labels: a class with only one point cannot be split into halves")
     model = make_pipeline(StandardScaler(), RidgeClassifierCV(alphas=np.logspace(-1, 5, 7)))
     scores = [model.fit(cloud[train], of[train]).score(cloud[~train], of[~train]) for train in (half, ~half)]
     return float(np.mean(scores))

@@ -1,13 +1,13 @@
 """Map a transformer's parameters to components: word table, positions, queries, …, by stack, layer, head and part."""
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor, nn
-from transformers.models.auto.modeling_auto import AutoModelForCausalLM, AutoModelForMaskedLM
 from transformers.pytorch_utils import Conv1D
 
 from isoscope.base.errors import InputError
+from isoscope.models.encoder import writes
 
 _START = r"(?:^|\.)"
 _IN_LAYER = (
@@ -16,12 +16,17 @@ _IN_LAYER = (
     ("key", _START + r"(?:key(?:_proj)?|k(?:_lin|_proj)?)\."),
     ("value", _START + r"(?:value(?:_proj)?|v(?:_lin|_proj)?)\."),
     ("query+key+value", _START + r"(?:Wqkv|c_attn)\."),
-    ("out", r"attention\.(?:output\.)?dense\.|attn\.(?:c_proj|Wo)\.|" + _START + r"(?:out_lin|o_proj|o)\."),
+    ("out", r"attention\.(?:output\.)?dense\.|attn\.(?:c_proj|Wo)\.|" + _START + r"(?:out_lin|out_proj|o_proj|o)\."),
     (
         "W1",
-        r"intermediate\.dense\.|ffn\.(?:weight|bias)|" + _START + r"(?:lin1|c_fc|[wW]i(?:_[01])?|gate_proj|up_proj)\.",
+        r"intermediate\.dense\.|ffn\.(?:weight|bias)|"
+        + _START
+        + r"(?:lin1|fc1|c_fc|[wW]i(?:_[01])?|gate_proj|up_proj)\.",
     ),
-    ("W2", r"(?<!attention\.)output\.dense\.|mlp\.(?:c_proj|Wo)\.|" + _START + r"(?:lin2|wo|down_proj|ffn_output)\."),
+    (
+        "W2",
+        r"(?<!attention\.)output\.dense\.|mlp\.(?:c_proj|Wo)\.|" + _START + r"(?:lin2|fc2|wo|down_proj|ffn_output)\.",
+    ),
 )
 _OUTSIDE = (
     ("LayerNorm", r"norm\.|" + _START + r"ln_f\."),
@@ -88,7 +93,7 @@ def members(model: nn.Module, *, heads: bool = True) -> list[Member]:
     """
     named = list(model.named_parameters())
     both = all(any(_stem(model, name).startswith(prefix) for name, _ in named) for prefix in ("encoder.", "decoder."))
-    single = "dec" if _writes(model) else "enc"
+    single = "dec" if writes(getattr(model, "config", None)) else "enc"
     found = [_member(model, name, one, _stack(model, name) if both else single, heads) for name, one in named]
     if not any(group.component == "query" for member in found for group in member.groups):
         raise InputError(
@@ -106,13 +111,6 @@ def _stem(model: nn.Module, name: str) -> str:
 def _stack(model: nn.Module, name: str) -> str:
     stem = _stem(model, name)
     return "enc" if stem.startswith("encoder.") else "dec" if stem.startswith("decoder.") else "shared"
-
-
-def _writes(model: Any) -> bool:
-    """Return whether a model of one stack is a decoder: as its configuration says, or a family without encoders."""
-    config = getattr(model, "config", None)
-    families: list[Any] = [AutoModelForCausalLM._model_mapping, AutoModelForMaskedLM._model_mapping]
-    return bool(getattr(config, "is_decoder", False)) or [type(config) in one for one in families] == [True, False]
 
 
 def _member(model: nn.Module, name: str, parameter: nn.Parameter, stack: str, by_head: bool) -> Member:

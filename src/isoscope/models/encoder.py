@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+)
 
 import isoscope.models.hybrid  # noqa: F401 - registers the fusion architectures
 from isoscope.base.errors import InputError, said
@@ -69,15 +75,28 @@ def bare(model: Any) -> Any:
     return reads
 
 
+def writes(config: Any) -> bool:
+    """Return whether a model of one stack is a decoder: as its configuration says, or of a family without encoders."""
+    families: list[Any] = [AutoModelForCausalLM._model_mapping, AutoModelForMaskedLM._model_mapping]
+    return bool(getattr(config, "is_decoder", False)) or [type(config) in one for one in families] == [True, False]
+
+
+def pad_with(config: Any, pad_id: int | None) -> None:
+    """Set the padding token of a model that has none, or of a decoder: its classifier reads the token before it."""
+    if pad_id is not None and (getattr(config, "pad_token_id", None) is None or writes(config)):
+        config.pad_token_id = pad_id
+
+
 @torch.no_grad()
 def causal(model: Any, ids: NDArray[np.int32]) -> bool:
     """Return whether the model is causal: the first token of `ids` has the same vector alone as before the others."""
-    device = next(model.parameters()).device
-    first = []
+    was_training, device, first = model.training, next(model.parameters()).device, []
+    model.eval()  # dropout would differ
     for tokens in (ids, ids[:1]):
         inputs = torch.from_numpy(tokens[None].astype(np.int64)).to(device)
         found = model(input_ids=inputs, output_hidden_states=True, return_dict=True).hidden_states[-1]
         first.append(found[0, 0].float())
+    model.train(was_training)
     rounding = max(1e-4, 8 * torch.finfo(found.dtype).eps)
     return bool((first[0] - first[1]).norm() <= rounding * first[0].norm())
 
@@ -125,6 +144,8 @@ def longest(model: Any, most: int) -> int:
         try:
             reads(input_ids=token.expand(1, tried))
             low = tried
+        except torch.OutOfMemoryError:
+            raise
         except (IndexError, RuntimeError, ValueError, InputError) as error:
             high, fault = tried - 1, said(error)
         tried = (low + high + 1) // 2

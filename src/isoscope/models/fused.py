@@ -115,8 +115,12 @@ def _standing_in(plain: type[Any], fused: type[Any]) -> Iterator[None]:
     transformers has no argument for it; its own `monkey_patching` does the same in all modules.
     """
     module = sys.modules[plain.__module__]
+
+    def chosen(config: Any, *args: Any, **kwargs: Any) -> Any:  # another thread may build the family's own model
+        return (fused if isinstance(config, FusionSettings) else plain)(config, *args, **kwargs)
+
     with _BUILDING:
-        setattr(module, plain.__name__, fused)
+        setattr(module, plain.__name__, chosen)
         try:
             yield
         finally:

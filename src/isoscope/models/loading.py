@@ -36,7 +36,7 @@ def pretrained(
     only_reads: bool = False,
     as_stored: bool = False,
 ) -> Any:
-    """Load a model of the class `kind` in fp32 and training mode from safetensors.
+    """Load a model of the class `kind` in fp32 and evaluation mode from safetensors.
 
     - `new`: beginnings of names, without the encoder's prefix, of weights that the folder may lack.
     - `new_head`: the folder may lack weights outside of the encoder; those of a language model are named on stderr.

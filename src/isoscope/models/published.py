@@ -16,7 +16,7 @@ from transformers.models.auto.modeling_auto import (
 from isoscope.base.errors import InputError
 from isoscope.models import families
 from isoscope.models.build import SINGLE, Problem, head_settings, seeded
-from isoscope.models.encoder import checkpoint_config, longest
+from isoscope.models.encoder import checkpoint_config, longest, pad_with
 from isoscope.models.families import FAMILIES
 from isoscope.models.loading import pretrained
 
@@ -34,7 +34,7 @@ _CALLED = {CLASSIFIER: "sequence classifier", MASKED: "masked language model", C
 _NEW = ("embeddings.fusion.", "embeddings.position_embeddings.angles", "pooler.")
 """Weights inside of an encoder that a checkpoint may lack."""
 _OF_LABELS = ("classifier.", "pre_classifier.", "classification_head.", "score.")
-"""Parts of heads that were trained for the labels of a checkpoint; they are always new."""
+"""Parts of heads that are trained for labels; they are always new."""
 _TABLE = "embeddings.position_embeddings.weight"  # of no use where angles take its place
 
 
@@ -45,8 +45,8 @@ def load(
 
     Fusion `native`: any model that transformers' Auto class loads, as that loads it. Another fusion: a model of
     `FAMILIES`, with the fusion in its embedding block. What the folder lacks of head, pooler and fusion is new, and so
-    is a classifier that was trained for other labels: functions of the seed. `pad_id`: padding token of a model that
-    has none. `settings`: further fields of its configuration. Raises `InputError` if transformers has no such head for
+    is every classifier: functions of the seed. `pad_id`: padding token of the texts, for a model that has none and for
+    a decoder. `settings`: further fields of its configuration. Raises `InputError` if transformers has no such head for
     the model, if the model has no tables to fuse, if a causal language model sees later tokens, and as `pretrained`.
     """
     config = checkpoint_config(folder)
@@ -60,8 +60,7 @@ def load(
         kind, config = _fused(folder, config, end, fusion)
     if end != CLASSIFIER and hasattr(config, "is_decoder"):
         config.is_decoder = end == CAUSAL
-    if getattr(config, "pad_token_id", None) is None:
-        config.pad_token_id = pad_id
+    pad_with(config, pad_id)
     given = {"architectures": None, "use_cache": False, **settings}
     config.update({name: value for name, value in given.items() if name in settings or hasattr(config, name)})
     replaced = _OF_LABELS if end == CLASSIFIER else ()
@@ -110,8 +109,9 @@ def _fused(folder: Path, plain: PreTrainedConfig, end: str, fusion: Mapping[str,
 
 def _no_tables(config: PreTrainedConfig) -> str:
     """Return why a model has no word and position table to fuse."""
-    if any(name.startswith("rope_") and value for name, value in config.to_dict().items()):
+    set_ = [name for name, value in config.to_dict().items() if value]
+    if any(name.startswith("rope_") for name in set_):
         return "its positions rotate queries and keys (RoPE), so no position table meets the word table"
-    if any(name.startswith("relative_attention") and value for name, value in config.to_dict().items()):
+    if any(name.startswith("relative_attention") for name in set_):
         return "its positions are relative, between pairs of tokens, so no position table meets the word table"
     return "it has no embedding block of a word and a position table"

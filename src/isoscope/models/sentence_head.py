@@ -17,7 +17,7 @@ from isoscope.data.files import parse_json, read_mapping
 from isoscope.data.hub import MODULES
 from isoscope.models.loading import in_one_line
 
-PROMPTS, TRANSFORMER = "config_sentence_transformers.json", "sentence_bert_config.json"
+PROMPTS, TRANSFORMER = "config_sentence_transformers.json", "sentence_*_config.json"
 _POOLINGS = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
@@ -49,6 +49,7 @@ class SentenceHead(NamedTuple):
     """How a sentence becomes a vector.
 
     - `prompt` comes before each text; without `include_prompt` its tokens are not pooled.
+    - `lowercase`: texts are read in lower case.
     - `longest`: most tokens of a text, None for the model's.
     - `poolings` of the last layer are joined; `steps` follow.
     - `said`: all this in words.
@@ -56,6 +57,7 @@ class SentenceHead(NamedTuple):
 
     prompt: str
     include_prompt: bool
+    lowercase: bool
     longest: int | None
     poolings: tuple[str, ...]
     steps: tuple[Step, ...]
@@ -86,15 +88,18 @@ def sentence_head(folder: Path) -> SentenceHead | None:
 def _head(folder: Path, modules: Sequence[Module]) -> SentenceHead:
     if [one.kind for one in modules[:2]] != ["Transformer", "Pooling"] or modules[0].folder != folder:
         raise InputError(f"{folder}: modules.json: expected a Transformer in this folder, then Pooling")
-    options, pooling = _read(folder / TRANSFORMER), _read(modules[1].folder / CONFIG)
+    file = next(iter(sorted(folder.glob(TRANSFORMER))), folder / "sentence_bert_config.json")
+    options, pooling = _read(file), _read(modules[1].folder / CONFIG)
+    lowercase = bool(options.get("do_lower_case"))
     poolings, steps = _poolings(modules[1].folder / CONFIG, pooling), [_step(one) for one in modules[2:]]
     prompt, include = _prompt(folder / PROMPTS), bool(pooling.get("include_prompt", True))
     said = [f"{' and '.join(poolings)} pooling", *(one.kind for one in modules[2:])]
     said += [f"prompt {prompt!r}" + ("" if include else ", which is not pooled")] if prompt else []
+    said += ["of text in lower case"] if lowercase else []
     longest = options.get("max_seq_length")
     if longest is not None and not (isinstance(longest, int) and longest > 2):
-        raise InputError(f"{folder / TRANSFORMER}: max_seq_length: expected a number above 2, got {brief(longest)}")
-    return SentenceHead(prompt, include, longest, poolings, tuple(steps), ", ".join(said))
+        raise InputError(f"{file}: max_seq_length: expected a number above 2, got {brief(longest)}")
+    return SentenceHead(prompt, include, lowercase, longest, poolings, tuple(steps), ", ".join(said))
 
 
 def sentence_modules(folder: Path) -> list[Module]:

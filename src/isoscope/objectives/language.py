@@ -57,7 +57,7 @@ def sides(task: Task, *, masks: bool = True, frames: bool = False) -> Sides:
     rows = draw_fraction(np.zeros(tables["train"].num_rows, np.int64), task.fraction, seed=task.seed)
     tables["train"] = tables["train"].take(rows)
     columns = PAIR if PAIR[0] in tables["train"].column_names else SINGLE
-    around = tokenizer.backend.encode("a").ids
+    around = tokenizer.backend.encode(str(tables["train"][columns[0]][0])).ids or [-1]
     lacking = (around[0] != marks.begin) + (around[-1] != marks.end)
     if lacking and not frames:
         raise InputError(f"{task.tokenizer.name}: it does not put its special tokens before and after a text")

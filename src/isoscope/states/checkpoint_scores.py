@@ -24,7 +24,7 @@ from isoscope.geometry.moments import Floats
 from isoscope.metrics import label_scores, matrix_scores, regression_scores
 from isoscope.metrics.further import FurtherMetrics
 from isoscope.models.build import check_device
-from isoscope.models.encoder import checkpoint_config, longest, positions
+from isoscope.models.encoder import checkpoint_config, longest, pad_with, positions
 from isoscope.models.loading import in_one_line, pretrained
 from isoscope.platform.outputs import CONFIG
 from isoscope.platform.runs.provenance import dvc_md5
@@ -230,8 +230,7 @@ def _logits(model: Any, one: Checkpoint, rows: Targets, settings: ScoreSettings)
     encoded = tokens.encode(tokenizer, rows.table, max_length=most)
     if (takes := longest(model.base_model, int(encoded.lengths.max()))) < encoded.lengths.max():
         encoded = tokens.encode(tokenizer, rows.table, max_length=takes)
-    if model.config.pad_token_id is None:  # of a decoder, whose head reads the last token before the padding
-        model.config.pad_token_id = tokenizer.pad_id
+    pad_with(model.config, tokenizer.pad_id)
     found = np.zeros((len(rows.true), model.config.num_labels))
     with tqdm(total=len(rows.true), desc=one.name, unit="text") as bar, torch.inference_mode(), in_one_line(one.folder):
         for batch in evaluation_batches(encoded.lengths, batch_size=settings.batch_size):

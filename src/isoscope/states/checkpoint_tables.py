@@ -166,7 +166,7 @@ def analysis(name: str, run: Trajectory, settings: Settings, cache: Path, title:
     given = (settings.seed, settings.folds, settings.confidence, NEIGHBOURS, DIAGRAM)
     asked = AnalysisOptions(sentence_vectors(run, settings.vectors), *given, alignment="sign")
     about = {"states": run.folder.name, "analysis": name, "code": code_version("geometry"), "settings": asked}
-    if name == "probing" and (by := bag(run.probe["text"].tolist()).by):
+    if name == "probing" and "text" in run.probe and (by := bag(run.probe["text"].tolist()).by):
         about["words"] = by
     parts = COMPOSED.get(name, (name,))
     if name == "probing" and run.facts.get("given") and run.probe["label"].nunique() < 2:

@@ -80,18 +80,18 @@ def _joined(files: Sequence[GivenVectors], key: str | None) -> JoinedRows:
             said = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise InputError(f"rows: {said}; name a column by which they are joined: --key COLUMN")
         every = np.arange(files[0].rows.rows)
-        return JoinedRows([f"row {row + 1}" for row in every], [every for _ in files])
-    indices = [_keys(one, key) for one in files]
-    names = sorted(set(indices[0]).intersection(*indices[1:]))
-    if len(names) < GROUPS:
-        raise InputError(f"--key {key}: {len(names)} rows are in all files; at least {GROUPS} are needed")
-    return JoinedRows(names, [index.get_indexer(names) for index in indices])
+        joined = JoinedRows([f"row {row + 1}" for row in every], [every for _ in files])
+    else:
+        indices = [_keys(one, key) for one in files]
+        names = sorted(set(indices[0]).intersection(*indices[1:]))
+        joined = JoinedRows(names, [index.get_indexer(names) for index in indices])
+    if len(joined.names) < GROUPS:
+        raise InputError(f"{files[0].given}: {len(joined.names)} rows are in all files; at least {GROUPS} are needed")
+    return joined
 
 
 def _keys(one: GivenVectors, key: str) -> "pd.Index[str]":
-    cells = strings(one.columns([key]), key, "--key", classes=True).to_pylist()
-    if None in cells:
-        raise InputError(f"{one.given}, row {cells.index(None) + 1}: column {key!r} is empty; fill it or drop the row")
+    cells = _cells(one, key, "--key")
     index = pd.Index(cells, dtype=object)
     if not index.is_unique:
         row = int(index.duplicated().argmax())
@@ -102,17 +102,22 @@ def _keys(one: GivenVectors, key: str) -> "pd.Index[str]":
     return index
 
 
+def _cells(one: GivenVectors, column: str, named: str) -> list[str]:
+    """Return the cells of a column as text. Raises `InputError` for an empty cell."""
+    cells = strings(one.columns([column]), column, named, classes=True).to_pylist()
+    if None in cells:
+        raise InputError(
+            f"{one.given}, row {cells.index(None) + 1}: column {column!r} is empty; fill it or drop the row"
+        )
+    return [*map(str, cells)]
+
+
 def _groups(files: Sequence[GivenVectors], joined: JoinedRows, groups: str) -> Indices:
     """Return the number of each row's group. Raises `InputError` if files have different groups."""
     having = [(one, places) for one, places in zip(files, joined.places, strict=True) if one.has(groups)]
     if not having:
         raise InputError(f"--groups {groups}: no file has this column")
-    found = [
-        np.array([str(cell) for cell in strings(one.columns([groups]), groups, "--groups", classes=True).to_pylist()])[
-            at
-        ]
-        for one, at in having
-    ]
+    found = [np.array(_cells(one, groups, "--groups"))[at] for one, at in having]
     for (one, at), cells in zip(having, found, strict=True):
         if len(wrong := np.flatnonzero(cells != found[0])):
             raise InputError(

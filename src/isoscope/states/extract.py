@@ -100,7 +100,7 @@ def extract(
             batches=asked.gradients,
             seed=asked.seed,
         )
-        return found | passes.head(classifier.state_dict()) | {"block_gradient": gradients}
+        return found | passes.head(classifier) | {"block_gradient": gradients}
 
     extract_snapshots(
         folder,
@@ -131,7 +131,11 @@ def snapshot_arrays(
         found["treebank"] = word_states(model, bank, **options).values
     if pairs is not None:
         found |= pairs.arrays(model, **options)
-    attention = passes.attention(model, chosen, pad_id=pad_id, batch_size=asked.batch_size)
+    try:
+        attention = passes.attention(model, chosen, pad_id=pad_id, batch_size=asked.batch_size)
+    except InputError as error:  # a model without attention maps has the other arrays
+        print(f"warning: {error}", file=sys.stderr)
+        attention = {}
     return found | attention | passes.kernel(model.state_dict())
 
 
@@ -193,12 +197,10 @@ _CALLED = {
     "position_embeddings": "position",
     "token_type_embeddings": "token_type",
     "LayerNorm": "norm",
+    "norm": "norm",
     "fusion": "fusion",
-    "tok_embeddings": "word",
-    "embed_tokens": "word",
-    "wte": "word",
     "wpe": "position",
-    "shared": "word",
+    "embed_positions": "position",
 }
 
 
@@ -213,12 +215,13 @@ def block_gradients(
     mean gradient minus trace / batches, which corrects for noise: it is unbiased, and may be below 0 if the gradient is
     noise only. Leaves the model's gradients empty.
     """
-    own: dict[str, tuple[str, nn.Parameter]] = {}
+    noise, own = np.full((len(GRADIENTS), 3), np.nan, np.float32), list[tuple[str, nn.Parameter]]()
+    table = model.get_input_embeddings().weight  # type: ignore[operator]  # transformers' own
     for name, parameter in model.named_parameters():
         _, block, *rest = [*name.split("."), ""]
-        if part := _CALLED.get(rest[0] if block == "embeddings" else block):
-            own[name] = part, parameter
-    parts, wanted = zip(*own.values(), strict=True)
+        part = "word" if parameter is table else _CALLED.get(rest[0] if block == "embeddings" else block)
+        own += [(part, parameter)] if part else []
+    parts, wanted = [part for part, _ in own], [parameter for _, parameter in own]
     order = np.random.default_rng(seed).permutation(len(probe.encoded.ids))
     classes = (probe.encoded.labels != tokens.NO_CLASS).all()
     count = min(batches, len(order) // batch_size) if classes else 0
@@ -232,7 +235,6 @@ def block_gradients(
         for one, gradient in zip(total, drawn, strict=True):
             one += gradient
         squares += torch.stack([gradient.double().square().sum() for gradient in drawn]).cpu()
-    noise = np.full((len(GRADIENTS), 3), np.nan, np.float32)
     for row, name in enumerate(GRADIENTS):
         numbers = [number for number, part in enumerate(parts) if part == name]
         if numbers and count > 1:

@@ -231,11 +231,16 @@ HEADS = (
     ("bert.pooler.dense", "classifier"),
     ("classifier.dense", "classifier.out_proj"),
 )
-"""The two linear maps from [CLS] to class scores, with a tanh in between: BERT's, RoBERTa's."""
+"""Names of the two linear maps from [CLS] to class scores, in heads like BERT's and RoBERTa's."""
 
 
-def head(weights: Mapping[str, Tensor]) -> Arrays:
-    """Return both maps of a classifier's head: `head_pooler`, `head_classifier`, with biases; empty for other heads."""
+@torch.no_grad()
+def head(model: Any) -> Arrays:
+    """Return both maps of a classifier's head: `head_pooler`, `head_classifier`, with biases.
+
+    Empty for a head that is not `C tanh(P x + p) + c`: ELECTRA's has the same names and another activation.
+    """
+    weights = model.eval().state_dict()
     for pooler, classifier in HEADS:
         called = {
             "head_pooler": f"{pooler}.weight",
@@ -244,5 +249,10 @@ def head(weights: Mapping[str, Tensor]) -> Arrays:
             "head_classifier_bias": f"{classifier}.bias",
         }
         if all(name in weights for name in called.values()):
-            return {name: weights[key].detach().float().cpu().numpy() for name, key in called.items()}
+            inner, shift, outer, last = (weights[key] for key in called.values())
+            states = torch.linspace(-1, 1, 3 * inner.shape[1]).to(inner).view(3, 1, -1)
+            pooled = model.base_model.pooler(states) if ".pooler." in called["head_pooler"] else states
+            ours = torch.tanh(states[:, 0] @ inner.T + shift) @ outer.T + last
+            if torch.allclose(ours, model.classifier(pooled), rtol=1e-2, atol=1e-2):
+                return {name: weights[key].float().cpu().numpy() for name, key in called.items()}
     return {}

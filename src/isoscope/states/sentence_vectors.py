@@ -31,7 +31,8 @@ def sentence_vectors(
     Texts are truncated as `head` says, not by the options of the command. Raises `InputError` for NaN or infinity.
     """
     most = min(head.longest or positions(model), positions(model))
-    table = pa.table({"sentence": [head.prompt + text for text in sentences]})
+    texts = [head.prompt + text for text in sentences]
+    table = pa.table({"sentence": [text.lower() for text in texts] if head.lowercase else texts})
     encoded = tokens.encode(tokenizer, table, max_length=most)
     skipped = 0
     if head.prompt and not head.include_prompt:
