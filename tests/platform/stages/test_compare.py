@@ -28,8 +28,8 @@ FEW = (
 STUDY = {"task": "reordered", "settings": ["small_language", "small_allocated"], "seeds": [0, 1], "kind": "arms"}
 AXES = {"objective": ["masked", "causal"], "fusion": ["additive"]}
 NAME = "spaces"
-VIEWS = {view.name for view in kind(NAME).views} - {"self_sim_by_part_of_speech"}
-"""Figures of sentences without a treebank."""
+VIEWS = {view.name for view in kind(NAME).views} - {"self_sim_by_part_of_speech", "similar_rows"}
+"""Figures of sentences without a treebank, and of models, which have layers."""
 
 
 def section(few: str = "few", arm: str = "causal-additive-three_tenths") -> dict[str, Any]:
