@@ -275,6 +275,7 @@ def test_wrong_input_of_spaces_is_one_line(pair: tuple[Path, pd.DataFrame], plac
         pa.table({"v": [[1.0]] * 400, "id": [f"k{n}" for n in range(400)], "doc": [7] * 400}), folder / "G.parquet"
     )
     np.save(folder / "v.npy", np.ones((400, 3)))
+    (folder / "id.csv").write_text("id,n,x,y\n" + "".join(f"k{n},{n},0.5,{n}.25\n" for n in range(400)))
     np.save(folder / "few.npy", np.ones((3, 3)))
     np.save(folder / "few2.npy", np.ones((3, 4)))
     pq.write_table(
@@ -290,6 +291,7 @@ def test_wrong_input_of_spaces_is_one_line(pair: tuple[Path, pd.DataFrame], plac
         ("A.parquet", "N.parquet", "--key", "id", "--groups", "nothing"): "no file has this column",
         ("A.parquet", "G.parquet", "--key", "id", "--groups", "doc"): "column 'doc' is '7', and '0' in A.parquet",
         ("A.parquet", "E.parquet", "--key", "id", "--groups", "doc"): "E.parquet, row 1: column 'doc' is empty",
+        ("id.csv", "A.parquet", "--key", "id"): "id.csv: 'n' are whole numbers beside columns of fractions: leave out",
         ("few.npy", "few2.npy"): "few.npy: 3 rows are in all files; at least 20 are needed",
         ("A.parquet", str(place / "encoder")): "A.parquet holds vectors, and .*encoder is a model",
         ("A.parquet", "N.parquet", "--text", str(place / "reviews.csv"), "--column", "review"): "leave it out",

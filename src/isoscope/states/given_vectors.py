@@ -54,15 +54,18 @@ class GivenVectors(NamedTuple):
 
 
 def find_vectors(text: str, others: Collection[str | None] = ()) -> GivenVectors | None:
-    """Open a file of vectors, see `open_vectors`; None if the text names another thing than such a file."""
+    """Open a file of vectors, see `open_vectors`; None if the text names another thing than such a file.
+
+    Raises `InputError` for columns of whole numbers beside fractions, which may be numbers of rows.
+    """
     if (found := named(text)) is None:
         return None
     rows = open_vectors(*found, {one for one in others if one})
     if rows.whole:
-        said = (
-            f"whole numbers in {', '.join(map(repr, rows.whole))} are read as dimensions; leave out what is no vector"
+        raise InputError(
+            f"{text}: {', '.join(map(repr, rows.whole[:5]))} are whole numbers beside columns of fractions: leave out "
+            "what is no dimension, and write a dimension as 1.0"
         )
-        print(f"warning: {text}: {said}", file=sys.stderr)
     return GivenVectors(text, found[0].resolve(), file_digest(found[0]), text, rows)
 
 
