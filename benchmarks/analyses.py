@@ -90,7 +90,7 @@ def make(folder: Path, size: Size) -> Trajectory:
     arrays = passes.hidden_states(model.base_model, chosen, **given)
     arrays["treebank"] = word_states(model.base_model, bank, **given).values
     arrays |= passes.attention(model.base_model, chosen, **given)
-    arrays |= passes.kernel(model.state_dict()) | passes.head(model.state_dict())
+    arrays |= passes.kernel(model.state_dict()) | passes.head(model)
     write_probe(folder, chosen)
     write_treebank(folder, bank)
     snapshots = [Snapshot(f"step-{step}", step, step, step == size.snapshots - 1, "") for step in range(size.snapshots)]
