@@ -15,7 +15,6 @@ from isoscope.models.families import FAMILIES
 Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
 """What a head predicts, as transformers calls it: a class, labels, or a number."""
 SINGLE: Problem = "single_label_classification"
-CLASSIFIER = "ForSequenceClassification"
 _FUSION = "embeddings.fusion."
 _ANGLES = "embeddings.position_embeddings.angles"
 
@@ -72,7 +71,7 @@ def from_scratch(*, family: str, labels: Sequence[str], seed: int, problem: Prob
     """
     config = configuration(family=family, **encoder, **head_settings(labels, problem))
     with seeded(seed):
-        return families.of(family, CLASSIFIER)(config)
+        return families.of(family, families.CLASSIFIER)(config)
 
 
 def fusion_parameters(model: nn.Module) -> dict[str, nn.Parameter]:

@@ -33,6 +33,7 @@ HEADS: dict[str, type[_BaseAutoModelClass]] = {
     "ForCausalLM": AutoModelForCausalLM,
 }
 """End of a class's name → the Auto class that loads it."""
+CLASSIFIER, MASKED, CAUSAL = "ForSequenceClassification", "ForMaskedLM", "ForCausalLM"
 
 
 def _configuration(plain: type[Any]) -> Any:

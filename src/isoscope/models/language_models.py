@@ -15,7 +15,7 @@ from isoscope.models.loading import pretrained
 from isoscope.models.translation import FusionBertForTranslation, FusionTranslationConfig
 
 Wiring = Literal["masked", "causal", "translation"]
-HEADS = {"masked": published.MASKED, "causal": published.CAUSAL}
+HEADS = {"masked": families.MASKED, "causal": families.CAUSAL}
 ENCODER_DECODERS: tuple[Any, ...] = (FusionBertForTranslation, FusionBertHybrid)
 
 
@@ -76,7 +76,7 @@ def from_run(wiring: Wiring, folder: Path) -> Any:
     config = checkpoint_config(folder)
     heads = ENCODER_DECODERS
     if wiring != "translation":
-        known = published.AUTO[HEADS[wiring]]._model_mapping
+        known: Any = families.HEADS[HEADS[wiring]]._model_mapping
         heads = (known[type(config)],) if type(config) in known else ()
     name, *_ = config.architectures or [config.model_type]
     kind = {one.__name__: one for one in heads}.get(name)

@@ -7,28 +7,16 @@ from typing import Any
 import torch
 from torch import nn
 from transformers.configuration_utils import PreTrainedConfig
-from transformers.models.auto.modeling_auto import (
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-)
 
 from isoscope.base.errors import InputError
 from isoscope.models import families
 from isoscope.models.build import SINGLE, Problem, head_settings, seeded
 from isoscope.models.encoder import checkpoint_config, longest, pad_with
-from isoscope.models.families import FAMILIES
+from isoscope.models.families import CAUSAL, CLASSIFIER, FAMILIES, HEADS, MASKED
 from isoscope.models.loading import pretrained
 
 NATIVE = "native"
 """The kind of `model.fusion` that leaves a model's own embedding block."""
-CLASSIFIER, MASKED, CAUSAL = "ForSequenceClassification", "ForMaskedLM", "ForCausalLM"
-AUTO: Mapping[str, Any] = {
-    CLASSIFIER: AutoModelForSequenceClassification,
-    MASKED: AutoModelForMaskedLM,
-    CAUSAL: AutoModelForCausalLM,
-}
-"""End of a class's name → transformers' Auto class."""
 _CALLED = {CLASSIFIER: "sequence classifier", MASKED: "masked language model", CAUSAL: "causal language model"}
 """End of a class's name → what it is."""
 _NEW = ("embeddings.fusion.", "embeddings.position_embeddings.angles", "pooler.")
@@ -47,10 +35,10 @@ def load(
     `FAMILIES`, with the fusion in its embedding block. What the folder lacks of head, pooler and fusion is new, and so
     is every classifier: functions of the seed. `pad_id`: padding token of the texts, for a model that has none and for
     a decoder. `settings`: further fields of its configuration. Raises `InputError` if transformers has no such head for
-    the model, if the model has no tables to fuse, if a causal language model sees later tokens, and as `pretrained`.
+    the model, if the model has no tables to fuse, and as `pretrained`.
     """
     config = checkpoint_config(folder)
-    kind: Any = AUTO[end]
+    kind: Any = HEADS[end]
     if type(config) not in kind._model_mapping:
         raise InputError(
             f"checkpoint {folder}: transformers has no {_CALLED[end]} of the model type {config.model_type!r}; "
