@@ -16,8 +16,8 @@ from optuna.trial import Trial
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.config.searching import Search
-from isoscope.platform.executor.cluster import Cluster, check, connected
 from isoscope.platform.executor.live_table import Progress
+from isoscope.platform.executor.placement import Placement
 from isoscope.platform.search.driver import Driver
 from isoscope.platform.search.records import Records
 from isoscope.platform.search.status import Interrupts, LiveStatus, status
@@ -87,7 +87,7 @@ def a_driver(one: HeldStudy, plan: Callable[[Mapping[str, Any]], Sequence[Job]] 
     """A driver of a held study, by default to begin trials only."""
     plain = {
         "workers": 1,
-        "nodes": None,
+        "place": None,
         "screen": LiveStatus(one, workers=1),
         "asked": SimpleNamespace(finish=False, stop=False),
         "records": SimpleNamespace(provenance={}, trial=lambda trial: None),
@@ -190,10 +190,10 @@ def main(folder: Path, **changed: Any) -> None:
     try:
         with held_study(search, IDENTITY, place(given.url, folder), steps=given.steps) as one:
             records = Records(project, search, identity=IDENTITY, name=one.study.study_name)
-            cluster = given.cluster and check(Cluster(given.cluster, given.cpus, 0))
+            placement = Placement(given.cluster, given.cpus, 0 if given.cluster else None).check()
             mirror = following(project) if given.mirror else nullcontext()
             with (
-                connected(cluster) if cluster else nullcontext() as nodes,
+                placement.opened(1, device="cpu", folder=folder) if given.cluster else nullcontext() as where,
                 mirror,
                 LiveStatus(one, workers=given.workers) as screen,
                 Interrupts(screen.say) as asked,
@@ -203,7 +203,7 @@ def main(folder: Path, **changed: Any) -> None:
                     one,
                     lambda chosen: [search_work.Sleeping(folder, chosen, given.seconds, given.steps, given.broken)],
                     workers=given.workers,
-                    nodes=nodes,
+                    place=where,
                     screen=screen,
                     asked=asked,
                     records=records,

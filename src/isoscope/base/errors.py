@@ -59,6 +59,14 @@ def disk_trouble(error: BaseException) -> str | None:
     return f"{where}{cures[number]}, then run the same command again ({os.strerror(number)})"
 
 
+def card_trouble(error: BaseException) -> str | None:
+    """Return one line if a GPU has no memory left, and the remedy; None for another error."""
+    if type(error).__name__ != "OutOfMemoryError":  # torch's; this module imports no torch
+        return None
+    found = str(error).partition("\n")[0].partition(". GPU ")[0]
+    return f"the GPU has no memory left ({found}); use a smaller batch_size, more accumulation, or fewer runs per GPU"
+
+
 def _number(error: BaseException) -> int | None:
     """Return an error's errno; libraries in Rust and C++ put it into their text ("os error 28", "errno 28")."""
     if isinstance(error, OSError) and error.errno is not None:

@@ -1,5 +1,6 @@
 """Build a classifier from scratch, and find a fusion's parameters."""
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -111,10 +112,18 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def check_device(device: str, *, key: str, cure: str | None = None) -> None:
-    """Raise `InputError`, naming `key`, if the device is absent. `cure`: what to do [default: set `key` by -S]."""
-    if device == "cuda" and not torch.cuda.is_available():
+def check_device(device: str, *, key: str, cure: str | None = None) -> str:
+    """Return the device, `auto` as cuda where there is a card, else cpu.
+
+    Raises `InputError`, naming `key`, if it is absent. `cure`: what to do [default: set `key` by -S].
+    """
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # the other check forbids CUDA in forked processes
+    here = torch.cuda.is_available()
+    if device == "auto":
+        return "cuda" if here else "cpu"
+    if device == "cuda" and not here:
         raise InputError(f"{key}: 'cuda' is not available on this machine; use {cure or f'-S {key}=cpu'}")
+    return device
 
 
 def warn_of_emulation(precision: str, *, device: str, key: str) -> None:

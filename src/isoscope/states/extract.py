@@ -37,11 +37,11 @@ def environment(asked: Any, option: str = "extraction.{}", **cure: str) -> dict[
 
     `option`: what a setting is called in errors; `cure` of a device that this machine lacks.
     """
-    check_device(asked.device, key=option.format("device"), **cure)
+    device = check_device(asked.device, key=option.format("device"), **cure)
     if asked.threads is not None:
         torch.set_num_threads(asked.threads)
-    warn_of_emulation(asked.precision, device=asked.device, key=option.format("precision"))
-    return {"device": asked.device, "threads": torch.get_num_threads(), "precision": asked.precision}
+    warn_of_emulation(asked.precision, device=device, key=option.format("precision"))
+    return {"device": device, "threads": torch.get_num_threads(), "precision": asked.precision}
 
 
 def extract(
@@ -64,6 +64,7 @@ def extract(
     - `key`: identifies code and settings; files made from another key are made again. `watch`: see `extract_snapshots`.
     """
     tokenizer, max_length = _tokenizer(trained)
+    device = check_device(asked.device, key="extraction.device")
     tables = {split: pq.read_table(data / f"{split}.parquet") for split in SPLITS}
     table = tables.pop(asked.split)
     rows = probe.draw_rows(table, [*tables.values()], share=asked.share, most=asked.sentences, seed=asked.seed)
@@ -84,9 +85,9 @@ def extract(
 
     def arrays(snapshot: Snapshot) -> passes.Arrays:
         if snapshot.name == RANDOM:
-            model = random_encoder(snapshots[snapshot], seed=TWIN_SEED + seed, as_stored=True).to(asked.device)
+            model = random_encoder(snapshots[snapshot], seed=TWIN_SEED + seed, as_stored=True).to(device)
             return snapshot_arrays(model, chosen, bank, pairs, asked, pad_id=tokenizer.pad_id)
-        classifier = load_classifier(snapshots[snapshot]).to(asked.device)
+        classifier = load_classifier(snapshots[snapshot]).to(device)
         reads = bare(classifier.base_model)
         if snapshot == next(iter(snapshots)):
             about = {"pad_id": tokenizer.pad_id, "bf16": asked.precision == "bf16", "name": title}

@@ -14,6 +14,7 @@ from isoscope.base import processes
 from isoscope.base.environment import settle
 from isoscope.base.errors import InputError, RunError
 from isoscope.data.arrays import Indices
+from isoscope.models.build import check_device
 from isoscope.objectives import Numbers
 from isoscope.training.determinism import choose_kernels
 
@@ -31,7 +32,7 @@ def make_accelerator(training: Any, *, unused: bool) -> Accelerator:
         torch.set_num_threads(training.threads)
     choose_kernels(training.determinism)
     made = Accelerator(
-        cpu=training.device == "cpu",
+        cpu=check_device(training.device, key="training.device") == "cpu",
         mixed_precision="bf16" if training.precision == "bf16" else "no",
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=unused)],
     )

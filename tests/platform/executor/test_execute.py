@@ -11,8 +11,9 @@ import pytest
 
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.processes import StoppedError, StopSignal
-from isoscope.platform.executor.execute import TRIES, Piece, room, side_by_side
+from isoscope.platform.executor.execute import TRIES, Piece, side_by_side
 from isoscope.platform.executor.live_table import PieceProgress, Progress
+from isoscope.platform.executor.this_machine import this_machine
 
 
 def run(pieces: list[Piece], workers: int = 2) -> dict[str, str]:
@@ -137,7 +138,6 @@ def test_how_far_it_is_counts_what_runs() -> None:
     assert shown.in_words() == "train s: 2 of 4 done, 1 running, about 30 s left"
 
 
-def test_a_gpu_takes_one_run_and_all_cores_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_runs_fit_as_their_threads_have_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    rooms = [room(1, device="cpu"), room(3, device="cpu"), room(None, device="cpu"), room(1, device="cuda")]
-    assert rooms == [8, 2, 1, 1]
+    assert [this_machine(threads, device="cpu").room for threads in (1, 3, None)] == [8, 2, 1]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from isoscope.base.errors import InputError, RunError, disk_trouble, plugins_named
+from isoscope.base.errors import InputError, RunError, card_trouble, disk_trouble, plugins_named
 from isoscope.base.processes import StoppedError, rank, run_own_tree, world_size
 
 from isoscope.platform.cli import (  # isort: skip - in the order of the help
@@ -46,7 +46,7 @@ def main() -> None:
     except BrokenPipeError:
         _fail("the reader of its output has ended", 141)
     except Exception as error:
-        if line := disk_trouble(error):
+        if line := disk_trouble(error) or card_trouble(error):
             _fail(line, 2 if getattr(error, "errno", None) == errno.ENAMETOOLONG else 1)
         raise
 

@@ -91,8 +91,8 @@ OnCluster = Annotated[
     typer.Option(
         "--cluster",
         envvar="ISOSCOPE_CLUSTER",
-        metavar="auto|ray://HOST:PORT|local",
-        help="Run on the nodes of a Ray cluster.",
+        metavar="slurm|auto|ray://HOST:PORT|local",
+        help="Run as jobs of Slurm, or on the nodes of a Ray cluster.",
     ),
 ]
 Cpus = Annotated[
@@ -110,7 +110,15 @@ Gpus = Annotated[
         "--gpus-per-run",
         envvar="ISOSCOPE_GPUS_PER_RUN",
         min=0,
-        help="GPUs of each run on a cluster; 0.5: two runs share a GPU [default: 1 if its device is cuda].",
+        help="GPUs of each run; 0.25: four runs share a GPU [default: execution.gpus_per_run; null: as memory allows].",
+    ),
+]
+Slurm = Annotated[
+    str | None,
+    typer.Option(
+        envvar="ISOSCOPE_SLURM",
+        metavar="NAME=VALUE,…",
+        help="Options of sbatch, such as partition=gpu,time=120; they precede execution.slurm.",
     ),
 ]
 Study = Annotated[str, typer.Argument(help="A study of params.yaml.")]
@@ -146,11 +154,11 @@ def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[
 
 
 class Here(NamedTuple):
-    """The project around the working folder, its configuration under -S and --plugin, and the cluster of --cluster."""
+    """The project around the working folder, its configuration under -S and --plugin, and where runs work."""
 
     project: Any
     configuration: Any
-    cluster: Any
+    placement: Any
 
     def begin(self, *tasks: str) -> None:
         """Check that the data of tasks fit the configuration, and `heal`."""
@@ -173,21 +181,29 @@ def here(
     cluster: OnCluster = None,
     cpus: Cpus = None,
     gpus: Gpus = None,
+    slurm: Slurm = None,
     overrides: Set = [],  # noqa: B006 - typer copies it
     plugin: Plugins = [],  # noqa: B006
 ) -> Here:
     """Begin a command in a project; its parameters are options of commands."""
-    nodes = None
-    if cluster is not None:
-        from isoscope.platform.executor.cluster import Cluster, check
-
-        nodes = check(Cluster(cluster, cpus, gpus))
     as_stage()
-    return Here(*configure(overrides, plugin), nodes)
+    project, configuration = configure(overrides, plugin)
+    return Here(project, configuration, _placement(configuration.root.execution, cluster, cpus, gpus, slurm))
+
+
+def _placement(section: Any, cluster: str | None, cpus: float | None, gpus: float | None, slurm: str | None) -> Any:
+    """Return where runs work: as the options say, else as the section `execution` does."""
+    from isoscope.platform.executor.placement import Placement, options
+
+    given = options(slurm) if slurm else {}
+    if given and cluster != "slurm":
+        raise InputError("--slurm: these are options of --cluster slurm; give it, too")
+    gpus = section.gpus_per_run if gpus is None else gpus
+    return Placement(cluster, cpus, gpus, {**section.slurm, **given}).check()
 
 
 OPTIONS = inspect.signature(here).parameters
-CLUSTER, CHANGES = ("cluster", "cpus", "gpus"), ("overrides", "plugin")
+CLUSTER, CHANGES = ("cluster", "cpus", "gpus", "slurm"), ("overrides", "plugin")
 Said = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, bool] | None
 """What a command prints: one JSON object for machines, or text for people; and whether it has failed."""
 

@@ -43,7 +43,7 @@ def run(
 
     Example: isoscope search run --workers 2 -S search.budget.trials=20
     """
-    project, configuration, cluster = here
+    project, configuration, placement = here
     if if_any and configuration.root.search is None:
         load("platform.stages.nothing").write_no_search(project)
         return {"study": None}, "no search in params.yaml"
@@ -53,7 +53,7 @@ def run(
     other = [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
     apart = other or configuration.extra_plugins
     target = where.folder / "reports" / section.name if apart else project.folder / SEARCH
-    options = {"workers": workers, "cluster": cluster, "fork": fork, "target": target}
+    options = {"workers": workers, "placement": placement, "fork": fork, "target": target}
     seen, folder = load("platform.stages.search").search(*searched, **options)
     shown = f"{load('platform.search.status').in_words(seen)}\n{folder}"
     return {**seen._asdict(), "folder": str(folder)}, shown

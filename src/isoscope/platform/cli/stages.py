@@ -21,6 +21,7 @@ from isoscope.platform.cli.options import (
     OnCluster,
     Said,
     Set,
+    Slurm,
     Study,
     Workers,
     app,
@@ -79,11 +80,12 @@ def train(
 
     Example: isoscope train fusion additive --seed 0 -S training.epochs=2
     """
-    project, configuration, nodes = here
+    project, configuration, placement = here
+    alone = placement.cluster is None
     single = arm is not None and seed is not None
     if not single and out:
         raise InputError("--out takes one result; name the arm and its --seed")
-    if (not single or nodes) and processes.world_size() > 1:
+    if not (single and alone) and processes.world_size() > 1:
         raise InputError("several processes can train only one run; name the arm and its --seed, without --cluster")
     asked = here.cells(study, arm, seed)
     output = replaceable(out, project.folder, configuration.root.studies, TRAINED) if out else None
@@ -91,10 +93,10 @@ def train(
     from isoscope.platform.stages import study_cells
 
     setup = study_cells.Setup(configuration, project, "train")
-    placed: dict[str, Any] = {"workers": workers, "cluster": nodes}
+    placed: dict[str, Any] = {"workers": workers, "placement": placement}
     if processes.world_size() == 1:
         study_cells.train_starts(setup, asked, title=f"train {study}: runs to start from", **placed)
-    if single and nodes is None:
+    if single and alone:
         job = study_cells.training_job(setup, *asked[0])
         return _trained(job, output or study_cells.place(setup, paths.trained, *asked[0]), project)
     own = paths.trained(study, "any", 0).parents[1]
@@ -141,7 +143,8 @@ def states(
 
     Example: isoscope states fusion additive -S measures.alignment=procrustes
     """
-    project, configuration, nodes = here
+    project, configuration, placement = here
+    alone = placement.cluster is None
     settings = configuration.study(study)
     unasked = arm is None and seed is None and not (settings.states or load("base.kind").kind(settings.kind).stores)
     asked = [] if unasked else here.cells(study, arm, seed)
@@ -153,11 +156,11 @@ def states(
     from isoscope.platform.stages import study_cells
 
     setup = study_cells.Setup(configuration, project, "states")
-    if len(asked) == 1 and nodes is None:
+    if len(asked) == 1 and alone:
         with processes.StopSignal() as stop:
             folders: Sequence[Any] = [study_cells.states(setup, asked[0], stop=stop)]
     else:
-        folders = study_cells.states_cells(setup, asked, title=f"states {study}", workers=workers, cluster=nodes)
+        folders = study_cells.states_cells(setup, asked, title=f"states {study}", workers=workers, placement=placement)
     shown = [*map(str, folders)]
     several = f"{len(shown)} cells: {_below(project, Path(os.path.commonpath(shown)))}"
     return {"folders": shown}, f"states {study}: {shown[0] if len(shown) == 1 else several}"
@@ -236,6 +239,7 @@ def repro(
     cluster: OnCluster = None,
     cpus: Cpus = None,
     gpus: Gpus = None,
+    slurm: Slurm = None,
     overrides: Set = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Run the pipeline with `dvc repro` and mirror it to MLflow. Further arguments go to DVC.
@@ -245,9 +249,9 @@ def repro(
 
     Example: isoscope repro train@fusion
     """
-    project, configuration, _ = here(cluster, cpus, gpus, overrides)
-    placed = {"ISOSCOPE_CLUSTER": cluster, "ISOSCOPE_CPUS_PER_RUN": cpus, "ISOSCOPE_GPUS_PER_RUN": gpus}
-    os.environ.update({name: str(value) for name, value in placed.items() if value is not None})
+    project, configuration, _ = here(cluster, cpus, gpus, slurm, overrides)
+    placed = {"CLUSTER": cluster, "CPUS_PER_RUN": cpus, "GPUS_PER_RUN": gpus, "SLURM": slurm}
+    os.environ.update({f"ISOSCOPE_{name}": str(value) for name, value in placed.items() if value is not None})
     from isoscope.platform.config.across_studies import check_all
     from isoscope.platform.stages.repro import located
     from isoscope.platform.stages.repro import repro as run

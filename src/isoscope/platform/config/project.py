@@ -114,8 +114,8 @@ class Extraction(Section):
     """Sentences per forward pass."""
     precision: Literal["fp32", "bf16"]
     """Precision of the forward pass; stored values are fp32."""
-    device: Literal["cpu", "cuda"]
-    """Device; an absent device is an error, never replaced."""
+    device: Literal["auto", "cpu", "cuda"]
+    """Device. auto: a GPU where there is one; cuda: an absent GPU is an error, never replaced."""
     threads: Count | None
     """CPU threads; null: torch's default."""
 
@@ -208,6 +208,15 @@ class Reproduction(Section):
     """Largest difference from a published share that counts as agreement, if other arms differ twice as much."""
 
 
+class Execution(Section):
+    """Where runs work, and how many at a time. No stage declares it: a change trains nothing again."""
+
+    gpus_per_run: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Share of a GPU for each run: 0.25 puts four runs on each; null: proposed from the memory of the first runs."""
+    slurm: dict[Name, str] = Field(default_factory=dict)
+    """Options of `sbatch` under `--cluster slurm`, such as partition: gpu."""
+
+
 class Report(Section):
     """Options of the report page."""
 
@@ -235,6 +244,7 @@ class Root(Section):
     analysis: Analysis
     reproduction: Reproduction
     report: Report
+    execution: Execution = Execution()
 
 
 class Kind(Section):

@@ -168,8 +168,8 @@ class Training(Section):
     only, an error if an operation has none."""
     precision: Literal["fp32", "bf16"]
     """Precision of the forward pass; weights stay fp32."""
-    device: Literal["cpu", "cuda"]
-    """Training device; an absent device is an error, never replaced."""
+    device: Literal["auto", "cpu", "cuda"]
+    """Training device. auto: a GPU where there is one; cuda: an absent GPU is an error, never replaced."""
     threads: Count | None
     """CPU threads per process; null: torch's default."""
     keep: Literal["all", "best", "last"]

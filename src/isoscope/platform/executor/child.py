@@ -10,11 +10,11 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from isoscope.base.errors import InputError, RunError, disk_trouble, plugins_named
+from isoscope.base.errors import InputError, RunError, card_trouble, disk_trouble, plugins_named
 from isoscope.base.processes import StoppedError, end_with_parent
 
 DONE, STOPPED, WRONG, FAILED = "done", "stopped", "wrong", "failed"
-CRASHED, KILLED, LOST = "crashed", "killed", "lost"
+CRASHED, KILLED, LOST, CROWDED = "crashed", "killed", "lost", "crowded"
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TEXT = 30_000
@@ -24,7 +24,8 @@ class Ending(NamedTuple):
     """End of a process.
 
     `kind`: done; stopped (can resume); wrong (bad input: no retry); failed (a reported error); crashed
-    (an unexpected error); killed by a signal; lost with its node. `text`: the result, one line, or a traceback.
+    (an unexpected error); killed by a signal; lost with its node; crowded (no memory left on its card). `text`: the
+    result, one line, or a traceback.
     """
 
     kind: str
@@ -130,7 +131,8 @@ def _run(work: Callable[[], object], writer: int, pipe: Connection, parent: int)
     except RunError as error:
         ending = Ending(FAILED, str(error))
     except Exception as error:
-        ending = Ending(CRASHED, disk_trouble(error) or traceback.format_exc())
+        full = card_trouble(error)
+        ending = Ending(CROWDED, full) if full else Ending(CRASHED, disk_trouble(error) or traceback.format_exc())
     with suppress(BrokenPipeError):  # the parent is gone
         sys.stdout.flush()
         sys.stderr.flush()

@@ -10,11 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.util import find_spec
+from math import inf
 from typing import Any, NamedTuple
 
 from isoscope.base.errors import InputError
 from isoscope.platform.executor.child import LOST, WRONG, Child, Ending
 from isoscope.platform.executor.live_table import Progress
+from isoscope.platform.executor.piece import Piece
 from isoscope.platform.runs.follower import FOLLOWED, PARENT_RUN
 
 TICK, NEWS = 0.05, 1.0  # seconds between checks of a process on its node, and between messages to it
@@ -49,7 +51,9 @@ def check(cluster: Cluster) -> Cluster:
 
 
 class Nodes:
-    """A connected cluster."""
+    """A connected cluster; it queues what has no room."""
+
+    patience, room = 30.0, inf
 
     def __init__(self, cluster: Cluster, ray: Any) -> None:
         self._ray = ray
@@ -58,10 +62,17 @@ class Nodes:
         # Two threads: one runs the process, one answers. Spread, so that a lost node costs few processes.
         self._seat = ray.remote(**options, max_concurrency=2, scheduling_strategy="SPREAD")(_Seat)
 
-    def start(self, do: Callable[[Progress], str]) -> "Remote":
+    def start(self, piece: Piece) -> "Remote":
         """Start a process on a node with enough free resources."""
         environment = {name: os.environ[name] for name in (FOLLOWED, PARENT_RUN) if name in os.environ}
-        return Remote(self._ray, self._seat.remote(environment), do)
+        return Remote(self._ray, self._seat.remote(environment), piece.do)
+
+    def look(self, process: "Remote") -> None:
+        """Note nothing: Ray gave the process what it asked for."""
+
+    def freed(self, process: "Remote", *, crowded: bool) -> bool:
+        """Free nothing: Ray does. A run that found no memory needs a larger share."""
+        return False
 
     def shortage(self) -> str:
         """Return a text: the resources that a process needs, and those of the cluster."""

@@ -5,47 +5,63 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
-from typing import NamedTuple
+from typing import Any, Protocol
 
 from isoscope.base.errors import RunError
 from isoscope.base.processes import StoppedError, StopSignal
-from isoscope.base.workers import cores
-from isoscope.platform.executor.child import CRASHED, DONE, FAILED, WRONG, Child, Ending
-from isoscope.platform.executor.cluster import Nodes, Remote
+from isoscope.platform.executor.child import CRASHED, CROWDED, DONE, FAILED, WRONG, Ending
 from isoscope.platform.executor.live_table import PieceProgress, Progress, Screen
+from isoscope.platform.executor.piece import Piece as Piece
+from isoscope.platform.executor.this_machine import ThisMachine
 
-# Seconds between checks of all processes, and until a warning about processes that have not started.
-TICK, PATIENCE = 0.05, 30.0
+TICK = 0.05  # seconds between checks of all processes
 # Seconds that a process gets to stop: a run saves its state first.
 GRACE = 60.0
 # A piece fails after this many of its processes were killed.
 TRIES = 3
 
 
-class Piece(NamedTuple):
-    """Work that may be killed at any time and resumes when repeated. For a cluster, `do` must be picklable."""
+class Process(Protocol):
+    """A process that does a piece."""
 
-    name: str
-    do: Callable[[Progress], str]
+    progress: Progress
+    began: bool
+    """Whether it has answered."""
+
+    def ending(self, seconds: float) -> Ending | None:
+        """Return how it ended, after a wait of at most `seconds`; None while it runs."""
+
+    def said(self) -> list[str]:
+        """Return the lines it has printed since the last call; after its end, all remaining lines."""
+
+    def stop(self, number: int) -> None:
+        """Send it a signal: after SIGTERM it saves its state and ends."""
+
+    def close(self) -> None:
+        """Release what it held, after its end."""
 
 
-class Local(Child):
-    """A process on this machine."""
+class Place(Protocol):
+    """Where processes work: this machine, or a cluster."""
 
-    began = True
+    patience: float
+    """Seconds until a warning about processes that have not started."""
 
-    def __init__(self, do: Callable[[Progress], str]) -> None:
-        self.progress = Progress()
-        super().__init__(partial(do, self.progress))
+    @property
+    def room(self) -> float:
+        """Number of processes that it takes at a time now."""
 
+    def start(self, piece: Piece) -> Any:
+        """Start a process for a piece."""
 
-Process = Local | Remote  # does a piece; `began`: whether it has answered
+    def look(self, process: Any) -> str | None:
+        """Note what a running process needs; return a line to show."""
 
+    def freed(self, process: Any, *, crowded: bool) -> bool:
+        """Free what a process had; return whether it can work with fewer others, if its card was too `crowded`."""
 
-def room(threads: int | None, *, device: str) -> int:
-    """Return how many runs of `threads` threads each (None: all cores) fit in parallel; 1 on a GPU."""
-    return max(1, cores() // threads) if threads and device == "cpu" else 1
+    def shortage(self) -> str:
+        """Return why processes may not have started."""
 
 
 class Pool(AbstractContextManager["Pool"]):
@@ -54,19 +70,24 @@ class Pool(AbstractContextManager["Pool"]):
     Its user decides what to start, and whether to start it again. At its end it stops what still runs.
     """
 
-    def __init__(self, screen: Screen, nodes: Nodes | None, *, heard: Callable[[Piece, str], None]) -> None:
-        """`nodes`: of a cluster; None: this machine. `heard`: called with each line that a process prints."""
-        self._screen, self._nodes, self._heard = screen, nodes, heard
+    def __init__(self, screen: Screen, place: Place | None, *, heard: Callable[[Piece, str], None]) -> None:
+        """`place`: None is this machine, without a limit. `heard`: called with each line that a process prints."""
+        self._screen, self._heard = screen, heard
+        self._place: Place = place or ThisMachine()
         self._pieces, self._deadlines = dict[Process, Piece](), dict[Process, float]()
-        self._warning = float("inf") if nodes is None else time.monotonic() + PATIENCE
+        self._warning = time.monotonic() + self._place.patience
 
     def __len__(self) -> int:
         return len(self._pieces)
 
     def start(self, piece: Piece) -> None:
         """Start a process for a piece."""
-        process: Process = Local(piece.do) if self._nodes is None else self._nodes.start(piece.do)
-        self._pieces[process] = piece
+        self._pieces[self._place.start(piece)] = piece
+
+    @property
+    def room(self) -> float:
+        """Number of processes that fit now; those that are at work count."""
+        return self._place.room
 
     def stop(self, name: str | None = None) -> None:
         """Stop the piece of this name, or all: each saves its state. After `GRACE` seconds its process is killed."""
@@ -85,12 +106,16 @@ class Pool(AbstractContextManager["Pool"]):
                 self._heard(piece, line)
             if ending is not None:
                 process.close()
+                if not self._place.freed(process, crowded=ending.kind == CROWDED) and ending.kind == CROWDED:
+                    ending = ending._replace(kind=FAILED)
                 del self._pieces[process]
                 self._deadlines.pop(process, None)
                 self._screen.running.pop(piece.name, None)
                 yield piece, ending
             elif process.began:
                 self._screen.running[piece.name] = process.progress
+                if news := self._place.look(process):
+                    self._screen.say(f"isoscope: {news}")
         self._warn()
 
     def __exit__(self, *exception: object) -> None:
@@ -101,18 +126,25 @@ class Pool(AbstractContextManager["Pool"]):
 
     def _warn(self) -> None:
         """Say once that no process has found room on the cluster for long."""
-        if self._nodes is not None and time.monotonic() > self._warning:
+        if time.monotonic() > self._warning:
             self._warning = float("inf")
             if not any(process.began for process in self._pieces):
-                self._screen.say(f"isoscope: {len(self)} processes have not started: {self._nodes.shortage()}")
+                self._screen.say(f"isoscope: {len(self)} processes have not started: {self._place.shortage()}")
 
 
 def side_by_side(
-    pieces: Sequence[Piece], *, title: str, workers: int, stop: StopSignal, found: int = 0, nodes: Nodes | None = None
+    pieces: Sequence[Piece],
+    *,
+    title: str,
+    workers: int | None,
+    stop: StopSignal,
+    found: int = 0,
+    place: Place | None = None,
 ) -> dict[str, str]:
-    """Do all pieces, `workers` at a time; return their results by name. `found`: number of pieces already done.
+    """Do all pieces, at most `workers` at a time (None: as many as fit); return their results by name.
 
-    A killed process is replaced and resumes its piece. A failure does not stop the others.
+    `found`: number of pieces already done. A killed process is replaced and resumes its piece, and a process that found
+    no memory on a card that it shares. A failure does not stop the others.
     Raises `RunError` with the names of failed pieces; `StoppedError` after a signal, when all have saved their state.
     """
     waiting, kills, said = deque(pieces), Counter[str](), Counter[str]()
@@ -123,14 +155,14 @@ def side_by_side(
         if said[line] == 1:  # of pieces that say the same, the first
             shown.say(f"{piece.name}: {line}")
 
-    with PieceProgress(title, total=len(pieces) + found, found=found) as shown, Pool(shown, nodes, heard=heard) as pool:
+    with PieceProgress(title, total=len(pieces) + found, found=found) as shown, Pool(shown, place, heard=heard) as pool:
         while pool or (waiting and not stop.stop):
             if stop.stop:
                 pool.stop()
-            while waiting and len(pool) < workers and not stop.stop:
+            while waiting and len(pool) < min(workers or len(pieces), pool.room) and not stop.stop:
                 pool.start(waiting.popleft())
             for piece, ending in pool.ended():
-                kills[piece.name] += 1
+                kills[piece.name] += ending.kind != CROWDED
                 if ending.kind == DONE:
                     results[piece.name] = ending.text
                     shown.ended(done=True)

@@ -22,27 +22,35 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self._at = multiprocessing.get_context("fork").RawArray("d", 2)
+        self._at = multiprocessing.get_context("fork").RawArray("d", 3)
 
     @property
     def at(self) -> tuple[float, float]:
         """Finished updates, and total updates (0: unknown)."""
-        done, total = self._at
+        done, total, _ = self._at
         return done, total
+
+    @property
+    def peak(self) -> float:
+        """The most bytes of a card that torch has reserved; 0 without a card, and before the first update."""
+        return self._at[2]
 
     @property
     def share(self) -> float:
         """Finished share of the work; 0 if the total is unknown."""
-        done, total = self._at
+        done, total = self.at
         return done / total if total else 0.0
 
     def begin(self, done: float, total: float) -> None:
         """Start at update `done` of `total`."""
-        self._at[:] = [done, total]
+        self._at[:2] = [done, total]
 
     def update(self, step: int, total: int, figures: Mapping[str, float]) -> None:
-        """Set the progress to `step`."""
+        """Set the progress to `step`, and note the memory that it takes on a card."""
         self.begin(step, total)
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is not None and cuda.is_initialized():
+            self._at[2] = cuda.max_memory_reserved()
 
     def epoch(self, epoch: int, step: int, total: int, figures: Mapping[str, Mapping[str, float]]) -> None:
         """Set the progress to the end of an epoch."""

@@ -17,8 +17,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from isoscope.base.errors import InputError
 from isoscope.platform.executor.child import DONE, WRONG, Ending
-from isoscope.platform.executor.cluster import Nodes
-from isoscope.platform.executor.execute import Piece, Pool
+from isoscope.platform.executor.execute import Piece, Place, Pool
 from isoscope.platform.runs.secrets import scrub
 from isoscope.platform.search import space
 from isoscope.platform.search.outcomes import PROVENANCE
@@ -44,15 +43,15 @@ class Driver:
         plan: Plan,
         *,
         workers: int,
-        nodes: Nodes | None,
+        place: Place | None,
         screen: LiveStatus,
         asked: Interrupts,
         records: Records,
     ) -> None:
-        """`workers`: trials at a time; `nodes`: where their runs work (None: this machine)."""
+        """`workers`: trials at a time; `place`: where their runs work (None: this machine)."""
         self.one, self.search, self.plan, self.workers = one, one.search, plan, workers
         self.screen, self.asked, self.records = screen, asked, records
-        self.pool = Pool(screen, nodes, heard=lambda piece, line: self._log(piece.name, line))
+        self.pool = Pool(screen, place, heard=lambda piece, line: self._log(piece.name, line))
         self.trials: dict[str, UnderWay] = {}
         """Trials under way, by title."""
         self.facts = {
@@ -81,7 +80,11 @@ class Driver:
         """Keep `workers` trials under way until there is no other, or until asked to finish."""
         while True:
             self._check_asked()
-            while len(self.trials) < self.workers and not self.asked.finish and (fresh := next(trials, None)):
+            while (
+                len(self.trials) < min(self.workers, self.pool.room)
+                and not self.asked.finish
+                and (fresh := next(trials, None))
+            ):
                 self.trials[fresh.title] = fresh
                 self._persist(partial(fresh.note, at_once=True))
                 self._start(fresh)

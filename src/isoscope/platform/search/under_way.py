@@ -12,7 +12,7 @@ from isoscope.base.errors import InputError
 from isoscope.platform.config.declared import logged_by
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.searching import Search
-from isoscope.platform.executor.child import CRASHED, KILLED, LOST, STOPPED, Ending
+from isoscope.platform.executor.child import CRASHED, CROWDED, KILLED, LOST, STOPPED, Ending
 from isoscope.platform.executor.execute import TRIES
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.search.outcomes import PROVENANCE, worked
@@ -95,7 +95,7 @@ class UnderWay:
     def again(self, ending: Ending) -> bool:
         """Whether to repeat a run that has ended so: a crash uses up a retry, a stop from outside does not."""
         if ending.kind not in (CRASHED, KILLED, LOST):
-            return ending.kind == STOPPED
+            return ending.kind in (STOPPED, CROWDED)
         lost = ending.kind == LOST
         self._tries[lost] += 1
         return self._tries[lost] <= (TRIES if lost else self.search.retries)

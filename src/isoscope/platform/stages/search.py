@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ from isoscope.base.processes import StoppedError
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.tree import difference, dump_yaml
-from isoscope.platform.executor.cluster import Cluster, connected
+from isoscope.platform.executor.execute import Place
+from isoscope.platform.executor.placement import Placement
+from isoscope.platform.executor.this_machine import ThisMachine
 from isoscope.platform.runs.locks import HeldError
 from isoscope.platform.search import space
 from isoscope.platform.search.driver import Driver
@@ -27,7 +29,8 @@ from isoscope.platform.search.outcomes import PROVENANCE, front, importances, kn
 from isoscope.platform.search.records import Records
 from isoscope.platform.search.search_figures import pictures
 from isoscope.platform.search.status import Interrupts, LiveStatus, Status, in_words, status
-from isoscope.platform.search.storage import TROUBLE, Place, persist
+from isoscope.platform.search.storage import TROUBLE, persist
+from isoscope.platform.search.storage import Place as Storage
 from isoscope.platform.search.study import BASE, HeldStudy, forget, held_study
 from isoscope.platform.search.trials_table import reported, trials_table
 from isoscope.platform.search.under_way import Plan
@@ -41,24 +44,27 @@ def search(
     search: Search,
     configuration: Configuration,
     project: paths.Project,
-    where: Place,
+    where: Storage,
     *,
     workers: int,
-    cluster: Cluster | None = None,
+    placement: Placement,
     fork: bool,
     target: Path,
 ) -> tuple[Status, Path]:
     """Drive the search, `workers` trials at a time, until its budget is spent or it is stopped; write its results.
 
-    `cluster`: where the runs of trials work (None: this machine). `target`: folder of the results. Raises `InputError`
+    `placement`: where the runs of trials work. `target`: folder of the results. Raises `InputError`
     on bad input, `HeldError` if another process drives the study, `StoppedError` after a signal.
     """
     known = identified(configuration, search, project)
-    setup = None if cluster is None else Setup(configuration, project, "train")
+    setup = None if placement.cluster is None else Setup(configuration, project, "train")
     runs = plan(configuration, search, project, data=known["inputs"].get("data"), setup=setup)
     default = runs({})
     training = default[0].work.job.parts.training
-    sized = cluster and cluster.sized(training.threads, device=training.device)
+    device = training.device
+    if device != "cpu" and placement.cluster is None:
+        device = built_in.load(built_in.STAGES, "train").check_device(device, key="training.device")
+    place = placement.opened(training.threads, device=device, folder=project.folder)
 
     def fits(trial: FrozenTrial) -> bool:
         digests = [run.digest for run in runs(space.chosen(search, trial.params))]
@@ -69,7 +75,7 @@ def search(
     with held_study(search, known, where, steps=steps, fork=fork, kept=stored, fits=fits) as one:
         seen_now = partial(persist, partial(status, one.study, search), f"storage {where.shown}", _say)
         records = Records(project, search, identity=known, name=one.study.study_name)
-        received = None if seen_now().done else _drive(one, runs, project, records, seen_now, sized, workers)
+        received = None if seen_now().done else _drive(one, runs, project, records, seen_now, place, workers)
         seen = seen_now()
         folder = write_results(one, configuration, target, identity=known, digest=records.digest)
     _say(in_words(seen))
@@ -84,21 +90,21 @@ def _drive(
     project: paths.Project,
     records: Records,
     status: Callable[[], Status],
-    cluster: Cluster | None,
+    place: AbstractContextManager[Place],
     workers: int,
 ) -> int | None:
     """Carry out trials, mirrored to MLflow; return the signal that stopped it, if one did."""
     with (
-        connected(cluster) if cluster else nullcontext() as nodes,
+        place as opened,
         LiveStatus(one, workers=workers) as screen,
         Interrupts(screen.say) as asked,
         following(project),  # around the records: it also sends the end of the study's record
         records.study(status),
         _forgotten_if_wrong(one),
     ):
-        if nodes is None:
+        if isinstance(opened, ThisMachine):
             built_in.load(built_in.STAGES, "train")  # imports what local processes share
-        Driver(one, runs, workers=workers, nodes=nodes, screen=screen, asked=asked, records=records).run()
+        Driver(one, runs, workers=workers, place=opened, screen=screen, asked=asked, records=records).run()
     return asked.received
 
 

@@ -16,9 +16,9 @@ from isoscope.base.environment import load
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.executor.cluster import Cluster, connected
-from isoscope.platform.executor.execute import Piece, room, side_by_side
+from isoscope.platform.executor.execute import Piece, side_by_side
 from isoscope.platform.executor.live_table import Progress
+from isoscope.platform.executor.placement import Placement
 from isoscope.platform.runs.locks import HeldError, Lease
 from isoscope.platform.runs.run import Run
 from isoscope.platform.runs.stored import output_fault
@@ -83,18 +83,18 @@ def carry_out_all(
     threads: int | None,
     device: str,
     workers: int | None,
-    cluster: Cluster | None,
+    placement: Placement,
     science: Sequence[str] = ("train",),
     key: str = "training.device",
 ) -> list[Path]:
     """Publish finished cells and carry out the others. Return the folder of each cell.
 
-    `threads` and `device`: of a run. `workers`: runs at a time; None: as many as fit. `science`: the cells' runs, whose
-    libraries local processes share. `key`: name of the setting `device`. Raises `RunError` that names failed cells,
-    `InputError` for a device that this machine lacks, and `StoppedError` after a signal.
+    `threads` and `device`: of a run. `workers`: most runs at a time; None: as many as fit. `science`: the cells' runs,
+    whose libraries local processes share. `key`: name of the setting `device`. Raises `RunError` that names failed
+    cells, `InputError` for a device that this machine lacks, and `StoppedError` after a signal.
     """
-    if device == "cuda" and cluster is None:  # also if all cells are finished
-        load(STAGES[science[0]]).check_device(device, key=key)
+    if device != "cpu" and placement.cluster is None:  # also if all cells are finished
+        device = load(STAGES[science[0]]).check_device(device, key=key)
     with following(project), StopSignal() as stop, ExitStack() as stack:
         folders: dict[str, Path] = {}
         rest = []
@@ -106,15 +106,11 @@ def carry_out_all(
             else:
                 folders[cell.name] = folder
         if rest:
-            nodes = None
-            if cluster is not None:
-                nodes = stack.enter_context(connected(cluster.sized(threads, device=device)))
-                workers = workers or len(rest)  # Ray queues workers until there is room
-            else:
+            if placement.cluster is None:
                 for one in science:
                     load(STAGES[one])
-            workers = workers or room(threads, device=device)
-            done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), nodes=nodes)
+            place = stack.enter_context(placement.opened(threads, device=device, folder=project.folder))
+            done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), place=place)
             folders |= {name: Path(folder) for name, folder in done.items()}
         return [visible(folders[cell.name]) for cell in cells]
 
@@ -191,7 +187,7 @@ def train_cells(
         target = output or (place(setup, paths.trained, *cell) if publish else None)
         do = partial(_train, setup, cell, target)
         found.append(CellWork(work.run.identity.title, partial(carry, work, None, output=target), do))
-    threads, device = min(needs, key=lambda one: room(one[0], device=one[1]), default=(None, "cpu"))
+    threads, device = max(needs, key=lambda one: (one[1] != "cpu", one[0] or inf), default=(None, "cpu"))
     return carry_out_all(found, project=setup.project, threads=threads, device=device, **options)
 
 
@@ -200,11 +196,11 @@ def _train(setup: Setup, which: tuple[str, str, int], output: Path | None, shown
 
 
 def states_cells(
-    setup: Setup, cells: Iterable[tuple[str, str, int]], *, title: str, workers: int | None, cluster: Cluster | None
+    setup: Setup, cells: Iterable[tuple[str, str, int]], *, title: str, workers: int | None, placement: Placement
 ) -> list[Path]:
     """Carry out cells of `states` as `carry_out_all` does; return the folders of their tables."""
     root = setup.configuration.root
-    on_cores = cluster is None and root.extraction.device == "cpu"
+    on_cores = placement.cluster is None and root.extraction.device == "cpu"
     found = [
         CellWork(f"{cell[1]} seed {cell[2]}", partial(states, setup, cell, find=True), partial(_states, setup, cell))
         for cell in cells
@@ -216,7 +212,7 @@ def states_cells(
         threads=max(filter(None, (root.extraction.threads, root.measures.threads)), default=None),
         device=root.extraction.device,
         workers=workers or (root.measures.processes if on_cores else None),
-        cluster=cluster,
+        placement=placement,
         science=("extract", "measure"),
         key="extraction.device",
     )

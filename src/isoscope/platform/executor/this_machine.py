@@ -1,0 +1,75 @@
+"""Processes on this machine: as many as its cores or its cards have room for."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from math import inf
+
+from isoscope.base.workers import cores
+from isoscope.platform.executor.cards import Card, Slots, cards
+from isoscope.platform.executor.child import Child
+from isoscope.platform.executor.live_table import Progress
+from isoscope.platform.executor.piece import Piece
+
+
+class Local(Child):
+    """A process on this machine, perhaps with a card of its own or shared."""
+
+    began = True
+
+    def __init__(self, do: Callable[[Progress], str], card: Card | None = None) -> None:
+        self.progress, self.card = Progress(), card
+        super().__init__(partial(_on, card, do, self.progress))
+
+
+def _on(card: Card | None, do: Callable[[Progress], str], progress: Progress) -> str:
+    if card is not None and card.name:
+        os.environ["CUDA_VISIBLE_DEVICES"] = card.name
+    return do(progress)
+
+
+class ThisMachine:
+    """Where processes work without a cluster: `most` at a time, on `slots` of its cards if they use cards."""
+
+    patience = inf
+
+    def __init__(self, most: float = inf, slots: Slots | None = None) -> None:
+        self._most, self._slots = most, slots
+
+    @property
+    def room(self) -> float:
+        """Number of processes that fit now."""
+        return self._most if self._slots is None else self._slots.room
+
+    def start(self, piece: Piece) -> Local:
+        """Start a process for a piece."""
+        return Local(piece.do, None if self._slots is None else self._slots.take())
+
+    def look(self, process: Local) -> str | None:
+        """Note what a running process needs; return a line if there is room for more processes now."""
+        if self._slots is None or process.card is None or not self._slots.measured(process.card, process.progress.peak):
+            return None
+        return f"a run needs {process.progress.peak / 1e9:.1f} GB of a card: {self._slots.each} runs share each card"
+
+    def freed(self, process: Local, *, crowded: bool) -> bool:
+        """Free what a process had; return whether it can work with fewer others, if its card was too `crowded`."""
+        if self._slots is None or process.card is None:
+            return False
+        again = crowded and self._slots.crowded(process.card)
+        self._slots.give_back(process.card)
+        return again
+
+    def shortage(self) -> str:
+        """Return nothing: processes start at once here."""
+        return ""
+
+
+def this_machine(threads: int | None, *, device: str, share: float | None = None) -> ThisMachine:
+    """Return this machine, for runs of `threads` threads (None: all cores) on `device`.
+
+    On cards, each run has the `share` of one; None: it is proposed from the memory that the first runs take.
+    """
+    most = max(1, cores() // threads) if threads else 1
+    if device == "cpu":
+        return ThisMachine(most)
+    return ThisMachine(slots=Slots(cards(), share=share, most=max(1, cores() // (threads or 1))))

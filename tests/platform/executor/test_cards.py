@@ -1,0 +1,150 @@
+"""Runs share cards: how many, on which, and what happens if one of them finds no memory."""
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+from isoscope.base.errors import RunError
+from isoscope.base.processes import StopSignal
+from isoscope.platform.executor.cards import CONTEXT, USED, Card, Slots, cards
+from isoscope.platform.executor.execute import Piece, side_by_side
+from isoscope.platform.executor.live_table import Progress
+from isoscope.platform.executor.this_machine import ThisMachine
+
+TWO = [Card("GPU-a", 80e9), Card("GPU-b", 80e9)]
+SMI = """#!/bin/sh
+echo '0, GPU-a, 81559'
+echo '1, GPU-b, 40000'
+"""
+
+
+@pytest.fixture
+def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that answers as nvidia-smi does on a machine with two cards."""
+    program = tmp_path / "bin/nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(SMI)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.usefixtures("smi")
+@pytest.mark.parametrize(
+    "asked, found",
+    [
+        (None, [Card("GPU-a", 81559 * 2**20), Card("GPU-b", 40000 * 2**20)]),
+        ("1", [Card("1", 40000 * 2**20)]),
+        ("GPU-b, 0", [Card("GPU-b", 40000 * 2**20), Card("0", 81559 * 2**20)]),
+        ("MIG-of-a-part", [Card("MIG-of-a-part", None)]),
+    ],
+)
+def test_cards_are_those_that_this_process_may_use(
+    asked: str | None, found: list[Card], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if asked is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
+    assert cards() == found
+
+
+def test_without_an_answer_there_is_a_card_of_unknown_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert cards() == [Card("", None)]
+    assert not Slots(cards(), share=None, most=8).measured(Card("", None), 1e9)
+
+
+def test_the_memory_of_the_first_run_proposes_slots_and_a_share_sets_them() -> None:
+    slots = Slots(TWO, share=None, most=100)
+    assert slots.room == 2  # a run on each card, until one is measured
+    assert not slots.measured(TWO[0], 0)
+    assert slots.measured(TWO[0], 10e9)
+    assert slots.each == int(USED * 80e9 / (10e9 + CONTEXT)) == 6
+    assert slots.room == 12
+    assert not slots.measured(TWO[1], 40e9)  # the first answer counts; a lack of memory halves it
+    assert [Slots(TWO, share=share, most=100).room for share in (1, 0.5, 0.3, 0.25, 0.1)] == [2, 4, 6, 8, 20]
+    assert Slots(TWO, share=0.25, most=3).room == 3
+
+
+def test_runs_are_shared_out_evenly() -> None:
+    slots = Slots(TWO, share=0.25, most=100)
+    taken = [slots.take() for _ in range(6)]
+    assert [taken.count(card) for card in TWO] == [3, 3]
+    slots.give_back(TWO[1])
+    assert slots.take() == TWO[1]
+
+
+def lacking() -> torch.OutOfMemoryError:
+    text = "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB"
+    return torch.OutOfMemoryError(text)
+
+
+def run(pieces: dict[str, Callable[[Progress], str]], slots: Slots) -> dict[str, str]:
+    with StopSignal() as stop:
+        works = [Piece(name, do) for name, do in pieces.items()]
+        return side_by_side(works, title="work", workers=None, stop=stop, place=ThisMachine(slots=slots))
+
+
+def test_each_run_sees_its_card_alone() -> None:
+    def do(progress: Progress) -> str:
+        time.sleep(0.2)
+        return os.environ["CUDA_VISIBLE_DEVICES"]
+
+    found = run(dict.fromkeys("abcd", do), Slots(TWO, share=0.5, most=8))
+    assert sorted(found.values()) == ["GPU-a", "GPU-a", "GPU-b", "GPU-b"]
+
+
+def test_a_run_without_memory_is_repeated_with_fewer_neighbours(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The neighbours go on; the run fails as often as more than two are on the card, and then is done."""
+
+    def do(progress: Progress, own: str) -> str:
+        with (tmp_path / "begun").open("a") as file:
+            file.write(own)
+        here = tmp_path / f"{own}.here"
+        here.touch()
+        time.sleep(0.2)
+        try:
+            if own == "d" and len([*tmp_path.glob("*.here")]) > 2:
+                raise lacking()
+            time.sleep(0.6)
+        finally:
+            here.unlink()
+        return own
+
+    slots = Slots(TWO[:1], share=0.25, most=8)
+    pieces = {name: partial(do, own=name) for name in "abcdef"}
+    assert run(pieces, slots) == {name: name for name in "abcdef"}
+    begun = (tmp_path / "begun").read_text()
+    assert [begun.count(name) for name in "abcef"] == [1] * 5  # no neighbour was disturbed
+    assert begun.count("d") > 1
+    assert slots.each == 2 or slots.each == 1
+    assert "the GPU has no memory left (CUDA out of memory. Tried to allocate 20.00 MiB)" in capfd.readouterr().err
+
+
+def test_a_run_that_is_alone_and_finds_no_memory_fails() -> None:
+    def do(progress: Progress) -> str:
+        raise lacking()
+
+    with pytest.raises(RunError, match=r"1 of 1 failed: a: the GPU has no memory left .*; use a smaller batch_size"):
+        run({"a": do}, Slots(TWO[:1], share=0.5, most=8))
+
+
+def test_slots_are_proposed_while_the_first_run_works(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The first run waits until the second has begun, which needs the slot that its memory proposes."""
+
+    def do(progress: Progress, own: str) -> str:
+        (tmp_path / own).touch()
+        progress._at[2] = 30e9  # what torch would say of a card
+        while not (tmp_path / "b").exists():
+            time.sleep(0.02)
+        return own
+
+    assert len(run({name: partial(do, own=name) for name in "ab"}, Slots(TWO[:1], share=None, most=8))) == 2
+    assert "a run needs 30.0 GB of a card: 2 runs share each card" in capfd.readouterr().err
