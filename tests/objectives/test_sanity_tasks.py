@@ -48,7 +48,7 @@ def trained(objective: Any, *, epochs: int, rate: float = 2e-3) -> Any:
 def loss_of(objective: Any, model: Any, split: str, rows: np.ndarray, epoch: int | None) -> tuple[Any, Any]:
     batch = {name: torch.from_numpy(one) for name, one in objective.batch(split, rows, epoch).items()}
     found = objective.forward(model, batch)
-    return found.loss, found.tally
+    return found.loss, objective.tally(found.tally.numpy())
 
 
 @torch.no_grad()

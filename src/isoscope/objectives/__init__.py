@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, einsum
 
 from isoscope.base.errors import InputError
@@ -46,10 +47,13 @@ class Tally(Protocol):
 
 
 class Forward(NamedTuple):
-    """Result of a forward pass: summed loss and points by place (both with graph), tally, columns per example."""
+    """Result of a forward pass: summed loss and points by place (both with graph), tally, columns per example.
+
+    The tally may be its `vector` as a float64 tensor on the model's device: then no update waits for a GPU.
+    """
 
     loss: Tensor
-    tally: Tally
+    tally: Tally | Tensor
     points: Mapping[Place, Tensor]
     columns: Mapping[str, Tensor]
 
@@ -135,6 +139,19 @@ class Objective(Protocol):
 
         Return further metrics of the test split by name, such as those of generated text.
         """
+
+
+def vector_of(tally: Tally | Tensor, device: torch.device) -> Tensor:
+    """Return the tally of a forward pass as a vector on `device`."""
+    return tally if isinstance(tally, Tensor) else torch.from_numpy(tally.vector()).to(device)
+
+
+def as_vector(*numbers: Tensor | float) -> Tensor:
+    """Return numbers, the first a tensor, as a float64 vector on its device; nothing waits for the device."""
+    first = numbers[0]
+    assert isinstance(first, Tensor)
+    new = first.detach().double().new_full
+    return torch.stack([one.detach().double() if isinstance(one, Tensor) else new((), one) for one in numbers])
 
 
 def points_at(hidden_states: Sequence[Tensor], mask: Tensor, places: Collection[Place]) -> Mapping[Place, Tensor]:

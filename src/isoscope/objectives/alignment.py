@@ -23,7 +23,7 @@ from isoscope.geometry.similarity import CKA, PWCCA, Procrustes
 from isoscope.metrics.alignment_distances import GENERATED, METRICS, Distances
 from isoscope.models.encoder import load_encoder
 from isoscope.models.hybrid import TARGET
-from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, points_at
+from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, as_vector, points_at
 from isoscope.objectives.language import continued, padded, sides
 from isoscope.objectives.planned import Planned
 
@@ -78,8 +78,7 @@ class Alignment(Planned):
         each = [((found - aim) ** 2).mean(-1).masked_fill(~there, 0.0).sum(1) for aim in aims]
         by_row = each[0] + self.anchor * each[1]
         loss = by_row.sum()
-        distance, moved = (float(one.detach().sum()) for one in each)
-        tally = Distances(float(loss.detach()), distance, moved, int(there.sum()))
+        tally = as_vector(loss, *(one.sum() for one in each), there.sum())
         points = points_at(output.hidden_states, batch["attention_mask"], places)
         return Forward(loss, tally, points, {"loss": by_row.detach().double()} if columns else {})
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from isoscope import plugins
 from isoscope.data.tokens import Encoded
-from isoscope.metrics.matrix_scores import METRICS, SCORES, columns, confusion_matrix
+from isoscope.metrics.matrix_scores import METRICS, SCORES, columns
 from isoscope.objectives import Indices, Numbers, Place, Scored, Task
 from isoscope.objectives.labelled import Labelled
 
@@ -65,8 +65,12 @@ class Classification(Labelled):
         weights = None if self.class_weights is None else self.class_weights.to(logits)
         return F.cross_entropy(logits, targets, weights, reduction="sum")
 
-    def tallied(self, loss: float, logits: Tensor, targets: Tensor) -> Counts:
-        return Counts(loss, confusion_matrix(targets.cpu(), logits.argmax(-1).cpu(), self.classes))
+    def tallied(self, loss: Tensor, logits: Tensor, targets: Tensor) -> Tensor:
+        pairs = targets * self.classes + logits.argmax(-1)
+        counts = torch.zeros(1 + self.classes**2, dtype=torch.float64, device=pairs.device)
+        counts.index_add_(0, pairs + 1, torch.ones_like(pairs, dtype=torch.float64))
+        counts[0] = loss
+        return counts
 
     def predicted(self, model: Any, scored: Scored) -> tuple[Indices, Indices]:
         return scored.columns["logits"].argmax(-1).astype(np.int64), self.splits[scored.split].labels.astype(np.int64)

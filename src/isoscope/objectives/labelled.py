@@ -15,7 +15,7 @@ from isoscope.data.batches import collate, draw_fraction
 from isoscope.data.corpus import SPLITS
 from isoscope.data.tokens import Encoded
 from isoscope.models import build, published
-from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Tally, Task, points_at
+from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Tally, Task, as_vector, points_at
 from isoscope.objectives.planned import Planned, sizes
 
 
@@ -77,9 +77,9 @@ class Labelled(Planned):
         """Return the summed loss of a batch."""
         raise NotImplementedError
 
-    def tallied(self, loss: float, logits: Tensor, targets: Tensor) -> Tally:
-        """Return the tally of a batch with this summed loss."""
-        return Losses(loss, float(len(targets)))
+    def tallied(self, loss: Tensor, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return the vector of the tally of a batch with this summed loss."""
+        return as_vector(loss, len(targets))
 
     def tally(self, vector: Numbers | None = None) -> Tally:
         return Losses(0.0, 0.0) if vector is None else Losses(*map(float, vector))
@@ -119,7 +119,7 @@ class Labelled(Planned):
         output, targets = model(**inputs, output_hidden_states=bool(places)), batch["labels"]
         logits = output.logits.float()
         loss = self.loss(logits, targets)
-        tally = self.tallied(float(loss.detach()), logits.detach(), targets)
+        tally = self.tallied(loss.detach(), logits.detach(), targets)
         layers = output.get("encoder_hidden_states") or output.get("hidden_states")
         points = points_at(layers, inputs["attention_mask"], places)
         return Forward(loss, tally, points, {"logits": logits.detach()} if columns else {})

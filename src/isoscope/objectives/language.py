@@ -23,7 +23,7 @@ from isoscope.metrics.token_counts import METRICS, TokenCounts
 from isoscope.models import language_models, published
 from isoscope.models.encoder import positions
 from isoscope.models.language_models import Wiring
-from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, points_at
+from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, as_vector, points_at
 from isoscope.objectives.planned import Planned, sizes
 
 
@@ -130,7 +130,7 @@ class LanguageModel(Planned):
         losses = F.cross_entropy(logits, labels, reduction="none")
         right = logits.detach().argmax(-1) == labels
         loss = losses.sum()
-        counts = TokenCounts(float(loss.detach()), len(labels), int(right.sum()))
+        counts = as_vector(loss, len(labels), right.sum())
         points = points_at(getattr(output, self.states), inputs["attention_mask"], places)
         return Forward(loss, counts, points, self._by_row(batch, losses.detach(), right) if columns else {})
 

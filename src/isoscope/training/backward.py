@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope.objectives import Forward, Indices, Objective, Place, Tally
+from isoscope.objectives import Forward, Indices, Objective, Place, vector_of
 from isoscope.training.determinism import restore_rng, rng_state
 from isoscope.training.evaluation import to_device
 from isoscope.training.penalised import PenaltyResult, WeightedPenalty
@@ -15,13 +15,13 @@ from isoscope.training.ranks import Ranks
 
 
 class Gradients(NamedTuple):
-    """Result of `Backward.add`: this process's tally, the penalty's metrics, and the whole batch's points by place.
+    """Result of `Backward.add`: this process's tally as a vector, the penalty's metrics, the whole batch's points.
 
-    Metrics and points are the same in every process.
+    Metrics and points by place are the same in every process. All may be on the device.
     """
 
-    tally: Tally
-    metrics: dict[str, float]
+    tally: Tensor
+    metrics: dict[str, Any]
     points: Mapping[Place, Tensor]
 
 
@@ -42,7 +42,7 @@ class Backward:
 
     def add(self, rows: Indices, *, epoch: int, step: int, total: int, observed: Collection[Place] = ()) -> Gradients:
         """Add the gradients of the global batch `rows` at update `step` of `total`; return points at `observed`."""
-        tally = self.objective.tally()
+        tally = torch.from_numpy(self.objective.tally().vector()).to(self.ranks.device)
         micros = np.array_split(self.ranks.share(rows), self.accumulation)
         if self.ranks.size == 1:
             micros = [micro for micro in micros if len(micro)]
@@ -55,7 +55,8 @@ class Backward:
         whole: Mapping[Place, Tensor] = {}
         if places:
             for micro in micros:
-                states.append(rng_state())
+                if not single:
+                    states.append(rng_state())
                 with torch.set_grad_enabled(single):  # a single forward pass has its graph and serves below
                     first.append(self._forward(micro, rows, epoch, places))
             mine = {place: torch.cat([one.points[place] for one in first]) for place in places}
@@ -66,7 +67,7 @@ class Backward:
             # Gradients are averaged over processes, so every process must take part. A process without rows runs a row
             # with weight 0.
             with self.ranks.hold_gradients(self.model, number + 1 < len(micros)):
-                if states and not single:
+                if states:
                     restore_rng(states[number])
                 forward = first[0] if single and first else self._forward(micro, rows, epoch, places)
                 minimised = forward.loss / (weight / self.ranks.size) if len(micro) else 0 * forward.loss
@@ -77,7 +78,7 @@ class Backward:
                     minimised = minimised + self.ranks.size * (points * gradient).sum()
                 self.ranks.backward(minimised)
             if len(micro):
-                tally = tally + forward.tally
+                tally = tally + vector_of(forward.tally, self.ranks.device)
         return Gradients(tally, result.figures, {place: whole[place] for place in observed})
 
     def _forward(self, micro: Indices, rows: Indices, epoch: int, places: Collection[Place]) -> Forward:

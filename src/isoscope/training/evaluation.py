@@ -7,23 +7,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isoscope.objectives import Batch, Indices, Objective, Place, Scored, Tally
+from isoscope.objectives import Batch, Indices, Objective, Place, Scored, vector_of
 from isoscope.training.ranks import Ranks
 
 Array = np.ndarray[Any, Any]
 
 
-def joined(ranks: Ranks, objective: Objective, part: Tally, stop: bool = False) -> tuple[Tally, bool]:
-    """Return the tally over all processes, and whether any process was told to stop."""
-    if ranks.size == 1:
-        return part, stop
-    stops, *vector = ranks.sum(np.array([stop, *part.vector()], np.float64))
-    return objective.tally(np.array(vector)), bool(stops)
-
-
 def to_device(batch: Batch, device: torch.device) -> dict[str, Tensor]:
-    """Return a batch's arrays as tensors on `device`."""
-    return {name: torch.from_numpy(array).to(device, non_blocking=True) for name, array in batch.items()}
+    """Return a batch's arrays as tensors on `device`; to a GPU they are copied while it computes."""
+    arrays = {name: torch.from_numpy(array) for name, array in batch.items()}
+    if device.type == "cuda":  # only from pinned memory does a copy not wait
+        arrays = {name: array.pin_memory() for name, array in arrays.items()}
+    return {name: array.to(device, non_blocking=True) for name, array in arrays.items()}
 
 
 def evaluate(
@@ -44,7 +39,7 @@ def evaluate(
     position = np.zeros(objective.size(split), np.int64)
     position[all_rows] = each = np.arange(len(all_rows))
     owners: dict[Any, Indices] = {place: objective.owners(split, all_rows, place)[0] for place in places}
-    total = objective.tally()
+    total = torch.from_numpy(objective.tally().vector()).to(ranks.device)
     arrays: dict[Any, Array] = {}
     plan = objective.plan(split, None, rows)
     mine = plan[ranks.rank :: ranks.size]
@@ -57,12 +52,12 @@ def evaluate(
             at = position[batch if mine else batch[:0]]
             for name, values in (*forward.columns.items(), *forward.points.items()):
                 _store(arrays, name, owners.get(name, each), at, values)  # a column has a value per row
-            total = total + forward.tally if mine else total
+            total = total + vector_of(forward.tally, ranks.device) if mine else total
     model.train(was_training)
     if ranks.size > 1:  # each rank has its own rows, and zeros elsewhere
         arrays = {name: ranks.sum(values.astype(np.float64)).astype(values.dtype) for name, values in arrays.items()}
     points = {place: arrays.pop(place) for place in owners}
-    return Scored(split, joined(ranks, objective, total)[0], points, arrays)
+    return Scored(split, objective.tally(ranks.sum(total.cpu().numpy())), points, arrays)
 
 
 def _store(into: dict[Any, Array], name: Any, owners: Indices, rows: Indices, values: Tensor) -> None:

@@ -18,7 +18,7 @@ from isoscope.objectives import Indices, Objective, Place, Scored, Tally
 from isoscope.training.backward import Backward
 from isoscope.training.determinism import seed_dropout
 from isoscope.training.display import Display, Log
-from isoscope.training.evaluation import evaluate, joined
+from isoscope.training.evaluation import evaluate
 from isoscope.training.keeping import Keeper
 from isoscope.training.observers import Context, Observer, Observers, prefixed
 from isoscope.training.observers.guarded import guarded
@@ -26,7 +26,7 @@ from isoscope.training.optim import parameter_groups, schedule_factor, updates_w
 from isoscope.training.penalised import WeightedPenalty
 from isoscope.training.progress import (
     TRACE_FILE,
-    DivergedError,
+    TRACED,
     InterruptedRunError,
     Points,
     Progress,
@@ -36,6 +36,7 @@ from isoscope.training.progress import (
 )
 from isoscope.training.ranks import Ranks
 from isoscope.training.resumption import Resumption
+from isoscope.training.unread import Read, Unread, Update
 
 RowScores = Callable[[Any, Any], Mapping[str, float]]
 """Scores of targets and predictions of all rows of a split."""
@@ -50,7 +51,7 @@ class Loop:
     `work` receives the output (metrics.jsonl, checkpoints, snapshots); `states` holds what resuming needs. Batches are
     pure functions of (seed, epoch). Dropout draws from torch's generator, whose state is saved. So a resumed run is
     bitwise equal to an uninterrupted run. Raises `InterruptedRunError` when `stop()` turns true, and `DivergedError` if
-    the loss is not finite.
+    the loss is not finite: when numbers are read, which is at every `log_every` updates and before a state is saved.
 
     Several processes (`Ranks`) run the same loop: each computes its rows of every batch, gradients and sums are added
     up, and only rank 0 writes. All processes must see the same `states`.
@@ -109,7 +110,7 @@ class Loop:
             determinism=settings.determinism,
         )
         self.progress = self.resumption.restore() or Progress()
-        self._stopping = False
+        self.unread, self._stopping = Unread(self.ranks, objective), False
         self.points = Points(metrics, self.progress.points) if self.ranks.main else None
 
     def fit(self) -> int:
@@ -118,7 +119,8 @@ class Loop:
         self.model.train()
         if progress.step == 0:
             self._point_all(self._begin(), epoch=0)
-            self._keep_snapshot()
+            if self._snapshot_due(0) and self.ranks.main:
+                self.keeper.snapshot(self.raw_model, 0)
             if not self.total and self.ranks.main:
                 self.keeper.epoch(self.raw_model, 0, better=True)
         patience = settings.patience or settings.epochs
@@ -141,7 +143,7 @@ class Loop:
         for epoch in range(1, self.settings.epochs + 1) if updates else ():
             self._refer(epoch)
             for rows in self.objective.plan("train", epoch):
-                self._update(rows, epoch)
+                self._update(rows, epoch, read=True)
                 if self.progress.step == updates:
                     return self.progress.trace
         return self.progress.trace
@@ -192,15 +194,20 @@ class Loop:
         last = min(epoch * self.per_epoch, self.total)
         for rows in self.objective.plan("train", epoch)[done : last - (epoch - 1) * self.per_epoch]:
             tokens += self.objective.tokens("train", rows)
-            metrics = self._update(rows, epoch)
-            step = self.progress.step
-            if step % self.settings.log_every == 0:
+            step = self.progress.step + 1
+            logged, snapshot = step % self.settings.log_every == 0, self._snapshot_due(step)
+            within = step - (epoch - 1) * self.per_epoch in between
+            checkpoint = step % self.settings.checkpoint_every == 0 and step < last
+            read = logged or snapshot or within or checkpoint or step == last or step <= TRACED
+            metrics = self._update(rows, epoch, read=read)
+            if logged:
                 self._point_all(metrics, None)
                 self.display.update(step, self.total, {"loss": metrics["step/loss"]})
-            self._keep_snapshot()
-            if step - (epoch - 1) * self.per_epoch in between:
+            if snapshot and self.ranks.main:
+                self.keeper.snapshot(self.raw_model, step)
+            if within:
                 self._point_all(self._validate(None), None)
-            if self._stopping or (step % self.settings.checkpoint_every == 0 and step < last):
+            if self._stopping or checkpoint:
                 self.resumption.save(self.progress, self.points)
             if self._stopping:
                 raise InterruptedRunError(f"stopped at step {step}/{self.total}")
@@ -208,10 +215,11 @@ class Loop:
             speed = tokens / (time.perf_counter() - began)
             self.log.metric("speed/tokens_per_second", speed, step=self.progress.step, epoch=epoch)
 
-    def _update(self, rows: Indices, epoch: int) -> dict[str, float]:
+    def _update(self, rows: Indices, epoch: int, *, read: bool) -> dict[str, float]:
         """Take one optimiser step on the global batch `rows`.
 
-        Return its mean loss, its gradient norm before clipping, and the metrics of the penalty and the observers.
+        Its numbers stay on the device until they are `read`. Then return its mean loss, its gradient norm before
+        clipping, and the metrics of the penalty and the observers.
         """
         settings, progress = self.settings, self.progress
         schedule = settings.schedule
@@ -223,25 +231,30 @@ class Loop:
         found = self.backward.add(
             rows, epoch=epoch, step=progress.step, total=self.total, observed=self.observers.places(number)
         )
-        part, self._stopping = joined(self.ranks, self.objective, found.tally, self.stop())
-        if not np.isfinite(mean := part.loss / self.objective.weight("train", rows, epoch)):
-            raise DivergedError(f"loss is {mean} at step {number}: try a lower learning rate")
-        penalty = found.metrics
-        if penalty.get("penalty_weight") and not np.isfinite(penalty["penalty"]):
-            raise DivergedError(
-                f"penalty is {penalty['penalty']} at step {number}: the penalty is not defined for this batch"
-            )
-        seen = self.observers.before_update(number)
+        stop, seen = self.stop(), self.observers.before_update(number)
         bound = settings.clip_norm if settings.clip_norm is not None else float("inf")
-        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, bound, foreach=True))
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, bound, foreach=True)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        progress.add((self._tally() + part).vector().tolist(), norm)
-        add_to_trace(progress.trace, mean, norm, lambda: self.raw_model.state_dict().items())
-        rate = self.optimizer.param_groups[0]["lr"]
-        own = {"step/loss": mean, "step/gradient_norm": norm, "step/learning_rate": rate}
+        progress.step = number
+        weight = self.objective.weight("train", rows, epoch)
+        self.unread.add(Update(number, found.tally, weight, norm, found.metrics, stop))
+        last = self._read() if read or (stop and self.ranks.size == 1) else None
         seen |= self.observers.after_update(number, found.points)
-        return prefixed("step/", penalty) | seen | own
+        if last is None:
+            return seen
+        rate = self.optimizer.param_groups[0]["lr"]
+        own = {"step/loss": last.loss, "step/gradient_norm": last.norm, "step/learning_rate": rate}
+        return prefixed("step/", last.penalty) | seen | own
+
+    def _read(self) -> Read | None:
+        """Count the updates since the last call; return the last of them, None if there is none."""
+        progress, last = self.progress, None
+        for last in self.unread.read():
+            progress.add((self._tally() + last.part).vector().tolist(), last.norm)
+            add_to_trace(progress.trace, last.loss, last.norm, lambda: self.raw_model.state_dict().items())
+        self._stopping |= self.unread.told
+        return last
 
     def _tally(self) -> Tally:
         """Return the tally of the current epoch so far."""
@@ -280,8 +293,6 @@ class Loop:
                 self.points.write(name, value, step=self.progress.step, epoch=epoch)
             self.log.metric(name, value, step=self.progress.step, epoch=epoch)
 
-    def _keep_snapshot(self) -> None:
-        every, step = self.settings.snapshots.steps, self.progress.step
-        due = (step & (step - 1) == 0) if every == "powers" else (every != "none" and step % every == 0)
-        if due and self.ranks.main:
-            self.keeper.snapshot(self.raw_model, step)
+    def _snapshot_due(self, step: int) -> bool:
+        every = self.settings.snapshots.steps
+        return (step & (step - 1) == 0) if every == "powers" else (every != "none" and step % every == 0)

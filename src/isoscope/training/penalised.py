@@ -20,10 +20,13 @@ _TAKEN = ("penalty", "penalty_weight", "penalty_gradient_norm", "loss", "gradien
 
 
 class PenaltyResult(NamedTuple):
-    """The gradient of weight × penalty by each point `[n, d]` (None if the weight is 0), and metrics by name."""
+    """The gradient of weight × penalty by each point `[n, d]` (None if the weight is 0), and metrics by name.
+
+    Metrics stay tensors where the penalty computes them, so that nothing waits for a GPU.
+    """
 
     gradient: Tensor | None
-    figures: dict[str, float]
+    figures: dict[str, Any]
 
 
 class WeightedPenalty:
@@ -68,14 +71,14 @@ class WeightedPenalty:
             every = len(labels[chosen].unique()) == self.classes  # with fewer classes a plugin may return a constant
             for fault in _faults(penalty, others, classes=self.classes, first=step == 0, every=every):
                 raise InputError(f"{self.plugin.title}: {fault}")
-        figures = {"penalty": float(penalty.detach()), "penalty_weight": weight} | _figures(others)
+        figures = {"penalty": penalty.detach(), "penalty_weight": weight} | _figures(others)
         if weight == 0:
             return PenaltyResult(None, figures)
         found = torch.zeros_like(leaf)
         if penalty.requires_grad:  # a plugin may return a constant, e.g. for a batch of one class
             (found,) = torch.autograd.grad(weight * penalty, leaf, materialize_grads=True)
         gradient = torch.zeros_like(points).index_copy(0, chosen, found)
-        return PenaltyResult(gradient, figures | {"penalty_gradient_norm": float(gradient.norm())})
+        return PenaltyResult(gradient, figures | {"penalty_gradient_norm": gradient.norm()})
 
     def refer_to(self, points: Tensor) -> None:
         """Set the reference to the covariance of these training points `[n, d]`."""
@@ -124,11 +127,11 @@ def _shown(value: Any) -> str:
     return f"a tensor of shape {list(value.shape)} and type {value.dtype}" if tensor else brief(value)
 
 
-def _figures(others: Fields) -> dict[str, float]:
+def _figures(others: Fields) -> dict[str, Tensor]:
     """Return a penalty's other fields as metrics: a number by its name, a number per class as `name/class_0` …."""
-    numbers = [(name, torch.as_tensor(value).detach().double().cpu()) for name, value in others]
+    numbers = [(name, torch.as_tensor(value).detach().double()) for name, value in others]
     return {
-        f"{name}/class_{index}" if values.dim() else name: float(value)
+        f"{name}/class_{index}" if values.dim() else name: value
         for name, values in numbers
         for index, value in enumerate(values.flatten())
     }

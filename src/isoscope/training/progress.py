@@ -58,11 +58,10 @@ class Progress:
     """The golden trace so far (see `begin_trace`)."""
 
     def add(self, tally: list[float], norm: float) -> None:
-        """Count one update: the tally of the epoch so far, and the update's gradient norm."""
+        """Count the numbers of one update: the tally of the epoch so far, and the update's gradient norm."""
         self.tally = tally
         self.gradient_norm += norm
         self.updates += 1
-        self.step += 1
 
     def close_epoch(self, value: float, direction: Direction | None) -> bool:
         """Record an epoch's validation metric and clear the tally; return whether it is the best epoch so far."""

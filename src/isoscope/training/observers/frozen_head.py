@@ -58,7 +58,7 @@ class FrozenHead(Observer):
         model = SimpleNamespace(config=SimpleNamespace())  # for what an evaluation of the validation split chooses
         for one in (scored, test):
             logits, targets = head(_points(one)), self._targets(one.split)
-            tally = objective.tallied(float(objective.loss(logits, targets)), logits, targets)
+            tally = objective.tally(objective.tallied(objective.loss(logits, targets), logits, targets).numpy())
             predictions, true = objective.predicted(model, one._replace(columns={"logits": logits.numpy()}))
         found = tally.metrics() | getattr(objective, "row_scores", lambda *_: {})(true, predictions)
         return prefixed("baseline/frozen_head/", found)
