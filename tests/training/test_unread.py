@@ -54,7 +54,7 @@ def test_an_update_waits_for_nothing_unless_it_is_read(
     assert metrics["step/loss"] > 0
     assert [loop.progress.step, loop.progress.updates] == [4, 4]
     whole = loop.objective.loss
-    monkeypatch.setattr(loop.objective, "loss", lambda *given: whole(*given) + 0 * float(whole(*given)))
+    monkeypatch.setattr(loop.objective, "loss", lambda *given: whole(*given) + 0 * float(whole(*given).detach()))
     with Waits() as control:
         loop._update(batches[4], 1, read=False)
     assert dict(control.found) == {"test_unread.py, __float__": 1}
