@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-BENCHMARKS = tuple(sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("every", "timing")))
+BENCHMARKS = tuple(sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("every", "timing", "gpu")))
 OPTIONS = {"spaces": ("--full",)}
 """Options with which a benchmark measures all rows of its table."""
 

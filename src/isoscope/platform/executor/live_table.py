@@ -6,11 +6,11 @@ import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console, RenderableType
-from rich.live import Live
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
 
 EVERY, LINE_EVERY = 1.0, 30.0  # seconds between updates of the table, and between lines in a log
 
@@ -46,8 +46,12 @@ class Progress:
         self._at[:2] = [done, total]
 
     def update(self, step: int, total: int, figures: Mapping[str, float]) -> None:
-        """Set the progress to `step`, and note the memory that it takes on a card."""
+        """Set the progress to `step`, and measure."""
         self.begin(step, total)
+        self.measure()
+
+    def measure(self) -> None:
+        """Note the memory that the process has taken on a card so far; call it when it has done some of its work."""
         cuda = getattr(sys.modules.get("torch"), "cuda", None)
         if cuda is not None and cuda.is_initialized():
             self._at[2] = cuda.max_memory_reserved()
@@ -71,8 +75,12 @@ class Screen:
     def __init__(self) -> None:
         self.running: dict[str, Progress] = {}
         self._shown = self._printed = float("-inf")
-        console = Console(stderr=True)
-        self._live = Live(console=console, auto_refresh=False, transient=True) if sys.stderr.isatty() else None
+        self._live: Any = None
+        if sys.stderr.isatty():  # a log needs no rich
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -103,7 +111,7 @@ class Screen:
             self._printed = now
             self.say(line)
 
-    def table(self) -> RenderableType:
+    def table(self) -> "RenderableType":
         """Return the progress as a table."""
         return ""
 
@@ -143,8 +151,10 @@ class PieceProgress(Screen):
         rest = self.total - self.done - self.failed - shares
         return (time.monotonic() - self._began) / did * rest if did and rest else None
 
-    def table(self) -> Table:
+    def table(self) -> "Table":
         """Return a table: pieces done, running and failed, and the time left."""
+        from rich.table import Table
+
         left = self._left()
         table = Table(title=f"{self.title} ({'?' if left is None else clock(left)} left)", title_justify="left")
         for name in ("done", "running", "failed"):

@@ -229,5 +229,17 @@ def states(setup: Setup, cell: tuple[str, str, int], *, processes: int | None = 
 
 
 def _states(setup: Setup, cell: tuple[str, str, int], shown: Progress) -> str:
-    with StopSignal() as stop:
+    with _Measured(shown) as stop:
         return str(states(setup, cell, processes=1, stop=stop))
+
+
+class _Measured(StopSignal):
+    """Between the parts of its work, a process is asked to stop, and its memory is measured."""
+
+    def __init__(self, shown: Progress) -> None:
+        super().__init__()
+        self.shown = shown
+
+    def check(self, message: str) -> None:
+        self.shown.measure()
+        super().check(message)
