@@ -10,7 +10,7 @@ from typing import NamedTuple
 CONTEXT = 0.6e9
 """Bytes that a process takes on a card beside what torch reserves: the CUDA context and its kernels."""
 USED = 0.9
-"""Share of a card's memory that proposed slots may fill: later batches may be longer than the first ones."""
+"""Share of a card's memory that proposed slots may fill: later batches may be longer than the first batches."""
 
 
 class Card(NamedTuple):
@@ -21,7 +21,7 @@ class Card(NamedTuple):
 
 
 def cards() -> list[Card]:
-    """Return the cards that this process may use, at least one.
+    """Return the cards that this process may use: 1 or more.
 
     They are asked of nvidia-smi, since a process with a CUDA context must not be forked. Without an answer there is one
     card of unknown memory.
