@@ -140,4 +140,4 @@ def test_how_far_it_is_counts_what_runs() -> None:
 
 def test_as_many_runs_fit_as_their_threads_have_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
-    assert [this_machine(threads, device="cpu").room for threads in (1, 3, None)] == [8, 2, 1]
+    assert [this_machine(threads, device="cpu").usual for threads in (1, 3, None)] == [8, 2, 1]

@@ -111,7 +111,9 @@ def confirm(
     """
     searched = _searched(here, storage)
     here.begin()
-    found = load("platform.stages.search_choice").confirm(*searched, trial=trial, seeds=seeds, workers=workers)
+    found = load("platform.stages.search_choice").confirm(
+        *searched, trial=trial, seeds=seeds, workers=workers, placement=here.placement
+    )
     return found._asdict(), found.as_text()
 
 

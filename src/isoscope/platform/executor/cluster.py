@@ -53,7 +53,7 @@ def check(cluster: Cluster) -> Cluster:
 class Nodes:
     """A connected cluster; it queues what has no room."""
 
-    patience, room = 30.0, inf
+    patience, usual, room = 30.0, inf, inf
 
     def __init__(self, cluster: Cluster, ray: Any) -> None:
         self._ray = ray

@@ -46,6 +46,8 @@ class Place(Protocol):
 
     patience: float
     """Seconds until a warning about processes that have not started."""
+    usual: float
+    """Number of processes at a time unless it is given."""
 
     @property
     def room(self) -> float:
@@ -84,10 +86,9 @@ class Pool(AbstractContextManager["Pool"]):
         """Start a process for a piece."""
         self._pieces[self._place.start(piece)] = piece
 
-    @property
-    def room(self) -> float:
-        """Number of processes that fit now; those that are at work count."""
-        return self._place.room
+    def takes(self, asked: int | None) -> bool:
+        """Return whether one more process fits, if at most so many are `asked` for (None: as many as usual)."""
+        return len(self) < min(self._place.usual if asked is None else asked, self._place.room)
 
     def stop(self, name: str | None = None) -> None:
         """Stop the piece of this name, or all: each saves its state. After `GRACE` seconds its process is killed."""
@@ -159,7 +160,7 @@ def side_by_side(
         while pool or (waiting and not stop.stop):
             if stop.stop:
                 pool.stop()
-            while waiting and len(pool) < min(workers or len(pieces), pool.room) and not stop.stop:
+            while waiting and pool.takes(workers) and not stop.stop:
                 pool.start(waiting.popleft())
             for piece, ending in pool.ended():
                 kills[piece.name] += ending.kind != CROWDED

@@ -29,17 +29,17 @@ def _on(card: Card | None, do: Callable[[Progress], str], progress: Progress) ->
 
 
 class ThisMachine:
-    """Where processes work without a cluster: `most` at a time, on `slots` of its cards if they use cards."""
+    """Where processes work without a cluster: on `slots` of its cards, or `usual` at a time on its cores."""
 
     patience = inf
 
-    def __init__(self, most: float = inf, slots: Slots | None = None) -> None:
-        self._most, self._slots = most, slots
+    def __init__(self, usual: float = inf, slots: Slots | None = None) -> None:
+        self.usual, self._slots = usual, slots
 
     @property
     def room(self) -> float:
-        """Number of processes that fit now."""
-        return self._most if self._slots is None else self._slots.room
+        """Number of processes that fit now: on the cores, as many as are asked for."""
+        return inf if self._slots is None else self._slots.room
 
     def start(self, piece: Piece) -> Local:
         """Start a process for a piece."""
@@ -69,7 +69,6 @@ def this_machine(threads: int | None, *, device: str, share: float | None = None
 
     On cards, each run has the `share` of one; None: it is proposed from the memory that the first runs take.
     """
-    most = max(1, cores() // threads) if threads else 1
     if device == "cpu":
-        return ThisMachine(most)
+        return ThisMachine(max(1, cores() // threads) if threads else 1)
     return ThisMachine(slots=Slots(cards(), share=share, most=max(1, cores() // (threads or 1))))

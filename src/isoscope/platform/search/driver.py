@@ -80,11 +80,7 @@ class Driver:
         """Keep `workers` trials under way until there is no other, or until asked to finish."""
         while True:
             self._check_asked()
-            while (
-                len(self.trials) < min(self.workers, self.pool.room)
-                and not self.asked.finish
-                and (fresh := next(trials, None))
-            ):
+            while self.pool.takes(self.workers) and not self.asked.finish and (fresh := next(trials, None)):
                 self.trials[fresh.title] = fresh
                 self._persist(partial(fresh.note, at_once=True))
                 self._start(fresh)

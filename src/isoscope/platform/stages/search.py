@@ -37,7 +37,7 @@ from isoscope.platform.search.under_way import Plan
 from isoscope.platform.stages.mirror import following
 from isoscope.platform.stages.search_runs import identified, plan
 from isoscope.platform.stages.stored_search import STUDY, TRIALS, kept
-from isoscope.platform.stages.study_cells import Setup
+from isoscope.platform.stages.study_cells import Setup, room_for
 
 
 def search(
@@ -61,10 +61,7 @@ def search(
     runs = plan(configuration, search, project, data=known["inputs"].get("data"), setup=setup)
     default = runs({})
     training = default[0].work.job.parts.training
-    device = training.device
-    if device != "cpu" and placement.cluster is None:
-        device = built_in.load(built_in.STAGES, "train").check_device(device, key="training.device")
-    place = placement.opened(training.threads, device=device, folder=project.folder)
+    place = room_for(placement, training.threads, training.device, project=project)
 
     def fits(trial: FrozenTrial) -> bool:
         digests = [run.digest for run in runs(space.chosen(search, trial.params))]

@@ -15,6 +15,7 @@ from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.executor.execute import Piece, side_by_side
+from isoscope.platform.executor.placement import Placement
 from isoscope.platform.outputs import PREDICTIONS
 from isoscope.platform.report.sentences import confirmed
 from isoscope.platform.runs.lines import plain
@@ -26,6 +27,7 @@ from isoscope.platform.search.study import stored_study
 from isoscope.platform.stages.mirror import following
 from isoscope.platform.stages.search import chosen_trial, overlay
 from isoscope.platform.stages.search_runs import TrainingRun, identified, plan
+from isoscope.platform.stages.study_cells import room_for
 
 
 class Confirmation(NamedTuple):
@@ -77,6 +79,7 @@ def confirm(
     trial: int | None,
     seeds: int,
     workers: int,
+    placement: Placement,
 ) -> Confirmation:
     """Train a trial and the default with unused seeds and compare them in pairs on the test split.
 
@@ -87,9 +90,11 @@ def confirm(
     first = max(search.seeds) + 1
     fresh = list(range(first, first + seeds))
     default, chosen = runs({}, fresh), runs(space.chosen(search, known.params), fresh)
-    with StopSignal() as stop, following(project):
+    training = default[0].work.job.parts.training
+    place = room_for(placement, training.threads, training.device, project=project)
+    with StopSignal() as stop, following(project), place as opened:
         pieces = [Piece(run.work.run.identity.title, run.run) for run in (*default, *chosen)]
-        side_by_side(pieces, title="confirm", workers=workers, stop=stop)
+        side_by_side(pieces, title="confirm", workers=workers, stop=stop, place=opened)
     old, new = ([_fresh(one) for one in arm] for arm in (default, chosen))
     options = configuration.root.analysis.model_dump(include={"confidence", "power", "margin"})
     found = list(confirmation(list(dict.fromkeys((*search.objectives, *search.constraints))), old, new, **options))

@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property, partial
 from importlib import import_module
 from math import inf
@@ -16,7 +16,7 @@ from isoscope.base.environment import load
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.executor.execute import Piece, side_by_side
+from isoscope.platform.executor.execute import Piece, Place, side_by_side
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.executor.placement import Placement
 from isoscope.platform.runs.locks import HeldError, Lease
@@ -93,8 +93,7 @@ def carry_out_all(
     whose libraries local processes share. `key`: name of the setting `device`. Raises `RunError` that names failed
     cells, `InputError` for a device that this machine lacks, and `StoppedError` after a signal.
     """
-    if device != "cpu" and placement.cluster is None:  # also if all cells are finished
-        device = load(STAGES[science[0]]).check_device(device, key=key)
+    opened = room_for(placement, threads, device, project=project, stage=science[0], key=key)  # checks if all are done
     with following(project), StopSignal() as stop, ExitStack() as stack:
         folders: dict[str, Path] = {}
         rest = []
@@ -109,10 +108,28 @@ def carry_out_all(
             if placement.cluster is None:
                 for one in science:
                     load(STAGES[one])
-            place = stack.enter_context(placement.opened(threads, device=device, folder=project.folder))
+            place = stack.enter_context(opened)
             done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), place=place)
             folders |= {name: Path(folder) for name, folder in done.items()}
         return [visible(folders[cell.name]) for cell in cells]
+
+
+def room_for(
+    placement: Placement,
+    threads: int | None,
+    device: str,
+    *,
+    project: paths.Project,
+    stage: str = "train",
+    key: str = "training.device",
+) -> AbstractContextManager[Place]:
+    """Return a place, to be opened, for runs of a `stage` with `threads` threads (None: all cores) on `device`.
+
+    Raises `InputError`, naming the setting `key`, for a device that this machine lacks.
+    """
+    if device != "cpu" and placement.cluster is None:
+        device = load(STAGES[stage]).check_device(device, key=key)
+    return placement.opened(threads, device=device, folder=project.folder)
 
 
 def visible(folder: Path) -> Path:
