@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from isoscope.base.errors import InputError
+from isoscope.models.build import check_device
 from isoscope.platform.cli import app
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.executor.placement import Placement
 from isoscope.platform.stages.study_cells import Setup, states_cells, train_cells, training_job
 from isoscope.platform.stages.train import train
 from isoscope.training.job import rehearse
@@ -77,7 +79,7 @@ def test_an_absent_device_is_refused_also_if_nothing_is_left_to_do(
     asked = setup(made, "training.device=cuda", "extraction.device=cuda")
     work = training_job(asked, *CELL)
     assert work.run.finished
-    shared: dict[str, Any] = {"title": "x", "workers": 1, "cluster": None}
+    shared: dict[str, Any] = {"title": "x", "workers": 1, "placement": Placement()}
     line = r"^training.device: 'cuda' is not available .* use -S training.device=cpu$"
     for do in (
         partial(train, work, output=None),
@@ -95,3 +97,16 @@ def test_an_absent_device_is_refused_also_if_nothing_is_left_to_do(
         given = [*command, "--text", str(text), "--column", "text", "--device", "cuda"]
         with pytest.raises(InputError, match=r"^--device: 'cuda' is not available on this machine; use cpu$"):
             app([*given, "--out", str(tmp_path / command[0])], standalone_mode=False)
+
+
+@pytest.mark.parametrize("here, chosen", [(True, "cuda"), (False, "cpu")])
+def test_auto_takes_a_card_where_there_is_one(monkeypatch: pytest.MonkeyPatch, here: bool, chosen: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: here)
+    assert check_device("auto", key="training.device") == chosen
+
+
+def test_auto_trains_the_same_run_as_the_device_that_it_takes(made: Made) -> None:
+    """The device is in the record, and no part of the digest."""
+    runs = [training_job(setup(made, *changes), *CELL).run for changes in ((), ("training.device=auto",))]
+    assert runs[0].digest == runs[1].digest
+    assert runs[1].finished
