@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isoscope.base.errors import InputError
-from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, rows_of_each, spectrum, sums
+from isoscope.geometry.array_kinds import Array, namespace
+from isoscope.geometry.moments import Floats, Ints, as_cloud, as_points, indices, rows_of_each, spectrum, sums
 
 NOTHING = 1e-10
 """Share of the variance of all points below which a word has none."""
@@ -26,11 +27,12 @@ class NeighbourShares(NamedTuple):
     chance: Floats
 
 
-def units(points: ArrayLike) -> Floats:
-    """Scale each point to length 1; a zero vector stays zero (its cosine with anything is 0)."""
-    cloud = as_cloud(points)
-    lengths = np.linalg.norm(cloud, axis=1, keepdims=True)
-    return np.divide(cloud, lengths, out=np.zeros_like(cloud), where=lengths > 0)
+def units(points: ArrayLike) -> Array:
+    """Scale each point to length 1; a zero vector stays zero (its cosine with anything is 0). Tensors stay tensors."""
+    cloud = as_points(points)
+    xp = namespace(cloud)
+    lengths = xp.linalg.vector_norm(cloud, axis=1, keepdims=True)
+    return cloud / xp.where(lengths > 0, lengths, 1.0)
 
 
 def avg_sim(points: ArrayLike, groups: ArrayLike | None = None, words: ArrayLike | None = None) -> float:

@@ -170,12 +170,12 @@ def similarity_table(one: Space, other: Space, on: Sequence[ComparedItems], sett
     """
     rows: list[dict[str, Any]] = []
     for items in on:
-        theirs = {layer: _Layer(other, items, settings, layer, 1) for layer in items.layers(other)}
+        theirs = {layer: PreparedLayer(other, items, settings, layer, 1) for layer in items.layers(other)}
         for layer in items.layers(one):
-            own = _Layer(one, items, settings, layer, 0)
+            own = PreparedLayer(one, items, settings, layer, 0)
             for there, second in theirs.items():
                 about = {"layer": layer, "other_layer": there, "of": items.of, "d": own.width, "other_d": second.width}
-                rows += (about | row for row in _cell(own, second, items, settings))
+                rows += (about | row for row in layer_similarities(own, second, items, settings))
     return pd.DataFrame(rows)
 
 
@@ -192,7 +192,7 @@ def equal_layers(
     return pd.DataFrame(rows)
 
 
-class _Layer:
+class PreparedLayer:
     """A layer of a space, prepared for all measures. `seed`: of the first space and of the second, see `Neighbours`."""
 
     def __init__(self, space: Space, on: ComparedItems, settings: SpaceSettings, layer: int, seed: int) -> None:
@@ -216,7 +216,10 @@ def measures(settings: SpaceSettings) -> list[Similarity | HeldOutCCA]:
     ]
 
 
-def _cell(one: _Layer, other: _Layer, on: ComparedItems, settings: SpaceSettings) -> Iterator[dict[str, Any]]:
+def layer_similarities(
+    one: PreparedLayer, other: PreparedLayer, on: ComparedItems, settings: SpaceSettings
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `similarity_table` of a pair of layers, without the columns that name them."""
     if one.empty or other.empty:
         names = (*(measure.name for measure in measures(settings)), RSA.name, PARTIAL, Neighbours.name)
         nothing = missing("a layer has no variance within a form")
