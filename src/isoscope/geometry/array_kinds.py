@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
-from array_api_compat import device as device_of
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 
@@ -30,10 +29,8 @@ def placed(array: NDArray[Any], device: str) -> Array:
 
 
 def beside(array: Any, other: Array) -> Array:
-    """Return an array (or a list) as what `other` is, on its device."""
-    if not is_torch_array(other):
-        return on_host(array)
-    return array if is_torch_array(array) else placed(np.asarray(array), str(device_of(other)))
+    """Return an array of the host as what `other` is, on its device."""
+    return namespace(other).asarray(on_host(array), device=other.device)
 
 
 def on_host(array: Any) -> NDArray[Any]:
@@ -68,11 +65,11 @@ def pairwise(points: Array, distance: str) -> Array:
 def upper_triangle(points: Array) -> Array:
     """Return which places of a matrix `[n, n]` are those of pairs of points `[n, …]`, row by row."""
     xp = namespace(points)
-    ones = xp.ones((len(points), len(points)), dtype=xp.bool, device=device_of(points))
+    ones = xp.ones((len(points), len(points)), dtype=xp.bool, device=points.device)
     return xp.triu(ones, k=1)
 
 
-def least(values: Array, k: int) -> Array:
+def least_places(values: Array, k: int) -> Array:
     """Return the places of the k smallest values of each row, in no order `[…, k]`."""
     if is_numpy_array(values):
         return np.argpartition(values, k - 1, axis=-1)[..., :k]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isoscope.base.errors import InputError
-from isoscope.geometry.array_kinds import Array, namespace
+from isoscope.geometry.array_kinds import Array, beside, least_places, namespace, on_host
 from isoscope.geometry.moments import Floats, Ints, as_cloud, as_points, indices, rows_of_each, spectrum, sums
 
 NOTHING = 1e-10
@@ -42,7 +42,7 @@ def avg_sim(points: ArrayLike, groups: ArrayLike | None = None, words: ArrayLike
     within each group. In [−1, 1]; 0 for isotropic points. Raises `InputError` if there is no such pair. Source:
     Ethayarajh 2019, with all pairs instead of 1,000.
     """
-    unit = units(points)
+    unit = units(as_cloud(points))
     of = indices(groups, len(unit), "groups")
     found = pairs_apart(unit, of) if words is None else pairs_of_other_words(unit, of, words)
     if found.pairs[0] < 0.5:
@@ -106,7 +106,7 @@ def self_sims(
     Mean cosine over the pairs of its occurrences in different groups, or over all pairs without groups. `weights`: see
     `pairs_apart`; NaN where the weights leave no pair.
     """
-    unit = units(points)
+    unit = units(as_cloud(points))
     of = indices(groups, len(unit), "groups")
     found = []
     for rows in _by_word(words, len(unit)):
@@ -203,8 +203,8 @@ def neighbour_shares(points: ArrayLike, attribute: ArrayLike, groups: ArrayLike,
     other = of[:, None] != of[None]
     if other.sum(1).min() < k:
         raise InputError(f"points: some have fewer than {k} others in other groups")
-    similarity = np.where(other, unit @ unit.T, -np.inf)
-    near: Ints = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
+    similarity = namespace(unit).where(beside(other, unit), unit @ unit.T, -np.inf)
+    near: Ints = on_host(least_places(-similarity, k))
     same = value[:, None] == value[None]
     shares: Floats = same[np.arange(len(unit))[:, None], near].mean(1)
     return NeighbourShares(shares, (same & other).sum(1) / other.sum(1))

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import squareform
 
 from isoscope.base.errors import InputError
-from isoscope.geometry.array_kinds import Array, beside, least, namespace, pairwise, upper_triangle
+from isoscope.geometry.array_kinds import Array, beside, least_places, namespace, pairwise, upper_triangle
 from isoscope.geometry.contextuality import units
 from isoscope.geometry.moments import Floats, as_points, indices, linked
 from isoscope.geometry.similarity import ISOMETRY, Invariances
@@ -83,9 +83,8 @@ def square(pairs: Array, n: int) -> Array:
 
 def standardised(values: Array) -> Array:
     """Return values with mean 0 and length 1; NaN if all are equal."""
-    xp = namespace(values)
-    centred = values - values.mean()
-    length = xp.linalg.vector_norm(centred)
+    xp, centred = namespace(values), values - values.mean()
+    length = xp.sqrt(centred @ centred)
     return centred / xp.where(length > 0, length, xp.nan)
 
 
@@ -119,7 +118,7 @@ class Neighbours:
         for rows in np.array_split(np.arange(len(unit)), -(-len(unit) // 1000)):
             cosines = namespace(unit).round((unit[rows] @ unit[order].T) * 1e12)
             cosines[beside(of[rows][:, None] == of[order][None], unit)] = -np.inf
-            found.append(beside(order, unit)[least(-cosines, self.k)])
+            found.append(beside(order, unit)[least_places(-cosines, self.k)])
         return namespace(unit).concat(found)
 
 

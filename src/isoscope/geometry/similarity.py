@@ -144,7 +144,9 @@ class CCA(Similarity):
                 f"{FEWEST_PER_DIMENSION:.0f} per dimension: give more items or fewer components"
             )
         one, other = (counted(max(1, int(rank.max())), rank) for rank in ranks)
-        across = products.across[:, -one.shape[1] :, -other.shape[1] :] * one[:, :, None] * other[:, None]
+        across = products.across[:, -one.shape[1] :, -other.shape[1] :]
+        if not (one.all() and other.all()):
+            across = across * one[:, :, None] * other[:, None]
         return across, namespace(across).minimum(*ranks)
 
     def _rank(self, space: Whitened) -> Array:

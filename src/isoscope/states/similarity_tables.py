@@ -13,6 +13,7 @@ from scipy.spatial.distance import pdist
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Flags
 from isoscope.data.word_table import WordTable
+from isoscope.geometry.array_kinds import placed
 from isoscope.geometry.contextuality import NOTHING
 from isoscope.geometry.moments import Floats, Ints, within_classes
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours, differ
@@ -187,13 +188,18 @@ def equal_layers(
     rows: list[dict[str, Any]] = []
     for layer in on.layers(one):
         if layer in other.layers:
-            first, second = (Side(on.points(space, layer), on.groups) for space in (one, other))
+            first, second = (
+                Side(placed(on.points(space, layer), settings.device), on.groups) for space in (one, other)
+            )
             rows += ({"layer": layer, "of": on.of} | row for row in _of_products(first, second, chosen, on, settings))
     return pd.DataFrame(rows)
 
 
 class PreparedLayer:
-    """A layer of a space, prepared for all measures. `seed`: of the first space and of the second, see `Neighbours`."""
+    """A layer of a space on the device, prepared for all measures.
+
+    `seed`: of the first space and of the second, see `Neighbours`.
+    """
 
     def __init__(self, space: Space, on: ComparedItems, settings: SpaceSettings, layer: int, seed: int) -> None:
         points = on.points(space, layer)
@@ -201,6 +207,7 @@ class PreparedLayer:
         self.empty = not points.any()
         if self.empty:
             return
+        points = placed(points, settings.device)
         self.side = Side(points, on.groups)
         near = Neighbours(k=settings.neighbours)
         options: dict[str, Any] = {"groups": on.groups[self.items], "seed": seed}

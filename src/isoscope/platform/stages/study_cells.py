@@ -204,7 +204,9 @@ def states_cells(
 ) -> list[Path]:
     """Carry out cells of `states` as `carry_out_all` does; return the folders of their tables."""
     root = setup.configuration.root
-    on_cores = cluster is None and root.extraction.device == "cpu"
+    devices = {"extraction.device": root.extraction.device, "measures.device": root.measures.device}
+    key = next((key for key, device in devices.items() if device == "cuda"), "extraction.device")
+    on_cores = cluster is None and devices[key] == "cpu"
     found = [
         CellWork(f"{cell[1]} seed {cell[2]}", partial(states, setup, cell, find=True), partial(_states, setup, cell))
         for cell in cells
@@ -214,11 +216,11 @@ def states_cells(
         title=title,
         project=setup.project,
         threads=max(filter(None, (root.extraction.threads, root.measures.threads)), default=None),
-        device=root.extraction.device,
+        device=devices[key],
         workers=workers or (root.measures.processes if on_cores else None),
         cluster=cluster,
         science=("extract", "measure"),
-        key="extraction.device",
+        key=key,
     )
 
 
