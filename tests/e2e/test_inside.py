@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.results.study_tables import read_tables
@@ -108,6 +109,9 @@ def test_wrong_input_is_one_line(project: Project) -> None:
         (("states", "fusion", "additive", "--seed", "9"), "isoscope train fusion additive --seed 9"),
         (("states", "fusion", "additive", "-S", "measures.names=[isotrophy]"), "no measure 'isotrophy'"),
         (("states", "fusion", "additive", "-S", "measures.perplexity=0"), "measures.perplexity"),
+        *[
+            (("states", "fusion", "additive", "-S", "measures.device=cuda"), "use -S measures.device=cpu"),
+        ][: not torch.cuda.is_available()],
         (("states", "fusion", "additive", "-S", "extraction.treebank={file: nowhere, sentences: 3}"), "'nowhere'"),
     ):
         assert said in project.refused(*words)

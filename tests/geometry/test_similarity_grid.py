@@ -142,7 +142,7 @@ def test_the_interval_of_the_held_out_cca_covers_what_the_fitted_directions_have
         one, other = population(200, random, shares)
         sides = Side(one, groups), Side(other, groups)
         found.append(similarities(*sides, [measure], groups=groups, permutations=[])[measure.name])
-        truths.append(measure.of_halves(triple(one[even], other[even]), everyone))
+        truths.append(measure.of_halves(triple(one[even], other[even]), everyone)[0])
     assert 0.92 <= coverage(found, truths) <= 0.98
 
 

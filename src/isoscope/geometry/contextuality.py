@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isoscope.base.errors import InputError
-from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, rows_of_each, spectrum, sums
+from isoscope.geometry.array_kinds import Array, beside, least_places, namespace, on_host
+from isoscope.geometry.moments import Floats, Ints, as_cloud, as_points, indices, rows_of_each, spectrum, sums
 
 NOTHING = 1e-10
 """Share of the variance of all points below which a word has none."""
@@ -26,11 +27,12 @@ class NeighbourShares(NamedTuple):
     chance: Floats
 
 
-def units(points: ArrayLike) -> Floats:
-    """Scale each point to length 1; a zero vector stays zero (its cosine with anything is 0)."""
-    cloud = as_cloud(points)
-    lengths = np.linalg.norm(cloud, axis=1, keepdims=True)
-    return np.divide(cloud, lengths, out=np.zeros_like(cloud), where=lengths > 0)
+def units(points: ArrayLike) -> Array:
+    """Scale each point to length 1; a zero vector stays zero (its cosine with anything is 0). Tensors stay tensors."""
+    cloud = as_points(points)
+    xp = namespace(cloud)
+    lengths = xp.linalg.vector_norm(cloud, axis=1, keepdims=True)
+    return cloud / xp.where(lengths > 0, lengths, 1.0)
 
 
 def avg_sim(points: ArrayLike, groups: ArrayLike | None = None, words: ArrayLike | None = None) -> float:
@@ -40,7 +42,7 @@ def avg_sim(points: ArrayLike, groups: ArrayLike | None = None, words: ArrayLike
     within each group. In [−1, 1]; 0 for isotropic points. Raises `InputError` if there is no such pair. Source:
     Ethayarajh 2019, with all pairs instead of 1,000.
     """
-    unit = units(points)
+    unit = units(as_cloud(points))
     of = indices(groups, len(unit), "groups")
     found = pairs_apart(unit, of) if words is None else pairs_of_other_words(unit, of, words)
     if found.pairs[0] < 0.5:
@@ -104,7 +106,7 @@ def self_sims(
     Mean cosine over the pairs of its occurrences in different groups, or over all pairs without groups. `weights`: see
     `pairs_apart`; NaN where the weights leave no pair.
     """
-    unit = units(points)
+    unit = units(as_cloud(points))
     of = indices(groups, len(unit), "groups")
     found = []
     for rows in _by_word(words, len(unit)):
@@ -201,8 +203,8 @@ def neighbour_shares(points: ArrayLike, attribute: ArrayLike, groups: ArrayLike,
     other = of[:, None] != of[None]
     if other.sum(1).min() < k:
         raise InputError(f"points: some have fewer than {k} others in other groups")
-    similarity = np.where(other, unit @ unit.T, -np.inf)
-    near: Ints = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
+    similarity = namespace(unit).where(beside(other, unit), unit @ unit.T, -np.inf)
+    near: Ints = on_host(least_places(-similarity, k))
     same = value[:, None] == value[None]
     shares: Floats = same[np.arange(len(unit))[:, None], near].mean(1)
     return NeighbourShares(shares, (same & other).sum(1) / other.sum(1))

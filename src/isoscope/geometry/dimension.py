@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, vstack
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import cdist
 
 from isoscope.base.errors import InputError
-from isoscope.geometry.moments import Floats, as_cloud
+from isoscope.geometry.array_kinds import Array, distances, least_places, namespace, on_host
+from isoscope.geometry.moments import Floats, as_points
 
 _ROWS = 1024  # rows of the distance matrix computed at once
 REPEATED = 0.001
@@ -45,35 +46,36 @@ def places(points: ArrayLike, k: int) -> Places:
 
     Raises `InputError` for k or fewer places.
     """
-    given = as_cloud(points)
-    cloud = np.unique(given, axis=0)
+    given = as_points(points)
+    cloud = given.unique(dim=0) if is_torch_array(given) else np.unique(given, axis=0)
     near = _nearest(cloud, k)
     limit = REPEATED * float(np.median(near[:, min(1, k - 1)]))
     close = np.flatnonzero(near[:, 0] < limit)
     if len(close):
-        pairs = vstack([csr_array(rows < limit) for rows in _distances(cloud[close], cloud[close])])
+        pairs = vstack([csr_array(on_host(rows < limit)) for rows in _distances(cloud[close], cloud[close])])
         _, of = connected_components(pairs, directed=False)
         first = np.unique(of, return_index=True)[1]
-        cloud = np.delete(cloud, np.delete(close, first), axis=0)
+        cloud = cloud[np.delete(np.arange(len(cloud)), np.delete(close, first))]
         near = _nearest(cloud, k)
     close_by = float((near[:, 0] < CLOSE * np.median(near[:, min(1, k - 1)])).mean())
     return Places(near, 1 - len(cloud) / len(given), close_by)
 
 
-def _nearest(cloud: Floats, k: int) -> Floats:
-    """Return distances to the k nearest other points, rising, `[n, k]`."""
+def _nearest(cloud: Array, k: int) -> Floats:
+    """Return distances to the k nearest other points, rising, `[n, k]`, on the host."""
     if len(cloud) <= k:
         raise InputError(f"points: {len(cloud)} distinct points, but {k} neighbours are requested")
-    near = (np.partition(rows, k, axis=1)[:, : k + 1] for rows in _distances(cloud, cloud))
-    return np.concatenate([np.sort(rows, axis=1)[:, 1:] for rows in near])
+    take = namespace(cloud).take_along_axis
+    near = [take(rows, least_places(rows, k + 1), axis=1) for rows in _distances(cloud, cloud)]
+    return np.concatenate([np.sort(on_host(rows), axis=1)[:, 1:] for rows in near])
 
 
-def _distances(some: Floats, cloud: Floats) -> Iterator[Floats]:
+def _distances(some: Array, cloud: Array) -> Iterator[Array]:
     """Yield the distances from `some` points to all of a cloud, `_ROWS` of them at once.
 
     Differences (not the expansion of the square) stay precise in a narrow cone far from the origin.
     """
-    return (cdist(some[start : start + _ROWS], cloud) for start in range(0, len(some), _ROWS))
+    return (distances(some[start : start + _ROWS], cloud) for start in range(0, len(some), _ROWS))
 
 
 def two_nn(points: ArrayLike, *, discard: float = 0.1) -> float:

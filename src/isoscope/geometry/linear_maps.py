@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.linear_model import Ridge
 
 from isoscope.base.errors import InputError
+from isoscope.geometry.array_kinds import on_host
 from isoscope.geometry.contextuality import units
 from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, linked
 
@@ -53,7 +54,7 @@ def procrustes(x: ArrayLike, y: ArrayLike) -> LinearMap:
     UVᵀ has orthonormal rows or columns, and with dx > dy the scale is that of the part of X that it keeps. Source:
     Schönemann & Carroll 1970. Raises `InputError` for unequal n, and for points that are all one.
     """
-    one, other = linked(x, y, least=2)
+    one, other = linked(on_host(x), on_host(y), least=2)
     means = one.mean(0), other.mean(0)
     left, sizes, right = np.linalg.svd((one - means[0]).T @ (other - means[1]), full_matrices=False)
     turned = left @ right
@@ -66,7 +67,7 @@ def procrustes(x: ArrayLike, y: ArrayLike) -> LinearMap:
 
 def ridge(x: ArrayLike, y: ArrayLike, *, strength: float) -> LinearMap:
     """Return the linear map that minimises ‖XW + b − Y‖² + strength · n · v · ‖W‖², v the mean variance of X's axes."""
-    one, other = linked(x, y, least=2)
+    one, other = linked(on_host(x), on_host(y), least=2)
     model = Ridge(alpha=strength * len(one) * float(one.var(axis=0).mean()), solver="cholesky").fit(one, other)
     return LinearMap(np.asarray(model.coef_).T, np.asarray(model.intercept_))
 
@@ -87,7 +88,7 @@ def error(found: ArrayLike, target: ArrayLike) -> float:
 
 def r2_by_dimension(found: ArrayLike, target: ArrayLike) -> Floats:
     """Return 1 − squared error / variance of each dimension of the target `[dy]`; NaN for a constant dimension."""
-    one, other = linked(found, target, least=2)
+    one, other = linked(on_host(found), on_host(target), least=2)
     left, whole = ((one - other) ** 2).sum(0), ((other - other.mean(0)) ** 2).sum(0)
     return 1.0 - np.divide(left, whole, out=np.full_like(whole, np.nan), where=whole > 0)
 
@@ -106,7 +107,7 @@ def retrieval(x: ArrayLike, y: ArrayLike, *, neighbours: int | None = 10) -> Ret
     the cosine if None. Each point has its own length divided out. Chance is 1/n. Of several equal points the first
     counts, so copies are no hits. Source: Conneau et al. 2018.
     """
-    one, other = (units(points) for points in linked(x, y, least=2))
+    one, other = (units(points) for points in linked(on_host(x), on_host(y), least=2))
     cosines = one @ other.T
     scores = cosines
     if neighbours is not None:

@@ -1,9 +1,14 @@
-"""Second moments of a cloud: its spectrum, and unbiased estimates of covariance traces."""
+"""Second moments of a cloud: its spectrum, and unbiased estimates of covariance traces.
+
+A NumPy array or a tensor stays what it is, and where it is, except for `as_cloud` and `distinct`.
+"""
 
 import numpy as np
+from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike, NDArray
 
 from isoscope.base.errors import InputError
+from isoscope.geometry.array_kinds import Array, beside, namespace, on_host
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -12,27 +17,33 @@ ALIKE = 1e-5
 
 
 def as_cloud(points: ArrayLike, *, least: int = 1) -> Floats:
-    """Return `points` as float64 `[n, d]`.
+    """Return `points` as float64 `[n, d]` on the host; raises as `as_points`."""
+    found: Floats = as_points(on_host(points), least=least)
+    return found
+
+
+def as_points(points: ArrayLike, *, least: int = 1) -> Array:
+    """Return `points` as float64 `[n, d]`; a tensor stays on its device.
 
     Raises `InputError` if they are not a matrix, are fewer than `least`, have no dimensions, or contain NaN or
     infinity.
     """
-    cloud = np.asarray(points, dtype=np.float64)
+    cloud: Array = points.double() if is_torch_array(points) else np.asarray(points, dtype=np.float64)
     if cloud.ndim != 2 or cloud.shape[1] == 0:
         raise InputError(f"points: expected [points, dimensions], got an array of shape {list(cloud.shape)}")
     if len(cloud) < least:
         raise InputError(f"points: {len(cloud)}, but this measure needs at least {least}")
-    if not np.isfinite(cloud).all():
+    if not namespace(cloud).isfinite(cloud).all():
         raise InputError("points: contain NaN or infinity")
     return cloud
 
 
-def linked(one: ArrayLike, other: ArrayLike, *, least: int = 1) -> tuple[Floats, Floats]:
+def linked(one: ArrayLike, other: ArrayLike, *, least: int = 1) -> tuple[Array, Array]:
     """Return two clouds with common items, row i of both being the same item.
 
-    Raises `InputError` as `as_cloud` does, and for different numbers of points.
+    Raises `InputError` as `as_points` does, and for different numbers of points.
     """
-    first, second = as_cloud(one, least=least), as_cloud(other, least=least)
+    first, second = as_points(one, least=least), as_points(other, least=least)
     if len(first) != len(second):
         raise InputError(f"{len(first)} and {len(second)} points: expected one point per item in both spaces")
     return first, second
@@ -67,33 +78,39 @@ def rows_of_each(of: Ints) -> list[Ints]:
     return np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
 
 
-def sums(points: Floats, of: Ints) -> tuple[Floats, Ints]:
+def sums(points: Array, of: Ints) -> tuple[Array, Ints]:
     """Return the sum `[classes, d]` and the number `[classes]` of the points of each class; `of`: see `indices`."""
+    if is_torch_array(points):  # a product, since a scatter adds in no fixed order
+        return beside((of == np.arange(of.max() + 1)[:, None]).astype(float), points) @ points, np.bincount(of)
     found = np.zeros((of.max() + 1, points.shape[1]))
     np.add.at(found, of, points)
     return found, np.bincount(of)
 
 
-def centre(points: ArrayLike) -> Floats:
+def centre(points: ArrayLike) -> Array:
     """Subtract the mean from the cloud; exactly 0 for one point many times (a mean is rounded)."""
-    cloud = as_cloud(points)
+    cloud = as_points(points)
     cloud = cloud - cloud[0]
     return cloud - cloud.mean(0)
 
 
-def spectrum(points: ArrayLike, *, centred: bool = True) -> Floats:
+def spectrum(points: ArrayLike, *, centred: bool = True) -> Array:
     """Return the squared singular values σ² of the cloud, falling, `[min(n, d)]`; `centred`: after mean subtraction.
 
     Computed from the eigenvalues of the smaller of XᵀX and XXᵀ: O(nd · min(n, d)).
     """
-    cloud = centre(points) if centred else as_cloud(points)
+    cloud = centre(points) if centred else as_points(points)
     gram = cloud.T @ cloud if cloud.shape[0] >= cloud.shape[1] else cloud @ cloud.T
-    return np.clip(np.linalg.eigvalsh(gram)[::-1], 0.0, None)
+    xp = namespace(gram)
+    return xp.flip(xp.linalg.eigvalsh(gram)).clip(0.0)
 
 
 def as_spectrum(spectrum: ArrayLike) -> Floats:
-    """Return squared singular values as float64. Raises `InputError` for a cloud, of which `spectrum` gives them."""
-    values = np.asarray(spectrum, dtype=np.float64)
+    """Return squared singular values as float64 on the host.
+
+    Raises `InputError` for a cloud, of which `spectrum` gives them.
+    """
+    values = np.asarray(on_host(spectrum), dtype=np.float64)
     if values.ndim != 1:
         shape = list(values.shape)
         raise InputError(
@@ -102,13 +119,13 @@ def as_spectrum(spectrum: ArrayLike) -> Floats:
     return values
 
 
-def within_classes(points: ArrayLike, labels: ArrayLike) -> Floats:
+def within_classes(points: ArrayLike, labels: ArrayLike) -> Array:
     """Subtract each class's mean from its points `[n, d]`; exactly 0 for one point many times."""
-    cloud = as_cloud(points)
+    cloud = as_points(points)
     of = indices(labels, len(cloud))
     cloud = cloud - cloud[np.unique(of, return_index=True)[1]][of]
     total, counts = sums(cloud, of)
-    return cloud - (total / counts[:, None])[of]
+    return cloud - (total / beside(counts[:, None], cloud))[of]
 
 
 def between_share(points: ArrayLike, labels: ArrayLike) -> float:
@@ -127,11 +144,11 @@ def covariance_traces(points: ArrayLike) -> tuple[float, float]:
     with its diagonal set to 0: `(tr K̃² + (1ᵀK̃1)²/((n−1)(n−2)) − 2/(n−2)·1ᵀK̃²1) / (n(n−3))`. O(n²d). Raises
     `InputError` for fewer than 4 points. Source: Song et al. 2012 (JMLR 13), with both kernels linear.
     """
-    cloud = centre(as_cloud(points, least=4))
+    cloud = centre(as_points(points, least=4))
     n = len(cloud)
     gram = cloud @ cloud.T
-    first = float(np.trace(gram)) / (n - 1)
-    np.fill_diagonal(gram, 0.0)
+    first = float(gram.trace()) / (n - 1)
+    gram[np.arange(n), np.arange(n)] = 0.0
     rows = gram.sum(0)
     total = float(rows.sum())
     second = float((gram**2).sum()) + total**2 / ((n - 1) * (n - 2)) - 2.0 / (n - 2) * float(rows @ rows)

@@ -6,12 +6,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import pdist, squareform
-from scipy.stats import rankdata
+from scipy.spatial.distance import squareform
 
 from isoscope.base.errors import InputError
+from isoscope.geometry.array_kinds import Array, beside, least_places, namespace, pairwise, upper_triangle
 from isoscope.geometry.contextuality import units
-from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, linked
+from isoscope.geometry.moments import Floats, as_points, indices, linked
 from isoscope.geometry.similarity import ISOMETRY, Invariances
 
 Distance = Literal["cosine", "euclidean", "correlation"]
@@ -39,34 +39,53 @@ class RSA:
         }
         return by_distance[self.distance], by_distance[self.distance]
 
-    def distances(self, points: ArrayLike) -> Floats:
+    def distances(self, points: ArrayLike) -> Array:
         """Return the distances between all pairs of points, `[n(n − 1)/2]`, or their ranks; centred, of length 1."""
-        found: Floats = pdist(as_cloud(points, least=3), self.distance)
-        return standardised(rankdata(found) if self.ranks else found)
+        found = pairwise(as_points(points, least=3), self.distance)
+        return standardised(ranks(found) if self.ranks else found)
 
     def score(self, x: ArrayLike, y: ArrayLike) -> float:
         """Return the similarity in [−1, 1] of two spaces, `[n, dx]` and `[n, dy]`; NaN if all distances are equal."""
         one, other = map(self.distances, linked(x, y))
         return float(one @ other)
 
-    def left_of(self, distances: Floats, controls: Sequence[Floats]) -> Floats:
+    def left_of(self, distances: Array, controls: Sequence[Floats]) -> Array:
         """Return what is left of `distances`, regressed on others (or ranks on ranks); centred, of length 1.
 
         `controls`: distances `[n(n − 1)/2]` between the items, such as 0 for equal words and 1 for others.
         """
-        ranked = [rankdata(one) if self.ranks else np.asarray(one, float) for one in controls]
-        varied = [one - one.mean() for one in ranked if np.ptp(one) > 0]
+        xp = namespace(distances)
+        ranked = [ranks(beside(one, distances)) if self.ranks else beside(one, distances) for one in controls]
+        varied = [one - one.mean() for one in ranked if one.max() > one.min()]
         if not varied:
             return standardised(distances)
-        basis = np.linalg.qr(np.column_stack(varied))[0]
+        basis = xp.linalg.qr(xp.stack(varied, axis=1))[0]
         return standardised(distances - basis @ (basis.T @ distances))
 
 
-def standardised(values: Floats) -> Floats:
+def ranks(values: Array) -> Array:
+    """Return the rank of each value `[m]` from 1, the mean rank of equal values; NaN for all if a value is NaN."""
+    xp, found = namespace(values), values + 0.0
+    order = xp.argsort(values)
+    rising = values[order]
+    twice = xp.searchsorted(rising, rising) + xp.searchsorted(rising, rising, side="right") + 1
+    found[order] = xp.astype(twice, values.dtype) / 2
+    return found + 0 * values.sum()
+
+
+def square(pairs: Array, n: int) -> Array:
+    """Return the matrix `[n, n]` of values of pairs `[n(n − 1)/2]`, 0 on the diagonal."""
+    xp = namespace(pairs)
+    found = xp.zeros((n, n), dtype=pairs.dtype, device=pairs.device)
+    found[upper_triangle(found)] = pairs
+    return found + found.T
+
+
+def standardised(values: Array) -> Array:
     """Return values with mean 0 and length 1; NaN if all are equal."""
-    centred = values - values.mean()
-    length = np.linalg.norm(centred)
-    return centred / (length if length > 0 else np.nan)
+    xp, centred = namespace(values), values - values.mean()
+    length = xp.sqrt(centred @ centred)
+    return centred / xp.where(length > 0, length, xp.nan)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -85,7 +104,7 @@ class Neighbours:
         one, other = linked(x, y)
         return float(overlaps(self.nearest(one), self.nearest(other, seed=1)).mean())
 
-    def nearest(self, points: ArrayLike, groups: ArrayLike | None = None, *, seed: int = 0) -> Ints:
+    def nearest(self, points: ArrayLike, groups: ArrayLike | None = None, *, seed: int = 0) -> Array:
         """Return the k nearest items of each, `[n, k]`, of other `groups`. Raises `InputError` for fewer candidates.
 
         Of equally near items, `seed` draws which count. Two spaces need different seeds: with one, equal points in both
@@ -97,16 +116,16 @@ class Neighbours:
             raise InputError(f"some items have fewer than {self.k} candidates; give more items or fewer neighbours")
         found, order = [], np.random.default_rng(seed).permutation(len(unit))
         for rows in np.array_split(np.arange(len(unit)), -(-len(unit) // 1000)):
-            cosines = (unit[rows] @ unit[order].T).round(12)
-            cosines[of[rows][:, None] == of[order][None]] = -np.inf
-            found.append(order[np.argpartition(-cosines, self.k - 1, axis=1)[:, : self.k]])
-        return np.concatenate(found)
+            cosines = namespace(unit).round((unit[rows] @ unit[order].T) * 1e12)
+            cosines[beside(of[rows][:, None] == of[order][None], unit)] = -np.inf
+            found.append(beside(order, unit)[least_places(-cosines, self.k)])
+        return namespace(unit).concat(found)
 
 
-def overlaps(one: Ints, other: Ints) -> Floats:
+def overlaps(one: Array, other: Array) -> Array:
     """Return the share of each item's neighbours `[n, k]` that are in both lists, `[n]`."""
-    shared: Floats = (one[:, :, None] == other[:, None, :]).any(2).mean(1)
-    return shared
+    xp = namespace(one)
+    return xp.astype((one[:, :, None] == other[:, None, :]).any(2), xp.float64).mean(1)
 
 
 def differ(labels: ArrayLike) -> Floats:

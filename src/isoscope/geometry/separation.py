@@ -52,7 +52,7 @@ def _classes(points: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
 
 def principal_scores(points: ArrayLike, k: int = LEADING) -> Floats:
     """Return the centred cloud in the coordinates of its k leading principal components, `[n, min(k, n, d)]`."""
-    left, values, _ = np.linalg.svd(centre(points), full_matrices=False)
+    left, values, _ = np.linalg.svd(centre(as_cloud(points)), full_matrices=False)
     return left[:, :k] * values[:k]
 
 

@@ -16,12 +16,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from isoscope.base.errors import InputError
-from isoscope.geometry.cross_products import RANK, Triple, Whitened, triple
-from isoscope.geometry.moments import Floats
+from isoscope.geometry.array_kinds import Array, namespace
+from isoscope.geometry.cross_products import RANK, Triple, Whitened, counted, singular, singular_values, triple
+from isoscope.geometry.moments import linked
 
 FEWEST_PER_DIMENSION = 10.0
 """Items per dimension of both spaces that CCA asks for. Independent clouds have a mean squared correlation of
@@ -41,12 +41,12 @@ class Similarity(ABC):
         """Transformations that change nothing, of the first space and of the second."""
 
     @abstractmethod
-    def of(self, products: Triple) -> float:
-        """Return the similarity of two spaces, given their cross-products; NaN where it is not defined."""
+    def of(self, products: Triple) -> Array:
+        """Return the similarity of two spaces, given their cross-products, `[B]`; NaN where it is not defined."""
 
     def score(self, x: ArrayLike, y: ArrayLike) -> float:
         """Return the similarity of two spaces, `[n, dx]` and `[n, dy]`. Raises `InputError` for unequal n."""
-        return self.of(triple(x, y))
+        return float(self.of(triple(x, y))[0])
 
 
 class CKA(Similarity):
@@ -59,11 +59,10 @@ class CKA(Similarity):
     name = "cka"
     invariances = ISOMETRY, ISOMETRY
 
-    def of(self, products: Triple) -> float:
-        if products.n < 4:
-            return float("nan")
-        own = products.one.hsic, products.other.hsic
-        return products.both.hsic / float(np.sqrt(own[0] * own[1])) if min(own) > 0 else float("nan")
+    def of(self, products: Triple) -> Array:
+        both, one, other = (of.hsic for of in (products.both, products.one, products.other))
+        xp, defined = namespace(both), (one > 0) & (other > 0)
+        return xp.where(defined, both, xp.nan) / xp.where(defined, one * other, 1.0) ** 0.5
 
 
 class Procrustes(Similarity):
@@ -75,19 +74,29 @@ class Procrustes(Similarity):
     name = "procrustes"
     invariances = ISOMETRY, ISOMETRY
 
-    def of(self, products: Triple) -> float:
-        sizes = [float(np.trace(one.covariance)) for one in (products.one, products.other)]
-        if min(sizes) <= 0:
-            return float("nan")
-        return float(np.linalg.svd(products.both.covariance, compute_uv=False).sum() / np.sqrt(sizes[0] * sizes[1]))
+    def of(self, products: Triple) -> Array:
+        one, other, across = products.one.total, products.other.total, products.both.covariance
+        xp, defined = namespace(across), (one > 0) & (other > 0)
+        sums = singular_values(across, xp.full_like(one + other, min(across.shape[1:]))).sum(1)
+        return xp.where(defined, sums, xp.nan) / xp.where(defined, one * other, 1.0) ** 0.5
 
 
 class Canonical(NamedTuple):
-    """Canonical correlations `[r]`, falling, and the weights `[d, r]` of each pair of canonical variables."""
+    """Canonical correlations `[B, r]`, rising, and the weights of each pair of canonical variables.
 
-    correlations: Floats
-    one: Floats
-    other: Floats
+    `one` `[B, dx', r]` and `other` `[B, dy', r]`: on the last whitened directions of each space, see `Whitened`.
+    `rank` `[B]`: how many of the pairs count, the last; the others have a correlation of 0.
+    """
+
+    correlations: Array
+    one: Array
+    other: Array
+    rank: Array
+
+    @property
+    def counted(self) -> Array:
+        """Which of the pairs count, `[B, r]`."""
+        return counted(self.correlations.shape[1], self.rank)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -109,42 +118,53 @@ class CCA(Similarity):
         every = ISOMETRY if self.components or self.variance else (*ISOMETRY, "linear")
         return every, every
 
-    def of(self, products: Triple) -> float:
-        """Return the similarity; NaN for a space of one point. Raises `InputError` as `canonical`."""
+    def of(self, products: Triple) -> Array:
+        """Return the similarity `[B]`; NaN for a space of one point. Raises `InputError` as `canonical`."""
         found = self.canonical(products)
-        return self.mean(found, products) if len(found.correlations) else float("nan")
+        return mean(found.correlations, found.rank)
 
     def canonical(self, products: Triple) -> Canonical:
         """Return correlations and weights. Raises `InputError` for too few items, unless `few`."""
         options = (self.components, self.variance, self.few)
         if options not in products.known:
-            products.known[options] = self._canonical(products)
-        found: Canonical = products.known[options]
-        return found
+            across, rank = self._across(products)
+            found = singular(across, rank)
+            products.known[options] = Canonical(found.values.clip(0.0, 1.0), found.left, found.right, rank)
+        known: Canonical = products.known[options]
+        return known
 
-    def _canonical(self, products: Triple) -> Canonical:
-        one, other = (self._kept(own.whitened) for own in (products.one, products.other))
-        dimensions = len(one.variances) + len(other.variances)
-        if not self.few and products.n < FEWEST_PER_DIMENSION * dimensions:
+    def _across(self, products: Triple) -> tuple[Array, Array]:
+        """Return the cross-products along the principal directions that count `[B, dx', dy']`, and their ranks."""
+        ranks = [self._rank(own.whitened) for own in (products.one, products.other)]
+        few = products.n < FEWEST_PER_DIMENSION * (ranks[0] + ranks[1])
+        if not self.few and few.any():
+            n, dimensions = (float(one[few][0]) for one in (products.n, ranks[0] + ranks[1] + 0 * products.n))
             raise InputError(
-                f"{products.n:.0f} items for {dimensions} dimensions of both spaces; CCA asks for "
+                f"{n:.0f} items for {dimensions:.0f} dimensions of both spaces; CCA asks for "
                 f"{FEWEST_PER_DIMENSION:.0f} per dimension: give more items or fewer components"
             )
-        across = one.directions.T @ products.both.covariance @ other.directions
-        left, values, right = np.linalg.svd(across, full_matrices=False)
-        return Canonical(np.clip(values, 0.0, 1.0), one.directions @ left, other.directions @ right.T)
+        one, other = (counted(max(1, int(rank.max())), rank) for rank in ranks)
+        across = products.across[:, -one.shape[1] :, -other.shape[1] :]
+        if not (one.all() and other.all()):
+            across = across * one[:, :, None] * other[:, None]
+        return across, namespace(across).minimum(*ranks)
 
-    def mean(self, found: Canonical, products: Triple) -> float:
-        """Return the mean of the correlations."""
-        return float(found.correlations.mean())
-
-    def _kept(self, space: Whitened) -> Whitened:
-        """Return the principal directions that count."""
-        count = self.components or len(space.variances)
+    def _rank(self, space: Whitened) -> Array:
+        """Return how many principal directions count, `[B]`."""
+        xp, rank = namespace(space.rank), space.rank
+        if self.components is not None:
+            rank = rank.clip(None, self.components)
         if self.variance is not None:
-            shares = np.cumsum(space.variances) / space.variances.sum()
-            count = min(count, 1 + int(np.searchsorted(shares, self.variance * (1 - RANK))))
-        return Whitened(space.directions[:, :count], space.variances[:count])
+            variances = xp.flip(space.variances, axis=1)
+            share = xp.cumulative_sum(variances, axis=1) / xp.where(rank > 0, variances.sum(1), 1.0)[:, None]
+            rank = xp.minimum(rank, 1 + (share < self.variance * (1 - RANK)).sum(1))
+        return rank
+
+
+def mean(correlations: Array, rank: Array) -> Array:
+    """Return the mean of the correlations that count, `[B]`; NaN if there is none. The others are 0."""
+    xp = namespace(correlations)
+    return xp.where(rank > 0, correlations.sum(1), xp.nan) / rank.clip(1)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -156,6 +176,11 @@ class SVCCA(CCA):
 
     name = "svcca"
     variance: float | None = 0.99
+
+    def of(self, products: Triple) -> Array:
+        """Return the similarity `[B]`; raises as `canonical`. Nothing else needs these directions."""
+        across, rank = self._across(products)
+        return mean(singular_values(across, rank).clip(0.0, 1.0), rank)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -179,10 +204,15 @@ class PWCCA(CCA):
         plain = super().invariances[0]
         return (by_axis, plain) if self.side == "one" else (plain, by_axis)
 
-    def mean(self, found: Canonical, products: Triple) -> float:
+    def of(self, products: Triple) -> Array:
+        """Return the similarity `[B]`; NaN for a space of one point. Raises `InputError` as `canonical`."""
+        found = self.canonical(products)
         weights, own = (found.one, products.one) if self.side == "one" else (found.other, products.other)
-        shares = np.abs(own.covariance @ weights).sum(0)
-        return float(shares @ found.correlations / shares.sum())
+        kept = weights.shape[1]
+        lengths = own.whitened.directions[:, :, -kept:] * own.whitened.variances[:, None, -kept:]
+        shares = abs(lengths @ weights).sum(1) * found.counted
+        xp, total = namespace(shares), shares.sum(1)
+        return xp.where(total > 0, (shares * found.correlations).sum(1), xp.nan) / xp.where(total > 0, total, 1.0)
 
 
 class HeldOutCCA:
@@ -202,23 +232,27 @@ class HeldOutCCA:
         """Transformations that change nothing, of the first space and of the second."""
         return self.cca.invariances
 
-    def of_halves(self, fitted: Triple, tested: Triple) -> float:
-        """Return the similarity in [−1, 1]; NaN for a space of one point."""
-        found = self.correlations(fitted, tested)
-        return float(found.mean()) if len(found) else float("nan")
+    def of_halves(self, fitted: Triple, tested: Triple) -> Array:
+        """Return the similarity in [−1, 1], `[B]`; NaN for a space of one point."""
+        return mean(self.correlations(fitted, tested), self.cca.canonical(fitted).rank)
 
-    def correlations(self, fitted: Triple, tested: Triple) -> Floats:
-        """Return the correlations `[r]` of each pair of canonical variables on the other items, in [−1, 1]."""
+    def correlations(self, fitted: Triple, tested: Triple) -> Array:
+        """Return the correlations `[B, r]` of each pair of canonical variables on the other items, in [−1, 1].
+
+        0 for a pair that does not count, see `Canonical`.
+        """
         found = self.cca.canonical(fitted)
-        across = np.einsum("ir,ij,jr->r", found.one, tested.both.covariance, found.other, optimize=True)
-        sizes = [
-            np.einsum("ir,ij,jr->r", weights, own.covariance, weights, optimize=True)
-            for weights, own in ((found.one, tested.one), (found.other, tested.other))
-        ]
-        product = sizes[0] * sizes[1]
-        return np.divide(across, np.sqrt(product), out=np.zeros_like(across), where=product > 0)
+        one, other = (
+            own.whitened.directions[:, :, -weights.shape[1] :] @ weights
+            for own, weights in ((fitted.one, found.one), (fitted.other, found.other))
+        )
+        across = (one * (tested.both.covariance @ other)).sum(1)
+        sizes = [(own * (of.covariance @ own)).sum(1) for own, of in ((one, tested.one), (other, tested.other))]
+        xp, product = namespace(across), sizes[0] * sizes[1]
+        kept = found.counted & (product > 0)
+        return xp.where(kept, across, 0.0) / xp.where(kept, product, 1.0) ** 0.5
 
     def score(self, x: ArrayLike, y: ArrayLike) -> float:
         """Return the similarity of two spaces, `[n, dx]` and `[n, dy]`: fitted on even rows, tested on odd rows."""
-        one, other = np.asarray(x), np.asarray(y)
-        return self.of_halves(triple(one[::2], other[::2]), triple(one[1::2], other[1::2]))
+        one, other = linked(x, y)
+        return float(self.of_halves(triple(one[::2], other[::2]), triple(one[1::2], other[1::2]))[0])

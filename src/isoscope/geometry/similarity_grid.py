@@ -6,16 +6,15 @@ nobody's neighbour, so answers are independent given the candidates.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial.distance import squareform
 
 from isoscope.base.errors import InputError
-from isoscope.geometry.cross_products import CrossProducts, Triple, augmented, by_group, without_each
+from isoscope.geometry.array_kinds import Array, beside, namespace, on_host
+from isoscope.geometry.cross_products import CrossProducts, Triple, augmented, batches, by_group, whole_and_without_each
 from isoscope.geometry.moments import Floats, Ints
-from isoscope.geometry.neighbour_similarity import RSA, Neighbours, overlaps
+from isoscope.geometry.neighbour_similarity import RSA, Neighbours, overlaps, square
 from isoscope.geometry.similarity import HeldOutCCA, Similarity
 
 PARTIAL = "rsa_partial"
@@ -39,13 +38,11 @@ def missing(why: str) -> Values:
 class Side:
     """A layer of an encoder: its augmented points, and its products with itself by group of sentences."""
 
-    def __init__(self, points: Floats, groups: Ints) -> None:
+    def __init__(self, points: Array, groups: Ints) -> None:
         self.points = augmented(points)
-        self.products = by_group(self.points, self.points, groups)
-
-    @cached_property
-    def parts(self) -> "Parts":
-        return parts(self.products)
+        self.single = namespace(self.points).astype(self.points, namespace(self.points).float32)
+        """The points in float32, for the null."""
+        self.parts = parts(by_group(self.points, self.points, groups))
 
 
 class Parts(NamedTuple):
@@ -60,10 +57,10 @@ class Parts(NamedTuple):
         return self.every[0], self.fitted, self.tested[0]
 
 
-def parts(products: Floats) -> Parts:
+def parts(products: Array) -> Parts:
     """Return the parts of the products by group `[G, …]`."""
-    every, tested = ([CrossProducts(own.sum(0)), *without_each(own)] for own in (products, products[1::2]))
-    return Parts(every, CrossProducts(products[0::2].sum(0)), tested)
+    every, tested = whole_and_without_each(products), whole_and_without_each(products[1::2])
+    return Parts(every, CrossProducts(products[0::2].sum(0)[None]), tested)
 
 
 def similarities(
@@ -81,36 +78,41 @@ def similarities(
     `permutations`: places `[n]` of the other layer's items, with sentences exchanged within halves; their products are
     in float32. A measure that refuses the products has a value of NaN, and says why.
     """
-    both = parts(by_group(one.points, other.points, groups))
-    every = [*map(Triple, one.parts.every, other.parts.every, both.every)]
-    fitted = Triple(one.parts.fitted, other.parts.fitted, both.fitted)
-    tested = [*map(Triple, one.parts.tested, other.parts.tested, both.tested)]
-    null = [
-        [*map(Triple, one.parts.whole, other.parts.whole, exchanged)]
-        for exchanged in _exchanged(one, other, groups % 2, permutations)
-    ]
-    found = {}
-    for measure in measures:
-        try:
-            if isinstance(measure, HeldOutCCA):
-                value, *without = (measure.of_halves(fitted, part) for part in tested)
-                drawn = [measure.of_halves(*halves) for _, *halves in null]
+    values: dict[str, tuple[list[float], list[float]]] = {measure.name: ([], []) for measure in measures}
+    refused: dict[str, Values] = {}
+    for null, whole, halves in _batches(one, other, groups, permutations):
+        for measure in measures:
+            if measure.name in refused:
+                continue
+            try:
+                if isinstance(measure, HeldOutCCA):
+                    found = [] if halves is None else measure.of_halves(*halves).tolist()
+                else:
+                    found = [] if whole is None else measure.of(whole).tolist()
+            except InputError as error:
+                refused[measure.name] = missing(str(error))
             else:
-                value, *without = map(measure.of, every)
-                drawn = [measure.of(whole) for whole, *_ in null]
-        except InputError as error:
-            found[measure.name] = missing(str(error))
-        else:
-            found[measure.name] = Values(value, np.array(without), np.array(drawn))
-    return found
+                values[measure.name][null].extend(found)
+    made = {name: Values(own[0], np.array(own[1:]), np.array(null)) for name, (own, null) in values.items() if own}
+    return {name: refused.get(name) or made[name] for name in values}
 
 
-def _exchanged(one: Side, other: Side, halves: Ints, permutations: Sequence[Ints]) -> Iterator[list[CrossProducts]]:
-    """Yield the products with sentences exchanged: of all items, of one half, of the other."""
-    first, second = one.points.astype(np.float32), other.points.astype(np.float32)
-    for places in permutations:
-        own = [(first[halves == half].T @ second[places[halves == half]]).astype(np.float64) for half in range(2)]
-        yield [CrossProducts(sums) for sums in (own[0] + own[1], *own)]
+def _batches(one: Side, other: Side, groups: Ints, permutations: Sequence[Ints]) -> Iterator[Any]:
+    """Yield the products of two layers in batches: whether of the null, of all items, and of both halves; or None."""
+    both = parts(by_group(one.points, other.points, groups))
+    for products in map(Triple, one.parts.every, other.parts.every, both.every):
+        yield False, products, None
+    fitted = Triple(one.parts.fitted, other.parts.fitted, both.fitted)
+    for products in map(Triple, one.parts.tested, other.parts.tested, both.tested):
+        yield False, None, (fitted, products)
+    xp, rows = namespace(one.points), [np.flatnonzero(groups % 2 == half) for half in range(2)]
+    halves = [one.single[own].T for own in rows]
+    for some in batches(permutations, one.points):
+        sums = [xp.stack([half @ other.single[to[own]] for to in some]) for half, own in zip(halves, rows, strict=True)]
+        even, odd = (CrossProducts(xp.astype(products, xp.float64)) for products in sums)
+        exchanged = CrossProducts(even.sums + odd.sums), even, odd
+        whole, *of_halves = map(Triple, one.parts.whole, other.parts.whole, exchanged)
+        yield True, whole, of_halves
 
 
 class PairSide:
@@ -122,7 +124,7 @@ class PairSide:
 
     def __init__(
         self,
-        points: Floats,
+        points: Array,
         rsa: RSA,
         neighbours: Neighbours,
         controls: Sequence[Floats] = (),
@@ -130,11 +132,11 @@ class PairSide:
         groups: Ints,
         seed: int = 0,
     ) -> None:
-        self.distances = rsa.distances(points)
-        self.left = rsa.left_of(self.distances, controls)
+        distances = rsa.distances(points)
+        self.distances, self.left = (square(of, len(points)) for of in (distances, rsa.left_of(distances, controls)))
         self.why = ""
         try:
-            self.near = neighbours.nearest(points, groups % 2, seed=seed)
+            self.near = on_host(neighbours.nearest(points, groups % 2, seed=seed))
         except InputError as error:
             self.why = str(error)
 
@@ -171,23 +173,22 @@ def _overlap(one: PairSide, other: PairSide, groups: Ints, permutations: Sequenc
     return Values(float(shared.mean()), without, np.array(null))
 
 
-def _correlation(one: Floats, other: Floats, groups: Ints, permutations: Sequence[Ints]) -> Values:
-    if not np.isfinite([one, other]).all():
+def _correlation(one: Array, other: Array, groups: Ints, permutations: Sequence[Ints]) -> Values:
+    xp = namespace(one)
+    if not (xp.isfinite(one).all() and xp.isfinite(other).all()):
         return missing("an item is 0 and has no direction")
-    square, theirs = (squareform(own.astype(np.float32)) for own in (one, other))
-    null = [float((square * theirs[np.ix_(places, places)]).sum()) / 2 for places in permutations]
-    return Values(float(one @ other), _without_each(one, other, groups), np.array(null))
+    null = [(one * other[places][:, places]).sum() / 2 for places in permutations]
+    without = _without_each(one, other, groups)
+    return Values(float((one * other).sum()) / 2, on_host(without), on_host(xp.stack(null)) if null else np.empty(0))
 
 
-def _without_each(one: Floats, other: Floats, groups: Ints) -> Floats:
-    """Return the correlation of two lists of distances `[n(n − 1)/2]` without the pairs of each group of items."""
-    n, count = len(groups), int(groups.max()) + 1
-    first, second = np.triu_indices(n, 1)
-    blocks = groups[first] * count + groups[second]
-    kept = []
-    for values in (np.ones_like(one), one, other, one * other, one**2, other**2):
-        by_block = np.bincount(blocks, weights=values, minlength=count**2).reshape(count, count)
-        kept.append(values.sum() - by_block.sum(0) - by_block.sum(1) + np.diag(by_block))
+def _without_each(one: Array, other: Array, groups: Ints) -> Array:
+    """Return the correlation of two matrices of distances `[n, n]` without the pairs of each group of items."""
+    xp = namespace(one)
+    of = beside((groups[:, None] == np.arange(groups.max() + 1)).astype(float), one)
+    kept, pairs_of_all = [], 1.0 - xp.eye(len(one), dtype=one.dtype, device=one.device)
+    for values in (pairs_of_all, one, other, one * other, one**2, other**2):
+        rows = values @ of  # of each item, the pairs with a group; both orders count half
+        kept.append(values.sum() / 2 - rows.sum(0) + (of * rows).sum(0) / 2)
     pairs, x, y, xy, xx, yy = kept
-    found: Floats = (pairs * xy - x * y) / np.sqrt((pairs * xx - x**2) * (pairs * yy - y**2))
-    return found
+    return (pairs * xy - x * y) / ((pairs * xx - x**2) * (pairs * yy - y**2)) ** 0.5

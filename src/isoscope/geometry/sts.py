@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from isoscope.base.errors import InputError
+from isoscope.geometry.array_kinds import on_host
 from isoscope.geometry.contextuality import units
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats, linked
@@ -33,7 +34,7 @@ def spearman_of_cosines(
     Over all pairs together (SentEval's setting "all"). NaN if all cosines or all scores are equal. Raises `InputError`
     for different numbers of pairs, fewer than 3 pairs, and scores that are not finite.
     """
-    first, second = linked(one, other, least=3)
+    first, second = linked(on_host(one), on_host(other), least=3)
     return rank_correlation((units(first) * units(second)).sum(1), scores, confidence, draws=draws, seed=seed)
 
 

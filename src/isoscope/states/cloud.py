@@ -10,6 +10,7 @@ from scipy import stats
 from isoscope.data.arrays import Flags
 from isoscope.data.scored_pairs import ScoredPairs
 from isoscope.geometry import moments
+from isoscope.geometry.array_kinds import Array, on_host, placed
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import Floats, Ints
 
@@ -43,6 +44,7 @@ class Cell:
     - `groups`: sentence of each word; of sentences, what belongs together. `names`: word of each point, or None.
     - `attributes`: nuisances by name (first token, length, …), each `[n]`.
     - `pairs`: of a cloud of sentences in pairs that people scored; its numbers are those of the points.
+    - `device`: where the measures compute that can do so on a card.
     - `subsample` points are in each of `draws` subsamples without replacement, the same in all cells with equal n.
     """
 
@@ -57,6 +59,12 @@ class Cell:
     confidence: float
     seed: int
     pairs: ScoredPairs | None = None
+    device: str = "cpu"
+
+    @cached_property
+    def moved(self) -> Array:
+        """The points on the `device`: NumPy's on the CPU, else a tensor."""
+        return placed(self.points, self.device)
 
     @property
     def n(self) -> int:
@@ -79,19 +87,19 @@ class Cell:
     @cached_property
     def raw(self) -> Floats:
         """Squared singular values."""
-        return moments.spectrum(self.points, centred=False)
+        return on_host(moments.spectrum(self.moved, centred=False))
 
     @cached_property
     def centred(self) -> Floats:
         """Squared singular values after mean subtraction."""
-        return moments.spectrum(self.points)
+        return on_host(moments.spectrum(self.moved))
 
     @cached_property
     def within(self) -> Floats | None:
         """Squared singular values after subtraction of each class's mean; None without classes."""
         if self.labels is None:
             return None
-        return moments.spectrum(moments.within_classes(self.points, self.labels), centred=False)
+        return on_host(moments.spectrum(moments.within_classes(self.moved, self.labels), centred=False))
 
     @cached_property
     def subsamples(self) -> list[Ints]:

@@ -129,7 +129,8 @@ def grids(checkpoints: Sequence[Checkpoint], texts: Texts, asked: Settings, cach
 
 
 def made(make: Callable[..., Tables], given: Compared, settings: SpaceSettings) -> Tables:
-    """Make tables of spaces. Small matrices gain more from processes than from threads."""
-    with threadpool_limits(1), workers(settings.threads, key="--threads") as spread:
+    """Make tables of spaces. Small matrices gain more from processes than from threads; a card has one process."""
+    processes, threads = (1, settings.threads) if settings.device == "cuda" else (settings.threads, 1)
+    with threadpool_limits(threads), workers(processes, key="--threads") as spread:
         over = with_bar(spread, lambda: None, "spaces")
         return make(given, settings, over)

@@ -39,11 +39,11 @@ NONE = Estimate(np.nan, np.nan, np.nan)
 
 
 class Cells:
-    """The cells of a run and their measurement; `settings` has the attributes `SAMPLED`."""
+    """The cells of a run and their measurement; `settings` has the attributes `SAMPLED`, and the `device`."""
 
     def __init__(self, run: Trajectory, settings: Any) -> None:
         self.run = run
-        self.settings: dict[str, Any] = {name: getattr(settings, name) for name in SAMPLED}
+        self.settings: dict[str, Any] = {name: getattr(settings, name) for name in (*SAMPLED, "device")}
         self._baselines: dict[tuple[str, str, int, int], dict[str, float]] = {}
 
     @cached_property

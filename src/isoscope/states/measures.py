@@ -66,10 +66,10 @@ def anisotropy(cell: Cell) -> Figures:
         for k, value in enumerate(isotropy.shares(spectrum))
     }
     if cell.labels is not None:
-        found["between_share"] = moments.between_share(cell.points, cell.labels)
+        found["between_share"] = moments.between_share(cell.moved, cell.labels)
     first: dict[str, list[float]] = {suffix: [] for suffix in spectra}
     for rows in cell.subsamples:
-        few = cell.points[rows]
+        few = cell.moved[rows]
         clouds = {"": few, "_centred": moments.centre(few)}
         if cell.labels is not None:
             clouds["_within"] = moments.within_classes(few, cell.labels[rows])
@@ -105,7 +105,7 @@ def isoscore(cell: Cell) -> Figures:
     of the noise baseline, which makes layers comparable.
     """
     size = np.sqrt((cell.points**2).mean()) or 1.0
-    plug_in, unbiased = isotropy.participation_ratio(cell.centred), isotropy.unbiased_participation_ratio(cell.points)
+    plug_in, unbiased = isotropy.participation_ratio(cell.centred), isotropy.unbiased_participation_ratio(cell.moved)
     return {
         "participation_ratio": plug_in,
         "participation_ratio_unbiased": unbiased,
@@ -175,8 +175,8 @@ def intrinsic(cell: Cell) -> Figures:
     share of the others that lie far closer to another than is usual: such pairs pull the estimates down.
     """
     try:
-        whole = dimension.places(cell.points, NEIGHBOURS)
-        parts = [dimension.places(cell.points[rows], NEIGHBOURS).near for rows in cell.subsamples]
+        whole = dimension.places(cell.moved, NEIGHBOURS)
+        parts = [dimension.places(cell.moved[rows], NEIGHBOURS).near for rows in cell.subsamples]
     except InputError:  # so many points coincide that there are too few neighbours
         return dict.fromkeys(DIMENSION, float("nan"))
     return {

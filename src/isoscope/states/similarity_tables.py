@@ -13,6 +13,7 @@ from scipy.spatial.distance import pdist
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Flags
 from isoscope.data.word_table import WordTable
+from isoscope.geometry.array_kinds import placed
 from isoscope.geometry.contextuality import NOTHING
 from isoscope.geometry.moments import Floats, Ints, within_classes
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours, differ
@@ -170,12 +171,12 @@ def similarity_table(one: Space, other: Space, on: Sequence[ComparedItems], sett
     """
     rows: list[dict[str, Any]] = []
     for items in on:
-        theirs = {layer: _Layer(other, items, settings, layer, 1) for layer in items.layers(other)}
+        theirs = {layer: PreparedLayer(other, items, settings, layer, 1) for layer in items.layers(other)}
         for layer in items.layers(one):
-            own = _Layer(one, items, settings, layer, 0)
+            own = PreparedLayer(one, items, settings, layer, 0)
             for there, second in theirs.items():
                 about = {"layer": layer, "other_layer": there, "of": items.of, "d": own.width, "other_d": second.width}
-                rows += (about | row for row in _cell(own, second, items, settings))
+                rows += (about | row for row in layer_similarities(own, second, items, settings))
     return pd.DataFrame(rows)
 
 
@@ -187,13 +188,18 @@ def equal_layers(
     rows: list[dict[str, Any]] = []
     for layer in on.layers(one):
         if layer in other.layers:
-            first, second = (Side(on.points(space, layer), on.groups) for space in (one, other))
+            first, second = (
+                Side(placed(on.points(space, layer), settings.device), on.groups) for space in (one, other)
+            )
             rows += ({"layer": layer, "of": on.of} | row for row in _of_products(first, second, chosen, on, settings))
     return pd.DataFrame(rows)
 
 
-class _Layer:
-    """A layer of a space, prepared for all measures. `seed`: of the first space and of the second, see `Neighbours`."""
+class PreparedLayer:
+    """A layer of a space on the device, prepared for all measures.
+
+    `seed`: of the first space and of the second, see `Neighbours`.
+    """
 
     def __init__(self, space: Space, on: ComparedItems, settings: SpaceSettings, layer: int, seed: int) -> None:
         points = on.points(space, layer)
@@ -201,6 +207,7 @@ class _Layer:
         self.empty = not points.any()
         if self.empty:
             return
+        points = placed(points, settings.device)
         self.side = Side(points, on.groups)
         near = Neighbours(k=settings.neighbours)
         options: dict[str, Any] = {"groups": on.groups[self.items], "seed": seed}
@@ -216,7 +223,10 @@ def measures(settings: SpaceSettings) -> list[Similarity | HeldOutCCA]:
     ]
 
 
-def _cell(one: _Layer, other: _Layer, on: ComparedItems, settings: SpaceSettings) -> Iterator[dict[str, Any]]:
+def layer_similarities(
+    one: PreparedLayer, other: PreparedLayer, on: ComparedItems, settings: SpaceSettings
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `similarity_table` of a pair of layers, without the columns that name them."""
     if one.empty or other.empty:
         names = (*(measure.name for measure in measures(settings)), RSA.name, PARTIAL, Neighbours.name)
         nothing = missing("a layer has no variance within a form")

@@ -88,8 +88,9 @@ def test_an_absent_device_is_refused_also_if_nothing_is_left_to_do(
     ):
         with pytest.raises(InputError, match=line):
             do()
-    with pytest.raises(InputError, match=r"^extraction.device: 'cuda' is not available"):
-        states_cells(setup(made, "extraction.device=cuda", stage="states"), [], **shared)
+    for key in ("extraction.device", "measures.device"):
+        with pytest.raises(InputError, match=rf"^{key}: 'cuda' is not available .* use -S {key}=cpu$"):
+            states_cells(setup(made, f"{key}=cuda", stage="states"), [], **shared)
     text = tmp_path / "text.csv"
     text.write_text("text\n" + "".join(f"a sentence of number {number}\n" for number in range(20)))
     folder = str(next(work.run.output.glob("checkpoints/*")))

@@ -164,8 +164,12 @@ class Measures(Section):
     """Tokens in a cosine map."""
     seed: Seed
     """Seed of subsamples, splits, k-means and t-SNE."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Device of distances, nearest neighbours and spectra (docs/inside.md); an absent device is an error, never
+    replaced. On cuda one process measures a run, since a CUDA context cannot be forked.
+    """
     processes: Count | None
-    """CPU processes per run; null: one per core."""
+    """CPU processes per run; null: one per core. Not used on cuda."""
     threads: Count | None
     """CPU threads of linear algebra per process; null: the libraries' default, which suits a single process only."""
 

@@ -284,7 +284,8 @@ class Origin:
 NOT_IN_DIGEST = frozenset(
     {
         *("training.device", "training.threads", "training.checkpoint_every"),
-        *("extraction.device", "extraction.threads", "measures.processes", "measures.threads"),
+        *("extraction.device", "extraction.threads"),
+        *("measures.device", "measures.processes", "measures.threads"),
         # Names of the run to start from, whose digest is an input.
         *(f"model.encoder.{part}{name}" for part in ("", "encoder.", "decoder.") for name in ("study", "arm", "seed")),
     }

@@ -98,8 +98,11 @@ def states(extraction: Extraction, measures: Measures, cell: Cell, *, processes:
     science = {stage: built_in.load(built_in.STAGES, stage) for stage in ("extract", "measure")}
     with ExitStack() as stack:
         with threadpool_limits(measures.threads):
+            if not cell.find:
+                science["extract"].check_device(measures.device, key="measures.device")
             # Forked before torch computes: its threads do not survive a fork.
-            several = workers(processes or measures.processes, key="measures.processes")
+            count = 1 if measures.device == "cuda" else processes or measures.processes
+            several = workers(count, key="measures.processes")
             spread = None if cell.find else stack.enter_context(several)
         run, folder = _extracted(science["extract"], cell, extraction, of_training)
         return None if folder is None else _measured(science["measure"], cell, measures, run.digest, folder, spread)
@@ -160,7 +163,7 @@ def _measured(
     run = cell.run("measure", params, read, input_paths={"extracted by": extracted}, plugins=of_plugins)
 
     def work(watch: Callable[[], None]) -> None:
-        run.begin(device="cpu", threads=measures.threads, precision="fp64")
+        run.begin(device=measures.device, threads=measures.threads, precision="fp64")
         given = science.MeasureInputs(states, run.identity.inputs["states"], cell.data, measures)
         at = {"title": run.identity.title, "metric": run.record.metric}
         science.measure(run.work, given, **at, spread=spread, watch=watch)

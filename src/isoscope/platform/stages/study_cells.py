@@ -217,9 +217,14 @@ def states_cells(
 ) -> list[Path]:
     """Carry out cells of `states` as `carry_out_all` does; return the folders of their tables."""
     root = setup.configuration.root
-    on_cores = placement.cluster is None and root.extraction.device == "cpu"
+    devices = {"extraction.device": root.extraction.device, "measures.device": root.measures.device}
+    key = next((key for key, device in devices.items() if device != "cpu"), "extraction.device")
+    here = placement.cluster is None
+    on_cores = here and devices[key] == "cpu"
+    # Of a cell on a card, the cores have nothing else to do than its measures.
+    do = partial(_states, setup, processes=None if here and not on_cores else 1)
     found = [
-        CellWork(f"{cell[1]} seed {cell[2]}", partial(states, setup, cell, find=True), partial(_states, setup, cell))
+        CellWork(f"{cell[1]} seed {cell[2]}", partial(states, setup, cell, find=True), partial(do, cell))
         for cell in cells
     ]
     return carry_out_all(
@@ -227,11 +232,11 @@ def states_cells(
         title=title,
         project=setup.project,
         threads=max(filter(None, (root.extraction.threads, root.measures.threads)), default=None),
-        device=root.extraction.device,
+        device=devices[key],
         workers=workers or (root.measures.processes if on_cores else None),
         placement=placement,
         science=("extract", "measure"),
-        key="extraction.device",
+        key=key,
     )
 
 
@@ -245,9 +250,9 @@ def states(setup: Setup, cell: tuple[str, str, int], *, processes: int | None = 
     return done
 
 
-def _states(setup: Setup, cell: tuple[str, str, int], shown: Progress) -> str:
+def _states(setup: Setup, cell: tuple[str, str, int], shown: Progress, *, processes: int | None) -> str:
     with _Measured(shown) as stop:
-        return str(states(setup, cell, processes=1, stop=stop))
+        return str(states(setup, cell, processes=processes, stop=stop))
 
 
 class _Measured(StopSignal):
