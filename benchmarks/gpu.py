@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -239,6 +239,82 @@ def extraction(*, smoke: bool) -> Iterator[Row]:
     yield Row("extraction, speed to the forward passes", alone / ours, "×", None if smoke else 0.8, True)
 
 
+def grid(*, smoke: bool) -> Iterator[Row]:
+    """All similarities of two spaces of 13 layers: two cells of the grid are measured, on the card and on the CPU."""
+    import spaces
+
+    from isoscope.states.choices import SPACES
+    from isoscope.states.similarity_tables import PreparedLayer, compared_items, layer_similarities
+
+    size = spaces.Size(1500, 8, items=50) if smoke else spaces.Size(20_000, 768)
+    known = spaces.sentences(size.words)
+    tables: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as place:
+        both = [spaces.space(Path(place) / str(seed), spaces.points(size, known, seed), known) for seed in (1, 2)]
+        for device in dict.fromkeys((device_here().type, "cpu")):
+            settings = SPACES._replace(items=size.items, device=device)
+            took, numbers = 0.0, []
+            for on in compared_items(known, np.ones(len(known.rows), bool), probe="words", seed=0):
+                marks = []
+                for _ in range(2):  # the first call also prepares what belongs to a layer, and loads kernels
+                    marks.append(time.perf_counter())
+                    pair = [PreparedLayer(one, on, settings, 0, seed) for seed, one in enumerate(both)]
+                    marks.append(time.perf_counter())
+                    for _ in range(2):
+                        numbers = [*layer_similarities(*pair, on, settings)]
+                        marks.append(time.perf_counter())
+                prepared, first, cell = np.diff(marks)[4:7]
+                took += 13 * 13 * cell + 13 * (prepared + max(first - cell, 0.0))
+                tables.setdefault(device, []).extend(_numbers(numbers))
+            yield Row(f"grid of 13 × 13 layers, {device}", took, "s", 60 if device == "cuda" else None)
+    yield from _difference("grid", tables)
+
+
+def measures(*, smoke: bool) -> Iterator[Row]:
+    """Each measure of a layer's clouds at BERT-base's size, on the card and on the CPU."""
+    from importlib.util import find_spec
+
+    import analyses
+
+    from isoscope.base.built_in import MEASURES
+    from isoscope.platform.config.project import Measures
+    from isoscope.platform.config.tree import read_yaml
+    from isoscope.states.measure import MeasureInputs, cell
+
+    size = analyses.SMOKE if smoke else analyses.Size(snapshots=1, layers=2)
+    asked = Measures.model_validate(read_yaml(ROOT, Path("params.yaml"))["measures"])
+    with tempfile.TemporaryDirectory() as folder:
+        run = analyses.make(Path(folder), size)
+        places = [*run.places(asked.vectors)][:4]
+        for name in MEASURES:
+            if name == "homology" and find_spec("ripser") is None:
+                continue
+            tables: dict[str, list[float]] = {}
+            for device in dict.fromkeys((device_here().type, "cpu")):
+                one = asked.model_copy(update={"names": (name,), "device": device})
+                given = MeasureInputs(Path(folder), device, Path(folder), one)
+                cell(given, places[0])  # reads the run, and loads kernels
+                began = time.perf_counter()
+                tables[device] = _numbers(row for place in places for row in cell(given, place))
+                yield Row(
+                    f"measure {name}, a cloud, {device}", 1000 * (time.perf_counter() - began) / len(places), "ms"
+                )
+            yield from _difference(f"measure {name}", tables)
+
+
+def _numbers(rows: Iterable[Mapping[str, Any]]) -> list[float]:
+    """Return all numbers of rows of a table, in order."""
+    return [float(one) for row in rows for one in row.values() if isinstance(one, float)]
+
+
+def _difference(name: str, tables: Mapping[str, list[float]]) -> Iterator[Row]:
+    """Yield the largest relative difference of the card's numbers from those of the CPU."""
+    if len(tables) == 2:
+        card, cpu = (np.array(tables[device]) for device in ("cuda", "cpu"))
+        apart = np.abs(card - cpu) / np.maximum(np.abs(cpu), 1e-12)
+        yield Row(f"{name}: largest difference of the card from the CPU", float(np.nanmax(apart)), "relative", 1e-9)
+
+
 def allocation(*, smoke: bool) -> Iterator[Row]:
     """What an interval of loss change allocation costs, and what 116 of them add to 4,000 updates."""
     from isoscope.platform.config.training import Allocation as Settings
@@ -268,6 +344,8 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[Row]], float]] = {
     "training": (training, 3),
     "side_by_side": (side_by_side, 3),
     "extraction": (extraction, 1),
+    "grid": (grid, 2),
+    "measures": (measures, 1),
     "allocation": (allocation, 2),
 }
 """Part → what measures it, and its share of the time."""
@@ -417,7 +495,11 @@ def trainer_speed(size: Size, batch: int) -> float:
 
     device, train = device_here(), sentences(size, batch * size.updates)
     order = np.concatenate(epoch_batches(train.lengths, batch_size=batch, seed=0, epoch=1, bucket=50))
-    config: dict[str, Any] = {"hidden_size": size.width, "num_hidden_layers": size.layers, "num_attention_heads": size.heads}
+    config: dict[str, Any] = {
+        "hidden_size": size.width,
+        "num_hidden_layers": size.layers,
+        "num_attention_heads": size.heads,
+    }
     model = BertForSequenceClassification(BertConfig(intermediate_size=4 * size.width, **config))
 
     def collated(rows: list[int]) -> dict[str, torch.Tensor]:
@@ -452,16 +534,15 @@ def trainer_speed(size: Size, batch: int) -> float:
 def measured(part: str, *, smoke: bool, limit: float) -> Iterator[Row]:
     """Yield the rows of a part as its process prints them; at its limit, in seconds, the process is killed."""
     command = [sys.executable, __file__, "--part", part, *(["--smoke"] if smoke else [])]
-    with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    with tempfile.TemporaryFile("w+") as errors, subprocess.Popen(command, stderr=errors, **options) as process:
         timer = threading.Timer(limit, lambda: os.killpg(process.pid, signal.SIGKILL))
         timer.start()
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith(ROW):
                 yield Row(**json.loads(line.removeprefix(ROW)))
-        code = process.wait()
-        late = not timer.is_alive()
+        code, late = process.wait(), not timer.is_alive()
         timer.cancel()
         if code:
             errors.seek(0)
