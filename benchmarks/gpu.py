@@ -555,7 +555,8 @@ def write(folder: Path, rows: Sequence[tuple[str, Row]], about: Mapping[str, str
     lines = [", ".join(about.values()), "", "| part | measured | result | bound |", "|---|---|---:|---|"]
     lines += [f"| {part} | {row.what} | {row.value:.4g} {row.unit} | {row.verdict} |" for part, row in rows]
     (folder / "gpu.md").write_text("\n".join(lines) + "\n", "utf-8")
-    found = {"about": about, "rows": [{"part": part, **row._asdict(), "verdict": row.verdict} for part, row in rows]}
+    plain = [(part, row._replace(value=row.value if np.isfinite(row.value) else None)) for part, row in rows]
+    found = {"about": about, "rows": [{"part": part, **row._asdict()} for part, row in plain]}
     (folder / "gpu.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
 
 
