@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from isoscope.base import paths
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
+from isoscope.platform.executor.placement import Placement
 from isoscope.platform.stages.study_cells import Setup, train_starts, training_job
 from isoscope.platform.stages.train import CellJob, train
 from trained_projects import DATA, SMALL, prepared
@@ -43,7 +44,7 @@ class Made(NamedTuple):
 
     def trained(self, study: str, arm: str, seed: int = 0) -> Path:
         """Train a cell, and before it the runs that it starts from; return the folder."""
-        train_starts(self.setup, [(study, arm, seed)], title="starts", workers=1, cluster=None)
+        train_starts(self.setup, [(study, arm, seed)], title="starts", workers=1, placement=Placement())
         return train(self.job(study, arm, seed), output=None)
 
 

@@ -10,6 +10,7 @@ import pytest
 from isoscope.base import paths
 from isoscope.base.atomic_files import MANIFEST, seal
 from isoscope.base.errors import InputError
+from isoscope.platform.executor.placement import Placement
 from isoscope.platform.runs.locks import HeldError, Lease
 from isoscope.platform.runs.provenance import file_md5s
 from isoscope.platform.runs.record import read
@@ -50,7 +51,7 @@ def files_of(start: CellJob) -> dict[str, str]:
 
 
 def prepare_starts(made: Made) -> None:
-    train_starts(made.setup, [STARTED], title="starts", workers=1, cluster=None)
+    train_starts(made.setup, [STARTED], title="starts", workers=1, placement=Placement())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,6 +12,7 @@ import torch
 from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.executor.placement import Placement
 from isoscope.platform.stages.study_cells import Setup, states_cells, train_cells, training_job
 from isoscope.platform.stages.train import train
 from isoscope.training.job import rehearse
@@ -77,7 +78,7 @@ def test_an_absent_device_is_refused_also_if_nothing_is_left_to_do(
     asked = setup(made, "training.device=cuda", "extraction.device=cuda")
     work = training_job(asked, *CELL)
     assert work.run.finished
-    shared: dict[str, Any] = {"title": "x", "workers": 1, "cluster": None}
+    shared: dict[str, Any] = {"title": "x", "workers": 1, "placement": Placement()}
     line = r"^training.device: 'cuda' is not available .* use -S training.device=cpu$"
     for do in (
         partial(train, work, output=None),

@@ -21,6 +21,7 @@ from isoscope.models.translated import scored, translate
 from isoscope.platform.cli import app
 from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.executor.placement import Placement
 from isoscope.platform.runs import run as runs
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.stages.accept import accept_all
@@ -226,7 +227,7 @@ def test_they_are_compared(made: Made) -> None:
     arms = {study: [*configuration.arms(study)] for study in ("aligned", "hybrid")}
     for study, names in arms.items():
         for arm in names:
-            train_starts(setup, [(study, arm, 0)], title="starts", workers=1, cluster=None)
+            train_starts(setup, [(study, arm, 0)], title="starts", workers=1, placement=Placement())
             train(training_job(setup, study, arm, 0), output=project.folder / paths.trained(study, arm, 0))
     found = Trained(configuration, project).analyse("translate", arms, configuration.comparison("translate"))
     folder = found / paths.TABLES

@@ -20,7 +20,7 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.tree import difference, dump_yaml
 from isoscope.platform.executor.execute import Place
-from isoscope.platform.executor.placement import Placement
+from isoscope.platform.executor.placement import SLURM, Placement
 from isoscope.platform.executor.this_machine import ThisMachine
 from isoscope.platform.runs.locks import HeldError
 from isoscope.platform.search import space
@@ -58,13 +58,14 @@ def search(
     """
     known = identified(configuration, search, project)
     setup = None if placement.cluster is None else Setup(configuration, project, "train")
-    runs = plan(configuration, search, project, data=known["inputs"].get("data"), setup=setup)
+    words = setup.words if setup is not None and placement.cluster == SLURM else ()
+    runs = plan(configuration, search, project, data=known["inputs"].get("data"), setup=setup, words=words)
     default = runs({})
     training = default[0].work.job.parts.training
     device = training.device
     if device != "cpu" and placement.cluster is None:
         device = built_in.load(built_in.STAGES, "train").check_device(device, key="training.device")
-    place = placement.opened(training.threads, device=device, folder=project.folder)
+    place = placement.opened(training.threads, device=device, project=project)
 
     def fits(trial: FrozenTrial) -> bool:
         digests = [run.digest for run in runs(space.chosen(search, trial.params))]
