@@ -118,6 +118,8 @@ class Sleeping:
     While there is a file `hold` in the folder, it waits after its first step.
     """
 
+    arguments = ()
+
     def __init__(self, folder: Path, chosen: Mapping[str, Any], seconds: float, steps: int, broken: str) -> None:
         self.chosen, self.seconds, self.steps, self.broken = chosen, seconds, steps, broken
         self.folder, self.hold = folder, folder / "hold"
@@ -193,7 +195,7 @@ def main(folder: Path, **changed: Any) -> None:
             placement = Placement(given.cluster, given.cpus, 0 if given.cluster else None).check()
             mirror = following(project) if given.mirror else nullcontext()
             with (
-                placement.opened(1, device="cpu", folder=folder) if given.cluster else nullcontext() as where,
+                placement.opened(1, device="cpu", project=project) if given.cluster else nullcontext() as where,
                 mirror,
                 LiveStatus(one, workers=given.workers) as screen,
                 Interrupts(screen.say) as asked,

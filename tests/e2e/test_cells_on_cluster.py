@@ -71,7 +71,7 @@ def done_once(project: Project) -> dict[str, int]:
 
 @pytest.mark.parametrize("command", [("train", "fusion"), ("repro",), ("states", "fusion"), ("search", "run")])
 def test_a_bad_address_is_one_line(project: Project, command: tuple[str, ...]) -> None:
-    line = "isoscope: --cluster 'everywhere': expected auto, local or ray://HOST:PORT"
+    line = "isoscope: --cluster 'everywhere': expected slurm, auto, local or ray://HOST:PORT"
     assert project.refused(*command, "--cluster", "everywhere") == line
     assert project.refused(*command, ISOSCOPE_CLUSTER="everywhere") == line
 

@@ -48,6 +48,11 @@ class Project(NamedTuple):
         """Folder of run records, one JSON-lines file per digest."""
         return self.state / ".isoscope" / "records"
 
+    @property
+    def slurm(self) -> Path:
+        """Folder of what was submitted to Slurm, one subfolder per array of jobs."""
+        return self.state / ".isoscope" / "slurm"
+
 
 def find_project(start: Path | None = None) -> Project:
     """Return the project around `start` [default: working folder]: the nearest parent with params.yaml and dvc.yaml.

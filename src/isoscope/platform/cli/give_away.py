@@ -86,7 +86,7 @@ def tables(
 
     Example: isoscope tables fusion --to docs/results/fusion
     """
-    project, configuration, _ = here
+    project, configuration, *_ = here
     found = load("notebook").load(name, project=project.folder)
     made = {table: found.table(table) for table in found.tables}
     stage, outputs = load("platform.stages.result_tables"), []

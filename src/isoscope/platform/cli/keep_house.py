@@ -60,7 +60,7 @@ def accept(
 
     Example: isoscope accept fusion
     """
-    project, configuration, _ = here
+    project, configuration, *_ = here
     cells = [cell for name in studies or configuration.root.studies for cell in here.cells(name)]
     here.begin(*(configuration.study(name).task for name, *_ in cells))
     stage = load("platform.stages.accept")

@@ -121,6 +121,8 @@ Slurm = Annotated[
         help="Options of sbatch, such as partition=gpu,time=120; they precede execution.slurm.",
     ),
 ]
+Detach = Annotated[bool, typer.Option("--detach", help="Submit jobs of Slurm and end; isoscope status lists them.")]
+SetupFile = Annotated[Path | None, typer.Option("--setup", hidden=True)]
 Study = Annotated[str, typer.Argument(help="A study of params.yaml.")]
 Arm = Annotated[str | None, typer.Argument(help="One value per axis, joined by '-' [default: every arm].")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
@@ -159,6 +161,7 @@ class Here(NamedTuple):
     project: Any
     configuration: Any
     placement: Any
+    job: bool = False  # of another command, whose setup it has
 
     def begin(self, *tasks: str) -> None:
         """Check that the data of tasks fit the configuration, and `heal`."""
@@ -182,28 +185,23 @@ def here(
     cpus: Cpus = None,
     gpus: Gpus = None,
     slurm: Slurm = None,
+    detach: Detach = False,
     overrides: Set = [],  # noqa: B006 - typer copies it
     plugin: Plugins = [],  # noqa: B006
+    setup: SetupFile = None,
 ) -> Here:
     """Begin a command in a project; its parameters are options of commands."""
+    from isoscope.platform.executor.placement import placement_of
+
     as_stage()
-    project, configuration = configure(overrides, plugin)
-    return Here(project, configuration, _placement(configuration.root.execution, cluster, cpus, gpus, slurm))
-
-
-def _placement(section: Any, cluster: str | None, cpus: float | None, gpus: float | None, slurm: str | None) -> Any:
-    """Return where runs work: as the options say, else as the section `execution` does."""
-    from isoscope.platform.executor.placement import Placement, options
-
-    given = options(slurm) if slurm else {}
-    if given and cluster != "slurm":
-        raise InputError("--slurm: these are options of --cluster slurm; give it, too")
-    gpus = section.gpus_per_run if gpus is None else gpus
-    return Placement(cluster, cpus, gpus, {**section.slurm, **given}).check()
+    handed_over = None if setup is None else load("platform.stages.study_cells").handed_over(setup)
+    project, configuration = handed_over or configure(overrides, plugin)
+    placement = placement_of(configuration.root.execution, cluster, cpus, gpus, slurm, detach=detach)
+    return Here(project, configuration, placement, setup is not None)
 
 
 OPTIONS = inspect.signature(here).parameters
-CLUSTER, CHANGES = ("cluster", "cpus", "gpus", "slurm"), ("overrides", "plugin")
+CLUSTER, CHANGES, JOB = ("cluster", "cpus", "gpus", "slurm"), ("overrides", "plugin"), ("setup",)
 Said = tuple[dict[str, Any], str] | tuple[dict[str, Any], str, bool] | None
 """What a command prints: one JSON object for machines, or text for people; and whether it has failed."""
 

@@ -1,12 +1,24 @@
 """Commands of hyperparameter search."""
 
+import json
 from typing import Annotated, Any
 
 import typer
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import SEARCH
-from isoscope.platform.cli.options import CHANGES, CLUSTER, HYPERPARAMETERS, Commands, Here, Said, app, command, load
+from isoscope.platform.cli.options import (
+    CHANGES,
+    CLUSTER,
+    HYPERPARAMETERS,
+    JOB,
+    Commands,
+    Here,
+    Said,
+    app,
+    command,
+    load,
+)
 
 search = Commands(
     help="Search hyperparameters: the section `search` of params.yaml.",
@@ -43,7 +55,7 @@ def run(
 
     Example: isoscope search run --workers 2 -S search.budget.trials=20
     """
-    project, configuration, placement = here
+    project, configuration, placement, _ = here
     if if_any and configuration.root.search is None:
         load("platform.stages.nothing").write_no_search(project)
         return {"study": None}, "no search in params.yaml"
@@ -57,6 +69,18 @@ def run(
     seen, folder = load("platform.stages.search").search(*searched, **options)
     shown = f"{load('platform.search.status').in_words(seen)}\n{folder}"
     return {**seen._asdict(), "folder": str(folder)}, shown
+
+
+@command(None, *JOB, of=search, hidden=True)
+def trial(
+    here: Here,
+    choices: Annotated[str, typer.Option(help="Chosen values by name, as JSON.")],
+    seed: Annotated[int, typer.Option(help="Seed of the run.")],
+    data: Annotated[str | None, typer.Option(help="Hash of the data of the search.")] = None,
+) -> Said:
+    """Carry out one run of a trial, as a job of a search."""
+    folder = load("platform.stages.search_runs").run_there(here, json.loads(choices), seed, data)
+    return {"folder": folder}, folder
 
 
 @search.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -121,7 +145,7 @@ def _searched(here: Here, storage: str | None) -> tuple[Any, Any, Any, Any]:
     """Return the section `search`, the configuration, the project, and where the search is stored."""
     from isoscope.platform.runs.prepared import check_prepared
 
-    project, configuration, _ = here
+    project, configuration, *_ = here
     if configuration.root.search is None:
         raise InputError("params.yaml: search: null; define a search there")
     load("platform.config.across_studies").check_search(configuration)

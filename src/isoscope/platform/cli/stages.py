@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from isoscope.base.errors import InputError
 from isoscope.platform.cli.options import (
     CHANGES,
     CLUSTER,
+    JOB,
     RUN,
     Arm,
     Cpus,
@@ -30,6 +32,7 @@ from isoscope.platform.cli.options import (
     heal,
     here,
     load,
+    project_here,
 )
 from isoscope.platform.cli.out_folders import PREPARED, TRAINED, replaceable
 
@@ -48,7 +51,7 @@ def prepare(
     """
     from isoscope.platform.runs.prepared import overridden
 
-    project, configuration, _ = here
+    project, configuration, *_ = here
     data = configuration.data(task)
     output = replaceable(out, project.folder, configuration.root.studies, PREPARED) if out else None
     # Other commands read a task's own folder, and DVC does not know about -S.
@@ -61,7 +64,7 @@ def prepare(
     return {"folder": str(folder)}, f"prepared {task}: {folder.relative_to(project.folder)}"
 
 
-@command(RUN, *CLUSTER, *CHANGES)
+@command(RUN, *CLUSTER, "detach", *CHANGES, *JOB)
 def train(
     here: Here,
     study: Study,
@@ -72,6 +75,7 @@ def train(
     ] = None,
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Publish the result here.")] = None,
+    unpublished: Annotated[bool, typer.Option("--unpublished", hidden=True)] = False,
 ) -> Said:
     """Train the unfinished cells of a study in parallel; or one arm, or one arm with one seed.
 
@@ -80,7 +84,7 @@ def train(
 
     Example: isoscope train fusion additive --seed 0 -S training.epochs=2
     """
-    project, configuration, placement = here
+    project, configuration, placement, in_job = here
     alone = placement.cluster is None
     single = arm is not None and seed is not None
     if not single and out:
@@ -95,13 +99,21 @@ def train(
     setup = study_cells.Setup(configuration, project, "train")
     placed: dict[str, Any] = {"workers": workers, "placement": placement}
     if processes.world_size() == 1:
-        study_cells.train_starts(setup, asked, title=f"train {study}: runs to start from", **placed)
+        study_cells.train_starts(
+            setup,
+            asked,
+            title=f"train {study}: runs to start from",
+            **{**placed, "placement": placement._replace(detached=None)},
+        )
     if single and alone:
         job = study_cells.training_job(setup, *asked[0])
-        return _trained(job, output or study_cells.place(setup, paths.trained, *asked[0]), project)
+        target = None if unpublished else output or study_cells.place(setup, paths.trained, *asked[0])
+        return _trained(job, target, project, waits=in_job)
     own = paths.trained(study, "any", 0).parents[1]
     (project.folder / own).mkdir(parents=True, exist_ok=True)
     folders = study_cells.train_cells(setup, asked, output, title=f"train {study}", **placed)
+    if placement.detached:
+        return {"submitted": placement.detached}, "\n".join([*placement.detached, "isoscope status lists them"])
     text = f"trained {study}: {len(folders)} cells"
     if all(folder.is_relative_to(project.folder / own) for folder in folders):
         text += f": {own}"
@@ -110,9 +122,11 @@ def train(
     return {"folders": [*map(str, folders)]}, text
 
 
-def _trained(job: Any, output: Path | None, project: Any) -> Said:
-    """Train one run in this process."""
-    folder = load("platform.stages.train").train(job, output=output)
+def _trained(job: Any, output: Path | None, project: Any, *, waits: bool) -> Said:
+    """Train one run in this process; `waits`: for the process that holds it."""
+    cells = load("platform.stages.study_cells")
+    do = partial(load("platform.stages.train").train, job, output=output)
+    folder = cells.when_free(do, patience=float(waits and cells.PATIENCE))
     if processes.rank():
         return None
     test = [one for one in load("platform.runs.restored").read_metrics(folder) if one["name"].startswith("test/")]
@@ -127,7 +141,7 @@ def _below(project: Any, folder: Path) -> Path:
     return folder.relative_to(project.folder) if folder.is_relative_to(project.folder) else folder
 
 
-@command(RUN, *CLUSTER, *CHANGES)
+@command(RUN, *CLUSTER, "detach", *CHANGES, *JOB)
 def states(
     here: Here,
     study: Study,
@@ -143,7 +157,7 @@ def states(
 
     Example: isoscope states fusion additive -S measures.alignment=procrustes
     """
-    project, configuration, placement = here
+    project, configuration, placement, in_job = here
     alone = placement.cluster is None
     settings = configuration.study(study)
     unasked = arm is None and seed is None and not (settings.states or load("base.kind").kind(settings.kind).stores)
@@ -158,12 +172,28 @@ def states(
     setup = study_cells.Setup(configuration, project, "states")
     if len(asked) == 1 and alone:
         with processes.StopSignal() as stop:
-            folders: Sequence[Any] = [study_cells.states(setup, asked[0], stop=stop)]
+            do = partial(study_cells.states, setup, asked[0], stop=stop, processes=1 if in_job else None)
+            folders: Sequence[Any] = [study_cells.when_free(do, patience=float(in_job and study_cells.PATIENCE))]
     else:
         folders = study_cells.states_cells(setup, asked, title=f"states {study}", workers=workers, placement=placement)
+    if placement.detached:
+        return {"submitted": placement.detached}, "\n".join([*placement.detached, "isoscope status lists them"])
     shown = [*map(str, folders)]
     several = f"{len(shown)} cells: {_below(project, Path(os.path.commonpath(shown)))}"
     return {"folders": shown}, f"states {study}: {shown[0] if len(shown) == 1 else several}"
+
+
+@command(RUN)
+def status() -> Said:
+    """List the runs that were submitted to Slurm: job, node, state, run, and the file of its log.
+
+    Example: isoscope status --json
+    """
+    runs = list(load("platform.executor.slurm").listed(project_here().slurm))
+    under_way = [one for one in runs if one["state"] != "done"]
+    lines = [f"{one['job']:10} {one['node'] or '-':12} {one['state']}: {one['run']}; {one['log']}" for one in under_way]
+    lines.append(f"{len(runs)} submitted runs, {len(runs) - len(under_way)} done")
+    return {"runs": runs}, "\n".join(lines)
 
 
 @command(RUN, *CHANGES)
@@ -249,7 +279,7 @@ def repro(
 
     Example: isoscope repro train@fusion
     """
-    project, configuration, _ = here(cluster, cpus, gpus, slurm, overrides)
+    project, configuration, *_ = here(cluster, cpus, gpus, slurm, overrides=overrides)
     placed = {"CLUSTER": cluster, "CPUS_PER_RUN": cpus, "GPUS_PER_RUN": gpus, "SLURM": slurm}
     os.environ.update({f"ISOSCOPE_{name}": str(value) for name, value in placed.items() if value is not None})
     from isoscope.platform.config.across_studies import check_all

@@ -135,12 +135,11 @@ class Configuration:
 
         Of `-S` for sections of cells, only what is no part of a run's digest, such as its device.
         """
-        kept = [one for one in self._cell_overrides if one.name in NOT_IN_DIGEST]
-        if len(kept) == len(self._cell_overrides):
+        every = [one for text in self.given for one in split_overrides(text)]
+        kept = [text for text in every if parse_override(text).name in NOT_IN_DIGEST]
+        if all(one.name in NOT_IN_DIGEST for one in self._cell_overrides):
             return self
-        found = Configuration(self.folder, (), self.extra_plugins, raw=copy.deepcopy(self.raw))
-        found.overrides = found._cell_overrides = kept
-        return found
+        return Configuration(self.folder, kept, self.extra_plugins, raw=copy.deepcopy(self.raw))
 
     def study(self, name: str) -> Study:
         """Return the study called `name`."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from isoscope.base.errors import InputError
 from isoscope.platform.executor.child import LOST, WRONG, Child, Ending
+from isoscope.platform.executor.execute import Place
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.executor.piece import Piece
 from isoscope.platform.runs.follower import FOLLOWED, PARENT_RUN
@@ -43,14 +44,14 @@ class Cluster(NamedTuple):
 def check(cluster: Cluster) -> Cluster:
     """Return the cluster if its address is valid and Ray is installed; else raise `InputError`."""
     if not re.fullmatch(r"auto|local|ray://\S+:\d+", cluster.address):
-        raise InputError(f"--cluster {cluster.address!r}: expected auto, local or ray://HOST:PORT")
+        raise InputError(f"--cluster {cluster.address!r}: expected slurm, auto, local or ray://HOST:PORT")
     needs = ["ray", *(["grpc"] if "://" in cluster.address else [])]
     if any(find_spec(one) is None for one in needs):
         raise InputError(f"--cluster {cluster.address}: Ray is missing; pip install 'isoscope[cluster]'")
     return cluster
 
 
-class Nodes:
+class Nodes(Place):
     """A connected cluster; it queues what has no room."""
 
     patience, usual, room = 30.0, inf, inf
@@ -66,13 +67,6 @@ class Nodes:
         """Start a process on a node with enough free resources."""
         environment = {name: os.environ[name] for name in (FOLLOWED, PARENT_RUN) if name in os.environ}
         return Remote(self._ray, self._seat.remote(environment), piece.do)
-
-    def look(self, process: "Remote") -> None:
-        """Note nothing: Ray gave the process what it asked for."""
-
-    def freed(self, process: "Remote", *, crowded: bool) -> bool:
-        """Free nothing: Ray does. A run that found no memory needs a larger share."""
-        return False
 
     def shortage(self) -> str:
         """Return a text: the resources that a process needs, and those of the cluster."""

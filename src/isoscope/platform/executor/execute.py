@@ -39,6 +39,7 @@ class Process(Protocol):
 
     def close(self) -> None:
         """Release what it held, after its end."""
+        return
 
 
 class Place(Protocol):
@@ -57,10 +58,12 @@ class Place(Protocol):
         """Start a process for a piece."""
 
     def look(self, process: Any) -> str | None:
-        """Note what a running process needs; return a line to show."""
+        """Note what a running process needs; return a line to show. Batch systems give what a process asked for."""
+        return None
 
     def freed(self, process: Any, *, crowded: bool) -> bool:
         """Free what a process had; return whether it can work with fewer others, if its card was too `crowded`."""
+        return False
 
     def shortage(self) -> str:
         """Return why processes may not have started."""

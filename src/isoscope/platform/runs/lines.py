@@ -87,7 +87,10 @@ def plugin_tags(plugins: Mapping[str, str]) -> dict[str, str]:
 
 
 class Attempt(NamedTuple):
-    """Start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of the enclosing MLflow run."""
+    """Start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of the enclosing MLflow run.
+
+    `job`: id, node and log file of the job of Slurm that it belongs to.
+    """
 
     t: int
     host: str
@@ -95,6 +98,7 @@ class Attempt(NamedTuple):
     git: dict[str, Any]
     environment: dict[str, Any]
     parent_run: str | None = None
+    job: dict[str, Any] | None = None
 
 
 class Point(NamedTuple):

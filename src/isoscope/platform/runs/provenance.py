@@ -145,6 +145,12 @@ def environment(*, device: str, threads: int | None, processes: int = 1, precisi
     }
 
 
+def slurm_job() -> dict[str, str] | None:
+    """Return id, node and log file of the job that `--cluster slurm` has made this process; None without."""
+    names = (("id", "ISOSCOPE_JOB"), ("node", "SLURMD_NODENAME"), ("log", "ISOSCOPE_LOG"))
+    return {fact: os.environ.get(name, "") for fact, name in names} if "ISOSCOPE_LOG" in os.environ else None
+
+
 def remembered(hashed: Callable[[Path], str]) -> Callable[[Path], str]:
     """Let this process hash a file only once while its place, size and times stay; not a file just written.
 

@@ -15,7 +15,7 @@ from typing import Any
 from isoscope.base.atomic_files import announce, sync, write_text
 from isoscope.base.errors import InputError
 from isoscope.platform.runs.lines import DIFF, FINISHED, RunRecord, is_inside, plain, summed
-from isoscope.platform.runs.provenance import Git
+from isoscope.platform.runs.provenance import Git, slurm_job
 from isoscope.platform.runs.secrets import scrub, scrub_tree
 
 
@@ -73,6 +73,7 @@ class Record(AbstractContextManager["Record"]):
             "git": {name: getattr(git, name) for name in ("commit", "dirty", "diff_sha256", "scrubbed")},
             "environment": environment,
             "parent_run": parent_run,
+            "job": slurm_job(),
         }
         self._append("attempt", fields, force=True)
         if git.diff_sha256 is not None:

@@ -140,7 +140,7 @@ class Driver:
     def _start(self, one: UnderWay) -> None:
         """Start the run at work in a process, which inherits no connection to the storage."""
         self.one.storage.engine.dispose()
-        self.pool.start(Piece(one.title, one.job.do))
+        self.pool.start(Piece(one.title, one.job.do, one.job.arguments))
 
     def _ended(self, one: UnderWay, ending: Ending) -> None:
         """Start the next run of a trial, or the same again, or tell Optuna how the trial has ended."""

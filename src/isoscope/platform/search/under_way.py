@@ -28,6 +28,8 @@ class Job(Protocol):
     """Maximum number of values that it reports."""
     do: Callable[[Progress], str]
     """Run or resume it, in its own process, perhaps on another node; SIGTERM stops it so that it can resume."""
+    arguments: tuple[str, ...]
+    """Of the command that does it; see `Piece`."""
 
     def done(self) -> bool:
         """Whether it was finished before; its trial is then not pruned."""

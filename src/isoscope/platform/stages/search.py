@@ -20,7 +20,7 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.tree import difference, dump_yaml
 from isoscope.platform.executor.execute import Place
-from isoscope.platform.executor.placement import Placement
+from isoscope.platform.executor.placement import SLURM, Placement
 from isoscope.platform.executor.this_machine import ThisMachine
 from isoscope.platform.runs.locks import HeldError
 from isoscope.platform.search import space
@@ -37,7 +37,7 @@ from isoscope.platform.search.under_way import Plan
 from isoscope.platform.stages.mirror import following
 from isoscope.platform.stages.search_runs import identified, plan
 from isoscope.platform.stages.stored_search import STUDY, TRIALS, kept
-from isoscope.platform.stages.study_cells import Setup, room_for
+from isoscope.platform.stages.study_cells import Setup
 
 
 def search(
@@ -58,10 +58,11 @@ def search(
     """
     known = identified(configuration, search, project)
     setup = None if placement.cluster is None else Setup(configuration, project, "train")
-    runs = plan(configuration, search, project, data=known["inputs"].get("data"), setup=setup)
+    words = setup.words if setup is not None and placement.cluster == SLURM else ()
+    runs = plan(configuration, search, project, data=known["inputs"].get("data"), setup=setup, words=words)
     default = runs({})
     training = default[0].work.job.parts.training
-    place = room_for(placement, training.threads, training.device, project=project)
+    place = placement.room_for(training.threads, training.device, project=project)
 
     def fits(trial: FrozenTrial) -> bool:
         digests = [run.digest for run in runs(space.chosen(search, trial.params))]

@@ -27,7 +27,6 @@ from isoscope.platform.search.study import stored_study
 from isoscope.platform.stages.mirror import following
 from isoscope.platform.stages.search import chosen_trial, overlay
 from isoscope.platform.stages.search_runs import TrainingRun, identified, plan
-from isoscope.platform.stages.study_cells import room_for
 
 
 class Confirmation(NamedTuple):
@@ -91,7 +90,7 @@ def confirm(
     fresh = list(range(first, first + seeds))
     default, chosen = runs({}, fresh), runs(space.chosen(search, known.params), fresh)
     training = default[0].work.job.parts.training
-    place = room_for(placement, training.threads, training.device, project=project)
+    place = placement.room_for(training.threads, training.device, project=project)
     with StopSignal() as stop, following(project), place as opened:
         pieces = [Piece(run.work.run.identity.title, run.run) for run in (*default, *chosen)]
         side_by_side(pieces, title="confirm", workers=workers, stop=stop, place=opened)

@@ -1,5 +1,6 @@
 """Training runs of a trial: ordinary runs, with the same digest as the same choices given by hand."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -24,9 +25,16 @@ from isoscope.platform.stages.train import SECTIONS, CellJob, job, train
 class TrainingRun:
     """A training run as a job of a trial."""
 
-    def __init__(self, work: CellJob, search: Search, do: Callable[[Progress], str] | None = None) -> None:
-        """`do`: runs it on another node; None: `run`."""
+    def __init__(
+        self,
+        work: CellJob,
+        search: Search,
+        do: Callable[[Progress], str] | None = None,
+        arguments: tuple[str, ...] = (),
+    ) -> None:
+        """`do`: runs it on another node; None: `run`. `arguments`: see `Piece`."""
         self.work, self.search, self.at, self.do = work, search, search.at, do or self.run
+        self.arguments = arguments
         self.objective = next(iter(search.objectives))
         self.digest = work.run.digest
         self.steps = work.job.parts.training.epochs
@@ -79,11 +87,12 @@ def plan(
     *,
     data: str | None = None,
     setup: Setup | None = None,
+    words: Sequence[str] = (),
 ) -> Callable[..., Sequence[TrainingRun]]:
     """A function from choices to training runs, one per seed (default: the seeds of the search).
 
     `data`: hash of the search's data; the function raises `InputError` for other data. `setup`: what another node needs
-    to run them; None: they run here.
+    to run them; None: they run here. `words`: of a job's command (`Setup.words`).
     """
 
     def runs(chosen: Mapping[str, Any], seeds: Sequence[int] = search.seeds) -> list[TrainingRun]:
@@ -99,12 +108,18 @@ def plan(
                 )
             work.run.tags[SEARCH] = f"search-{search.name}"
         there = [partial(run_there, setup, dict(chosen), seed, data) if setup else None for seed in seeds]
-        return [TrainingRun(work, search, do) for work, do in zip(works, there, strict=True)]
+        told = ("search", "trial", "--choices", json.dumps(dict(chosen)), *(("--data", data) if data else ()))
+        arguments = [(*told, "--seed", str(seed), *words) if words else () for seed in seeds]
+        return [
+            TrainingRun(work, search, *how) for work, how in zip(works, zip(there, arguments, strict=True), strict=True)
+        ]
 
     return runs
 
 
-def run_there(setup: Setup, chosen: Mapping[str, Any], seed: int, data: str | None, display: Progress) -> str:
+def run_there(
+    setup: Setup, chosen: Mapping[str, Any], seed: int, data: str | None, display: Progress | None = None
+) -> str:
     """Run one of a trial's training runs on another node."""
     search = setup.configuration.root.search
     assert search is not None

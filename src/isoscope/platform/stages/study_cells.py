@@ -1,9 +1,10 @@
 """Carry out the cells of a study: publish finished cells, and run the others in parallel, perhaps on other nodes."""
 
+import hashlib
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack, suppress
 from functools import cached_property, partial
 from importlib import import_module
 from math import inf
@@ -11,21 +12,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from isoscope.base import code_closure, paths
+from isoscope.base.atomic_files import write_text
 from isoscope.base.built_in import STAGES
 from isoscope.base.environment import load
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.executor.execute import Piece, Place, side_by_side
+from isoscope.platform.config.tree import dump_yaml, read_yaml
+from isoscope.platform.executor.execute import Piece, side_by_side
 from isoscope.platform.executor.live_table import Progress
-from isoscope.platform.executor.placement import Placement
+from isoscope.platform.executor.placement import SLURM, Placement
+from isoscope.platform.executor.slurm import Slurm
 from isoscope.platform.runs.locks import HeldError, Lease
 from isoscope.platform.runs.run import Run
 from isoscope.platform.runs.stored import output_fault
 from isoscope.platform.stages.mirror import following
 from isoscope.platform.stages.train import CellJob, carry, job, train
 
-_WAIT, _PATIENCE = 1.0, 180.0  # seconds between polls, and until waiting for a lost machine's lease or file ends
+_WAIT, PATIENCE = 1.0, 180.0  # seconds between polls, and until waiting for a lost machine's lease or file ends
 
 
 class Setup:
@@ -62,17 +66,40 @@ class Setup:
         except InputError as error:
             raise InputError(f"{here}: {error}") from None
 
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The last words of a command that works as a job with this setup, which is written to a file."""
+        state = self.__getstate__() | {"given": [*self.configuration.given], "project": [*map(str, self.project)]}
+        state["plugins"] = [*map(str, state["plugins"])]
+        text = dump_yaml(state)
+        file = self.project.slurm / f"setup-{hashlib.sha256(text.encode()).hexdigest()[:16]}.yaml"
+        write_text(file, text, "note", shared=True)
+        changes = [*(("-S", one) for one in state["given"]), *(("--plugin", one) for one in state["plugins"])]
+        return (*(word for pair in changes for word in pair), "--setup", str(file), "--json")
+
+
+def handed_over(file: Path) -> tuple[paths.Project, Configuration]:
+    """Return project and configuration of the command whose job this process is, from a file that `words` name.
+
+    Raises `InputError` as `Setup.configuration` does.
+    """
+    state, found = read_yaml(file.parent, Path(file.name)), Setup.__new__(Setup)
+    state["plugins"] = [*map(Path, state["plugins"])]
+    found.__dict__.update(state | {"project": paths.Project(*map(Path, state["project"]))})
+    return found.project, found.configuration
+
 
 class CellWork(NamedTuple):
     """A cell of a study for the executor.
 
     `find(stop=…)`: publishes a finished cell and returns its folder; None if the cell is not finished. `do`: carries
-    out the cell in its own process, perhaps on another node, and returns its folder.
+    out the cell in its own process, perhaps on another node, and returns its folder. `arguments`: see `Piece`.
     """
 
     name: str
     find: Callable[..., Path | None]
     do: Callable[[Progress], str]
+    arguments: tuple[str, ...]
 
 
 def carry_out_all(
@@ -87,54 +114,43 @@ def carry_out_all(
     science: Sequence[str] = ("train",),
     key: str = "training.device",
 ) -> list[Path]:
-    """Publish finished cells and carry out the others. Return the folder of each cell.
+    """Publish finished cells and carry out the others. Return the folder of each cell, unless its job is `detached`.
 
     `threads` and `device`: of a run. `workers`: most runs at a time; None: as many as fit. `science`: the cells' runs,
     whose libraries local processes share. `key`: name of the setting `device`. Raises `RunError` that names failed
     cells, `InputError` for a device that this machine lacks, and `StoppedError` after a signal.
     """
-    opened = room_for(placement, threads, device, project=project, stage=science[0], key=key)  # checks if all are done
+    # The device is checked also if all cells are finished.
+    place = placement.room_for(threads, device, project=project, stage=science[0], key=key)
     with following(project), StopSignal() as stop, ExitStack() as stack:
         folders: dict[str, Path] = {}
         rest = []
         for number, cell in enumerate(cells):
             stop.check(f"{title}: stopped at cell {number + 1} of {len(cells)}; run the same command to resume")
-            if (folder := cell.find(stop=stop)) is None:
+            folder = None
+            with suppress(*([HeldError] if placement.cluster == SLURM else [])):  # by a job submitted earlier
+                folder = cell.find(stop=stop)
+            if folder is None:
                 # The process of a lost node may still be saving its state.
-                rest.append(Piece(cell.name, partial(when_free, cell.do, patience=_PATIENCE)))
+                rest.append(Piece(cell.name, partial(when_free, cell.do, patience=PATIENCE), cell.arguments))
             else:
                 folders[cell.name] = folder
         if rest:
             if placement.cluster is None:
                 for one in science:
                     load(STAGES[one])
-            place = stack.enter_context(opened)
-            done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), place=place)
+            opened = stack.enter_context(place)
+            if placement.detached is not None and isinstance(opened, Slurm):
+                placement.detached.extend(opened.detach(rest))
+                return [*folders.values()]
+            done = side_by_side(rest, title=title, workers=workers, stop=stop, found=len(folders), place=opened)
             folders |= {name: Path(folder) for name, folder in done.items()}
         return [visible(folders[cell.name]) for cell in cells]
 
 
-def room_for(
-    placement: Placement,
-    threads: int | None,
-    device: str,
-    *,
-    project: paths.Project,
-    stage: str = "train",
-    key: str = "training.device",
-) -> AbstractContextManager[Place]:
-    """Return a place, to be opened, for runs of a `stage` with `threads` threads (None: all cores) on `device`.
-
-    Raises `InputError`, naming the setting `key`, for a device that this machine lacks.
-    """
-    if device != "cpu" and placement.cluster is None:
-        device = load(STAGES[stage]).check_device(device, key=key)
-    return placement.opened(threads, device=device, folder=project.folder)
-
-
 def visible(folder: Path) -> Path:
     """Return a folder that another node wrote, once a shared file system shows it. Raises `RunError` if it does not."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while not folder.is_dir():
         if time.monotonic() > deadline:
             raise RunError(f"{folder}: not visible on this machine; all nodes must share the project's file system")
@@ -203,7 +219,10 @@ def train_cells(
         needs.add((work.job.parts.training.threads, work.job.parts.training.device))
         target = output or (place(setup, paths.trained, *cell) if publish else None)
         do = partial(_train, setup, cell, target)
-        found.append(CellWork(work.run.identity.title, partial(carry, work, None, output=target), do))
+        where = ("--out", str(output.resolve())) if output else () if publish else ("--unpublished",)
+        job = setup.words if options["placement"].cluster == SLURM else ()
+        words = ("train", *cell[:2], "--seed", str(cell[2]), *where, *job)
+        found.append(CellWork(work.run.identity.title, partial(carry, work, None, output=target), do, words))
     threads, device = max(needs, key=lambda one: (one[1] != "cpu", one[0] or inf), default=(None, "cpu"))
     return carry_out_all(found, project=setup.project, threads=threads, device=device, **options)
 
@@ -217,6 +236,7 @@ def states_cells(
 ) -> list[Path]:
     """Carry out cells of `states` as `carry_out_all` does; return the folders of their tables."""
     root = setup.configuration.root
+    words = setup.words if placement.cluster == SLURM else ()
     devices = {"extraction.device": root.extraction.device, "measures.device": root.measures.device}
     key = next((key for key, device in devices.items() if device != "cpu"), "extraction.device")
     here = placement.cluster is None
@@ -224,7 +244,12 @@ def states_cells(
     # Of a cell on a card, the cores have nothing else to do than its measures.
     do = partial(_states, setup, processes=None if here and not on_cores else 1)
     found = [
-        CellWork(f"{cell[1]} seed {cell[2]}", partial(states, setup, cell, find=True), partial(do, cell))
+        CellWork(
+            f"{cell[1]} seed {cell[2]}",
+            partial(states, setup, cell, find=True),
+            partial(do, cell),
+            ("states", *cell[:2], "--seed", str(cell[2]), *words),
+        )
         for cell in cells
     ]
     return carry_out_all(
