@@ -173,7 +173,7 @@ class Slurm(Place):
             try:
                 said = client("sbatch", "--parsable", *map(str, words))
             except InputError as error:
-                if not self._submitted:
+                if detached or not self._submitted:
                     raise
                 new[0].lines.append(f"{error}; trying again")
                 return
