@@ -232,8 +232,8 @@ class Job(Process):
             return
         (self.submission.folder / f"{self.number}.stop").write_text(signal.Signals(number).name.removeprefix("SIG"))
         beside = [job for job in self._place.jobs if job.id == self.id and job.signal != signal.SIGKILL]
-        with suppress(InputError):  # it has ended
-            client("scancel", *(("--batch", "--signal=USR1") if beside else ()), self.id)
+        command = ("scancel", "--quiet", *(("--batch", "--signal=USR1") if beside else ()), self.id)
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # it may wait for seconds
 
     def update(self, seen: list[str], *, known: bool) -> None:
         """Note its state, node and reason in the queue (empty: it is not there), if that is `known`, and its files."""
