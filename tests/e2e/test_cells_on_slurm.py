@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -143,6 +144,11 @@ def test_all_cells_equal_local_ones_two_runs_a_job(
     assert all(Path(job["log"]).is_file() for job in jobs)
     assert {one["state"] for one in status(project, **nodes.settings)} == {"done"}
 
+    (setup,) = project.folder.glob(".isoscope/slurm/setup-*.yaml")
+    setup.write_text(re.sub("^code: .*", "code: other", setup.read_text(), flags=re.M))
+    line = f"isoscope: node {socket.gethostname()}: its isoscope has other code; install the same version on all nodes"
+    assert project.refused("train", "fusion", "additive", "--seed", "0", "--setup", str(setup)) == line
+
 
 def test_a_time_limit_puts_the_job_back_and_it_resumes(
     project: Project, nodes: SlurmNodes, local: dict[str, dict[str, str]]
@@ -198,6 +204,14 @@ def test_detached_jobs_are_listed_and_followed_and_cancelled_by_scancel(
     assert "resuming from step" in done.err
     assert outputs(project) == {digest: local[digest]}
     assert len(attempts(project)) == 2
+
+
+def test_extraction_is_a_job(finished: Finished, nodes: SlurmNodes, tmp_path: Path) -> None:
+    project = finished.project.copy(tmp_path / "project", mirrored=False)
+    project.isoscope("states", "fusion", "additive", *SLURM, **nodes.settings)
+    assert project.isoscope("states", "fusion", "additive", "--json").err == ""
+    (one,) = status(project, **nodes.settings)
+    assert (one["state"], one["run"]) == ("done", "additive seed 0")
 
 
 def test_trials_of_a_search_are_jobs(project: Project, nodes: SlurmNodes) -> None:

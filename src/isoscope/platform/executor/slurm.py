@@ -266,7 +266,7 @@ class Job(Process):
                 if at := _AT.search(line):
                     self.progress.begin(*map(int, filter(None, at.groups())))
                 if not at or not at[1]:
-                    self.lines.append(line)
+                    self.lines.append(line.removeprefix(f"{self.piece.name}: "))
 
     def _result(self, code: int, where: Submission) -> Ending:
         """Return how its command ended; its last line is the error."""
