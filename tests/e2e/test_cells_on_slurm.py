@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -92,22 +93,25 @@ def held(project: Project) -> dict[str, int]:
 
 
 @contextmanager
-def paused(project: Project) -> Iterator[str]:
-    """Pause the first run that is under way; yield its digest."""
+def paused(project: Project) -> Iterator[tuple[str, int]]:
+    """Pause the first run that is under way; yield its digest and its process."""
     wait_for(lambda: held(project))
     digest, pid = next(iter(held(project).items()))
     os.kill(pid, signal.SIGSTOP)
     assert held(project)[digest] == pid
     try:
-        yield digest
+        yield digest, pid
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 
 
-def said(project: Project) -> str:
-    """What Slurm itself wrote about jobs."""
-    return "".join(path.read_text() for path in sorted(project.folder.glob(".isoscope/slurm/*/*.slurm")))
+def signalled(pid: int) -> bool:
+    """Whether a paused process will get SIGTERM when it continues, or has ended: Slurm itself continues it first."""
+    with suppress(FileNotFoundError):
+        waiting = re.search(r"^ShdPnd:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+        return bool(waiting and int(waiting[1], 16) & 1 << (signal.SIGTERM - 1))
+    return True
 
 
 def test_bad_options_are_one_line(project: Project, nodes: SlurmNodes) -> None:
@@ -140,13 +144,18 @@ def test_all_cells_equal_local_ones_two_runs_a_job(
     assert all(Path(job["log"]).is_file() for job in jobs)
     assert {one["state"] for one in status(project, **nodes.settings)} == {"done"}
 
+    (setup,) = project.folder.glob(".isoscope/slurm/setup-*.yaml")
+    setup.write_text(re.sub("^code: .*", "code: other", setup.read_text(), flags=re.M))
+    line = f"isoscope: node {socket.gethostname()}: its isoscope has other code; install the same version on all nodes"
+    assert project.refused("train", "fusion", "additive", "--seed", "0", "--setup", str(setup)) == line
+
 
 def test_a_time_limit_puts_the_job_back_and_it_resumes(
     project: Project, nodes: SlurmNodes, local: dict[str, dict[str, str]]
 ) -> None:
     process = project.start("train", "fusion", *ONE, *SLURM, "--slurm", "time=1", **nodes.settings)
-    with paused(project) as digest:
-        wait_for(lambda: "CANCELLED" in said(project))  # so Slurm calls its signal
+    with paused(project) as (digest, pid):
+        wait_for(lambda: signalled(pid))
     _, text = process.communicate(timeout=600)
     assert process.returncode == 0, text
     assert "waits in the queue again, to resume" in text
@@ -157,13 +166,13 @@ def test_a_time_limit_puts_the_job_back_and_it_resumes(
 
 def test_ctrl_c_cancels_what_was_submitted(project: Project, nodes: SlurmNodes) -> None:
     process = project.start("train", "fusion", *CELLS, *SLURM, "--slurm", "exclusive=", **nodes.settings)
-    with paused(project) as digest:
+    with paused(project) as (digest, pid):
         process.send_signal(signal.SIGINT)
-        wait_for(lambda: list(project.folder.glob(".isoscope/slurm/*/*.stop")))
+        wait_for(lambda: signalled(pid))
     _, text = process.communicate(timeout=600)
     assert process.returncode == 130, text
     assert re.search("train fusion: stopped with . of 4 done; run the same command to resume", text)
-    records = {one: record.status for one, record in project.records().items()}
+    records = {one: record.status for one, record in project.records().items() if record.attempts}
     assert records[digest] == "KILLED"
     assert set(records.values()) <= {"KILLED", "FINISHED"}
     wait_for(lambda: nodes.run("squeue", "--me", "--noheader") == "")
@@ -176,7 +185,7 @@ def test_detached_jobs_are_listed_and_followed_and_cancelled_by_scancel(
     (line,) = json.loads(done.out)["submitted"]
     found = re.fullmatch(r"additive seed 0: job (\d+_0)", line)
     assert found
-    with paused(project) as digest:
+    with paused(project) as (digest, pid):
         (one,) = status(project, **nodes.settings)
         assert (one["job"], one["run"], one["state"]) == (found[1], "additive seed 0", "running")
         (elsewhere,) = status(project, SLURM_CONF=os.devnull)
@@ -186,6 +195,7 @@ def test_detached_jobs_are_listed_and_followed_and_cancelled_by_scancel(
         said = process.stderr.readline()
         assert said == f"additive seed 0: job {found[1]} does it already; this command waits for it\n"
         nodes.run("scancel", found[1])
+        wait_for(lambda: signalled(pid))
     _, text = process.communicate(timeout=600)
     assert process.returncode == 1, text
     assert f"additive seed 0: job {found[1]} was cancelled; run the same command to resume" in text
@@ -196,13 +206,22 @@ def test_detached_jobs_are_listed_and_followed_and_cancelled_by_scancel(
     assert len(attempts(project)) == 2
 
 
+def test_extraction_is_a_job(finished: Finished, nodes: SlurmNodes, tmp_path: Path) -> None:
+    project = finished.project.copy(tmp_path / "project", mirrored=False)
+    project.isoscope("states", "fusion", "additive", *SLURM, **nodes.settings)
+    assert project.isoscope("states", "fusion", "additive", "--json").err == ""
+    (one,) = status(project, **nodes.settings)
+    assert (one["state"], one["run"]) == ("done", "additive seed 0")
+
+
 def test_trials_of_a_search_are_jobs(project: Project, nodes: SlurmNodes) -> None:
     text = re.sub(r"^search:.*\n", SEARCH, project.text("params.yaml"), flags=re.M)
     (project.folder / "params.yaml").write_text(text, "utf-8")
     done = project.isoscope("search", "run", "--workers", "2", *SLURM, "--json", **nodes.settings)
     assert json.loads(done.out)["complete"] == 2
-    assert len(attempts(project)) == 2
-    assert all(one.job for one in attempts(project))
+    trained = [record for record in project.records().values() if record.run and record.run.stage == "train"]
+    assert len(trained) == 2
+    assert all(one.job for record in trained for one in record.attempts)
 
 
 def test_a_node_dies_and_every_cell_is_done_once(
@@ -213,6 +232,7 @@ def test_a_node_dies_and_every_cell_is_done_once(
     with paused(project):
         nodes.run("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
         nodes.kill("n2")
+        nodes.run("scontrol", "update", "nodename=n2", "state=down", "reason=test")
     nodes.run("scontrol", "update", "nodename=n1", "state=resume")
     _, text = process.communicate(timeout=600)
     assert process.returncode == 0, text

@@ -94,8 +94,11 @@ class Pool(AbstractContextManager["Pool"]):
         return len(self) < min(self._place.usual if asked is None else asked, self._place.room)
 
     def stop(self, name: str | None = None) -> None:
-        """Stop the piece of this name, or all: each saves its state. After `GRACE` seconds its process is killed."""
-        for process, piece in self._pieces.items():
+        """Stop the piece of this name, or all: each saves its state. After `GRACE` seconds its process is killed.
+
+        First those that have not begun: else they would take the room of those that end.
+        """
+        for process, piece in sorted(self._pieces.items(), key=lambda one: one[0].began):
             if name in (None, piece.name) and process not in self._deadlines:
                 self._deadlines[process] = time.monotonic() + GRACE
                 process.stop(signal.SIGTERM if process.began else signal.SIGKILL)

@@ -173,7 +173,7 @@ class Slurm(Place):
             try:
                 said = client("sbatch", "--parsable", *map(str, words))
             except InputError as error:
-                if not self._submitted:
+                if detached or not self._submitted:
                     raise
                 new[0].lines.append(f"{error}; trying again")
                 return
@@ -232,8 +232,8 @@ class Job(Process):
             return
         (self.submission.folder / f"{self.number}.stop").write_text(signal.Signals(number).name.removeprefix("SIG"))
         beside = [job for job in self._place.jobs if job.id == self.id and job.signal != signal.SIGKILL]
-        with suppress(InputError):  # it has ended
-            client("scancel", *(("--batch", "--signal=USR1") if beside else ()), self.id)
+        command = ("scancel", "--quiet", *(("--batch", "--signal=USR1") if beside else ()), self.id)
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # it may wait for seconds
 
     def update(self, seen: list[str], *, known: bool) -> None:
         """Note its state, node and reason in the queue (empty: it is not there), if that is `known`, and its files."""
@@ -266,7 +266,7 @@ class Job(Process):
                 if at := _AT.search(line):
                     self.progress.begin(*map(int, filter(None, at.groups())))
                 if not at or not at[1]:
-                    self.lines.append(line)
+                    self.lines.append(line.removeprefix(f"{self.piece.name}: "))
 
     def _result(self, code: int, where: Submission) -> Ending:
         """Return how its command ended; its last line is the error."""

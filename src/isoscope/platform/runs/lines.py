@@ -87,9 +87,8 @@ def plugin_tags(plugins: Mapping[str, str]) -> dict[str, str]:
 
 
 class Attempt(NamedTuple):
-    """Start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of the enclosing MLflow run.
-
-    `job`: id, node and log file of the job of Slurm that it belongs to.
+    """Start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of the enclosing MLflow run; `job`: id,
+    node and log file of its job of Slurm.
     """
 
     t: int
