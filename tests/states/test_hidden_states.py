@@ -1,6 +1,7 @@
 """Hidden states equal the model's own, padding has no effect, and invalid input is refused."""
 
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from isoscope.geometry.attention import AttentionSummary, summarise
 from isoscope.geometry.moments import Floats
 from isoscope.models import FusionBertModel
 from isoscope.states import hidden_states as passes
+from isoscope.states.filled_arrays import FilledArrays
 from probe_material import bert, chosen, gpt2, pieces
 
 
@@ -76,6 +78,74 @@ def test_states_are_those_of_each_sentence_alone(kind: str, held: dict[str, Held
             np.testing.assert_allclose(found[f"shifted_{name}"][:, number], expected, atol=2e-6)
     block = np.concatenate([one.layers(one.probe.encoded.ids[sentence])[1:] for sentence in one.probe.block], axis=1)
     np.testing.assert_allclose(found["block_layers"], block, atol=2e-6)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
+def test_words_of_many_lengths_are_means_of_their_tokens_bit_for_bit(pooling: Any, held: dict[str, Held]) -> None:
+    random, rows = np.random.default_rng(0), np.array([5, 2, 9])
+    layers = torch.from_numpy(random.standard_normal((3, 3, 12, 16)).astype(np.float32))
+    begin = random.integers(0, 5, 40)
+    words = held["bert"].probe.words._replace(
+        sentence=random.integers(0, 12, 40), begin=begin, end=begin + random.integers(1, 8, 40), text=["word"] * 40
+    )
+    chosen_words, found = passes.word_means(layers, words, rows, pooling)
+    assert chosen_words.tolist() == [word for word in range(40) if words.sentence[word] in rows]
+    for word, own in zip(chosen_words, found.unbind(1), strict=True):
+        span = layers[:, [*rows].index(words.sentence[word]), words.begin[word] : words.end[word]]
+        assert torch.equal(own, {"mean": span.mean(1), "first": span[:, 0], "last": span[:, -1]}[pooling])
+
+
+class OnCard:
+    """A result on a card, whose copy arrives when its event is waited for."""
+
+    is_cuda = True
+    under_way: ClassVar[list[tuple[torch.Tensor, torch.Tensor]]] = []
+
+    def __init__(self, *values: float) -> None:
+        self.values = torch.tensor(values)[:, None]
+
+    def float(self) -> "OnCard":
+        return self
+
+    def to(self, device: str, *, non_blocking: bool) -> torch.Tensor:
+        assert (device, non_blocking) == ("cpu", True)
+        copied = torch.full_like(self.values, torch.nan)
+        self.under_way.append((copied, self.values))
+        return copied
+
+
+def test_a_result_of_a_card_is_read_when_it_has_arrived_and_not_before_the_next_batch_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waited: list[int] = []
+
+    def record_event() -> Any:
+        copies, number = [*OnCard.under_way], len(waited)
+
+        def arrive() -> None:
+            waited.append(number)
+            for copied, values in copies:
+                copied.copy_(values)
+
+        return SimpleNamespace(synchronize=arrive)
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(record_event=record_event))
+    found = FilledArrays()
+    for number in range(3):
+        found.put("first", 6, [number, 3 + number], OnCard(number, 10.0 * number))  # type: ignore[arg-type]
+        found.next_batch()
+        assert len(waited) == max(number, 0), "the batch before it"
+    assert found.whole()["first"][:, 0].tolist() == [0, 1, 2, 0, 10, 20]
+    found.put("first", 6, [0], OnCard(np.inf))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="NaN or infinity"):
+        found.whole()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_states_on_a_card_are_those_of_the_cpu(held: dict[str, Held], tokenizer: WordPieces) -> None:
+    found = passes.hidden_states(bert().to("cuda"), held["bert"].probe, pad_id=tokenizer.pad_id, batch_size=8)
+    for name, values in held["bert"].found.items():
+        np.testing.assert_allclose(found[name], values, atol=1e-4, err_msg=name)
 
 
 def test_padding_and_company_have_no_say(held: dict[str, Held], tokenizer: WordPieces) -> None:

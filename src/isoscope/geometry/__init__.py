@@ -1,7 +1,8 @@
 """Measure clouds of representations: pure functions of arrays, without configuration or files.
 
-A cloud is `points` `[n, d]`, one representation per row. Arithmetic is in float64 for any input type. `FUNCTIONS` lists
-the public functions by name; each module is imported on first use. Several scores share the spectrum of a cloud:
+A cloud is `points` `[n, d]`, one representation per row. Arithmetic is in float64 for any input type. Spectra, CKA,
+CCA, RSA and near neighbours of a tensor are computed on its device; other functions copy it to the CPU. `FUNCTIONS`
+lists the public functions by name; each module is imported on first use. Several scores share the spectrum of a cloud:
 
     from isoscope.geometry import anisotropy, effective_rank, isoscore, participation_ratio, spectrum, two_nn
     anisotropy(points), two_nn(points)                                        # of a cloud

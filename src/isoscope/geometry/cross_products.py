@@ -109,14 +109,6 @@ class Triple:
         return xp.matrix_transpose(one) @ self.both.covariance @ other
 
 
-class Singular(NamedTuple):
-    """Singular values `[B, r]` of matrices `[B, p, q]`, rising, r = min(p, q), with left and right vectors."""
-
-    values: Array
-    left: Array
-    right: Array
-
-
 def singular_values(matrices: Array, rank: Array) -> Array:
     """Return the singular values `[B, min(p, q)]` of matrices `[B, p, q]`, rising; 0 beyond `rank` `[B]`.
 
@@ -131,8 +123,8 @@ def singular_values(matrices: Array, rank: Array) -> Array:
     return xp.where(counted(values.shape[1], rank), values, 0.0)
 
 
-def singular(matrices: Array, rank: Array) -> Singular:
-    """Return singular values and vectors of matrices, as `singular_values`."""
+def singular(matrices: Array, rank: Array) -> tuple[Array, Array, Array]:
+    """Return the values of `singular_values`, and the left `[B, p, r]` and right vectors `[B, q, r]`."""
     xp = namespace(matrices)
     wide = matrices.shape[1] <= matrices.shape[2]
     squares, own = xp.linalg.eigh(_gram(matrices, wide))
@@ -143,7 +135,7 @@ def singular(matrices: Array, rank: Array) -> Singular:
     for place in doubtful:
         vectors, lengths, across = xp.linalg.svd(matrices[place], full_matrices=False)
         values[place], left[place], right[place] = xp.flip(lengths), xp.flip(vectors, axis=1), xp.flip(across.T, axis=1)
-    return Singular(xp.where(counted(values.shape[1], rank), values, 0.0), left, right)
+    return xp.where(counted(values.shape[1], rank), values, 0.0), left, right
 
 
 def _gram(matrices: Array, wide: bool) -> Array:

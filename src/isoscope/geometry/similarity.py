@@ -128,8 +128,8 @@ class CCA(Similarity):
         options = (self.components, self.variance, self.few)
         if options not in products.known:
             across, rank = self._across(products)
-            found = singular(across, rank)
-            products.known[options] = Canonical(found.values.clip(0.0, 1.0), found.left, found.right, rank)
+            correlations, one, other = singular(across, rank)
+            products.known[options] = Canonical(correlations.clip(0.0, 1.0), one, other, rank)
         known: Canonical = products.known[options]
         return known
 

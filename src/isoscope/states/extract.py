@@ -227,15 +227,15 @@ def block_gradients(
     classes = (probe.encoded.labels != tokens.NO_CLASS).all()
     count = min(batches, len(order) // batch_size) if classes else 0
     total = [torch.zeros_like(one) for one in wanted]
-    squares = torch.zeros(len(wanted), dtype=torch.float64)
+    squares = torch.zeros(len(wanted), dtype=torch.float64, device=table.device)
     model.eval()
     for rows in order[: count * batch_size].reshape(count, batch_size):
         logits = model(**passes.inputs_of(model, probe.encoded, rows, pad_id)).logits
-        labels = torch.from_numpy(probe.encoded.labels[rows]).to(logits.device)
+        labels = passes.sent(probe.encoded.labels[rows], logits.device)
         drawn = torch.autograd.grad(F.cross_entropy(logits, labels), wanted, materialize_grads=True)
         for one, gradient in zip(total, drawn, strict=True):
             one += gradient
-        squares += torch.stack([gradient.double().square().sum() for gradient in drawn]).cpu()
+        squares += torch.stack([gradient.double().square().sum() for gradient in drawn])
     for row, name in enumerate(GRADIENTS):
         numbers = [number for number, part in enumerate(parts) if part == name]
         if numbers and count > 1:

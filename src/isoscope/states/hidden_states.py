@@ -12,6 +12,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -24,6 +25,7 @@ from isoscope.data.treebank import Treebank
 from isoscope.data.word_table import Located
 from isoscope.geometry.attention import AttentionSummary, summarise
 from isoscope.states.choices import Pooling
+from isoscope.states.filled_arrays import FilledArrays
 
 Arrays = dict[str, Vectors]
 
@@ -58,23 +60,19 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
     lengths = encoded.lengths
     ends = np.cumsum(lengths[probe.block])
     places = {int(one): slice(end - lengths[one], end) for one, end in zip(probe.block, ends, strict=True)}
-    found: Arrays = {}
-
-    def put(name: str, count: int, rows: Any, values: Tensor) -> None:
-        """Write `values` `[…, rows, width]` to these rows of the array `name` `[…, count, width]`."""
-        kept = found.setdefault(name, np.empty((*values.shape[:-2], count, values.shape[-1]), np.float32))
-        kept[..., rows, :] = values.float().cpu().numpy()
-
+    found = FilledArrays()
     model.eval()
     with embedding_parts(model) as parts:
         for rows in evaluation_batches(lengths, batch_size=batch_size):
             layers, mask = layers_of(model, encoded, rows, pad_id, bf16)
             for name, values in _pooled(layers, mask).items():
-                put(name, len(lengths), rows, values)
+                found.put(name, len(lengths), rows, values)
             if "word" in parts:
-                put("bag", len(lengths), rows, torch.einsum("btd,bt->bd", parts["word"].float(), _weight(mask, layers)))
+                found.put(
+                    "bag", len(lengths), rows, torch.einsum("btd,bt->bd", parts["word"].float(), _weight(mask, layers))
+                )
             if len(words.text):
-                put("words", len(words.text), *word_means(layers, words, rows))
+                found.put("words", len(words.text), *word_means(layers, words, rows))
             if both := {"word", "position"} <= parts.keys():
                 parts.setdefault("fused", layers[0])
             for row, sentence in enumerate(map(int, rows)):
@@ -83,10 +81,13 @@ def hidden_states(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size:
                     cells = {"block_layers": layers[1:, row, :size]} if both else {}
                     cells |= {f"block_{name}": one[row if len(one) > 1 else 0, :size] for name, one in parts.items()}
                     for name, values in cells.items():
-                        put(name, ends[-1], places[sentence], values)
+                        found.put(name, ends[-1], places[sentence], values)
             parts.clear()
+            found.next_batch()
     options: Any = {"pad_id": pad_id, "batch_size": batch_size, "bf16": bf16}
-    return found | {f"shifted_{name}": one for name, one in pooled(model, probe.shifted.encoded, **options).items()}
+    return found.whole() | {
+        f"shifted_{name}": one for name, one in pooled(model, probe.shifted.encoded, **options).items()
+    }
 
 
 @torch.no_grad()
@@ -100,24 +101,22 @@ def pooled(
     bf16: bool = False,
 ) -> Arrays:
     """Return `first`, `last` and `mean` as in `hidden_states`, `[L + 1, n, D]`, of any sentences."""
-    found: Arrays = {}
+    found = FilledArrays()
     model.eval()
     for rows in evaluation_batches(encoded.lengths, batch_size=batch_size):
         for name, values in _pooled(*layers_of(model, encoded, rows, pad_id, bf16)).items():
             if name in kinds:
-                size = (len(values), len(encoded.lengths), values.shape[-1])
-                found.setdefault(name, np.empty(size, np.float32))[:, rows] = values.cpu().numpy()
-    return found
+                found.put(name, len(encoded.lengths), rows, values)
+        found.next_batch()
+    return found.whole()
 
 
 def layers_of(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bool) -> tuple[Tensor, Tensor]:
-    """Return all layers of a batch `[L + 1, B, T, D]`, fp32, and its mask. Raises `InputError` for NaN or infinity."""
+    """Return all layers of a batch `[L + 1, B, T, D]`, fp32, and its mask."""
     inputs = inputs_of(model, encoded, rows, pad_id)
     with torch.autocast(inputs["input_ids"].device.type, dtype=torch.bfloat16, enabled=bf16):
         output = model(**inputs, output_hidden_states=True, return_dict=True)
     layers = torch.stack([layer.float() for layer in output.hidden_states])
-    if not torch.isfinite(layers).all():
-        raise InputError("hidden states: NaN or infinity; are the weights damaged?")
     return layers, inputs["attention_mask"]
 
 
@@ -139,14 +138,17 @@ def word_means(
     layers: Tensor, words: Words | Treebank | Located, rows: Indices, pooling: Pooling = "mean"
 ) -> tuple[Indices, Tensor]:
     """Return the numbers of the words in a batch's sentences, and their vectors `[L + 1, W, D]` by `pooling`."""
-    place = {int(sentence): number for number, sentence in enumerate(rows)}
-    chosen = np.flatnonzero(np.isin(words.sentence, rows))
-    means = []
-    for word in chosen:
-        begin, end = int(words.begin[word]), int(words.end[word])
-        begin, end = {"mean": (begin, end), "first": (begin, begin + 1), "last": (end - 1, end)}[pooling]
-        means.append(layers[:, place[int(words.sentence[word])], begin:end].mean(1))
-    return chosen, torch.stack(means, dim=1) if means else layers[:, :0, 0]
+    chosen, order = np.flatnonzero(np.isin(words.sentence, rows)), np.argsort(rows)
+    place = order[np.searchsorted(rows, words.sentence[chosen], sorter=order)]
+    begin, end = words.begin[chosen], words.end[chosen]
+    begin, end = {"mean": (begin, end), "first": (begin, begin + 1), "last": (end - 1, end)}[pooling]
+    found = layers.new_empty((len(layers), len(chosen), layers.shape[-1]))
+    for size in np.unique(end - begin):  # words of as many tokens at once
+        of = np.flatnonzero(end - begin == size)
+        spans = begin[of][:, None] + np.arange(size)
+        at, row, column = (sent(one, layers.device) for one in (of, place[of][:, None], spans))
+        found[:, at] = layers[:, row, column].mean(2)
+    return chosen, found
 
 
 def inputs_of(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int) -> dict[str, Tensor]:
@@ -154,7 +156,13 @@ def inputs_of(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int) -> dic
     device, batch = next(model.parameters()).device, collate(encoded, rows, pad_id=pad_id)
     takes_types = getattr(model.config, "type_vocab_size", 0)
     names = ("input_ids", "attention_mask", *(("token_type_ids",) if takes_types else ()))
-    return {name: torch.from_numpy(getattr(batch, name)).to(device) for name in names}
+    return {name: sent(getattr(batch, name), device) for name in names}
+
+
+def sent(array: npt.NDArray[Any], device: torch.device) -> Tensor:
+    """Return an array as a tensor on a device, without waiting for a card to receive it."""
+    tensor = torch.from_numpy(array)
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 @contextmanager
@@ -207,7 +215,7 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
                 raise InputError(f"attention: {type(model).__name__} returns no maps for some layers, or for all")
             for place, sentence in enumerate(map(int, chosen)):
                 size = int(lengths[sentence])
-                maps = np.stack([layer[place, :, :size, :size].float().cpu().numpy() for layer in output.attentions])
+                maps = torch.stack([layer[place, :, :size, :size] for layer in output.attentions]).float().cpu().numpy()
                 summaries[sentence] = summarise(maps)
                 if sentence in drawn:
                     found[f"attention_map_{drawn.index(sentence)}"] = maps

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import torch
 
@@ -12,6 +11,8 @@ from isoscope.data.arrays import Vectors
 from isoscope.data.batches import evaluation_batches
 from isoscope.models.encoder import positions
 from isoscope.models.sentence_head import SentenceHead
+from isoscope.states.choices import SENTENCE
+from isoscope.states.filled_arrays import FilledArrays
 from isoscope.states.hidden_states import layers_of
 
 
@@ -39,11 +40,9 @@ def sentence_vectors(
         alone = tokenizer.backend.encode(head.prompt)
         skipped = len(alone.ids) - alone.special_tokens_mask[-1]
     model.eval()
-    found: Vectors | None = None
+    found = FilledArrays()
     for rows in evaluation_batches(encoded.lengths, batch_size=batch_size):
         layers, mask = layers_of(model, encoded, rows, pad_id, bf16)
-        values = head(layers[-1], mask, skipped=skipped).cpu().numpy()
-        found = np.empty((1, len(sentences), values.shape[-1]), np.float32) if found is None else found
-        found[0, rows] = values
-    assert found is not None
-    return found
+        found.put(SENTENCE, len(sentences), rows, head(layers[-1], mask, skipped=skipped)[None])
+        found.next_batch()
+    return found.whole()[SENTENCE]

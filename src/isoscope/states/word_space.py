@@ -97,26 +97,28 @@ def word_states(
     """
     import torch  # takes seconds; reading a space needs none
 
+    from isoscope.states.filled_arrays import FilledArrays
     from isoscope.states.hidden_states import embedding_parts, layers_of, word_means
     from isoscope.states.model_facts import final_norm, norms_outside_layers
 
     model.eval()
-    found = np.empty(0, np.float32)
+    found, first = FilledArrays(), 0
+    norm: str | None = ""
     with torch.no_grad(), embedding_parts(model) as parts, norms_outside_layers(model) as norms:
         for rows in evaluation_batches(words.encoded.lengths, batch_size=batch_size):
             layers, _ = layers_of(model, words.encoded, rows, pad_id, bf16)
-            first = 0
-            if whole and (name := final_norm(norms, layers[-1])):
-                layers = torch.cat([layers[:-1], *(one.float()[None] for one in norms[name])])
+            if whole and norm == "":  # compared once: an answer stops a card
+                norm = final_norm(norms, layers[-1])
+            if norm:
+                layers = torch.cat([layers[:-1], *(one.float()[None] for one in norms[norm])])
             if whole and "word" in parts and parts["word"].shape[-1] == layers.shape[-1]:
                 layers, first = torch.cat([parts["word"].float()[None], layers]), WORD_TABLE
-            chosen, means = word_means(layers, words, rows, pooling)
-            if not found.size:
-                found = np.empty((len(layers), len(words.sentence), layers.shape[-1]), np.float32)
-            found[:, chosen] = means.cpu().numpy()
+            found.put(WORDS, len(words.sentence), *word_means(layers, words, rows, pooling))
             parts.clear()
             norms.clear()
-    return WordStates(found, [*range(first, first + len(found))])
+            found.next_batch()
+    states = found.whole().get(WORDS, np.empty(0, np.float32))
+    return WordStates(states, [*range(first, first + len(states))])
 
 
 def write_space(
