@@ -134,41 +134,41 @@ def _scores(
 ) -> Mapping[str, probes.LinearProbe | probes.RidgeProbe]:
     if cloud.metric == "accuracy":
         return probes.linear_probes(points, labels, cloud.groups, strata=cloud.strata, **settings)
-    fixed = {name: settings[name] for name in ("seed", "folds")}
-    return {name: probes.ridge_probe(points, of, cloud.groups, **fixed) for name, of in labels.items()}
+    return probes.ridge_probes(points, labels, cloud.groups, **{name: settings[name] for name in ("seed", "folds")})
 
 
 def _rows(cloud: Cloud, points: Vectors, close: bool, settings: Mapping[str, Any]) -> Rows:
     different, trained = distinct(points), round(len(points) * (1 - 1 / settings["folds"]))
     size = {"trained": trained, "n": len(points), "d": points.shape[1], "distinct": different}
     asked = cloud.tasks | {f"{CONTROL}{name}": of for name, of in cloud.controls.items()}
-    found = _scores(points, cloud, asked, settings) if different > 1 else {}
     coded = close and different > 1 and cloud.metric == "accuracy"
+    without = _permuted(cloud, settings) if coded else {}
+    found = _scores(points, cloud, asked | without, settings) if different > 1 else {}
     codes = probes.online_code_lengths(points, asked, cloud.groups, seed=settings["seed"]) if coded else {}
-    without = _permuted(points, cloud, settings) if coded else {}
     for task in cloud.tasks:
         figures, control = dict.fromkeys(FIGURES, np.nan), f"{CONTROL}{task}"
         if task in found:
             score, against = found[task][0], found[control][0] if control in found else np.nan
             figures |= {"score": score, "chance": getattr(found[task], "chance", np.nan)}
-            figures |= {"permuted": without.get(task, np.nan), "control": against, "selectivity": score - against}
-            figures |= {"penalty": found[task].penalty}
+            figures |= {"control": against, "selectivity": score - against, "penalty": found[task].penalty}
+        if coded:
+            figures |= {"permuted": float(np.mean([found[f"{draw} {task}"][0] for draw in range(PERMUTATIONS)]))}
         for column, name in (("compression", task), ("control_compression", control)):
             figures |= {column: codes[name].compression} if name in codes else {}
         what = {"vectors": cloud.vectors, "task": task, "metric": cloud.metric}
         yield what | figures | size | {"degenerate": different == 1}
 
 
-def _permuted(points: Vectors, cloud: Cloud, settings: Mapping[str, Any]) -> dict[str, float]:
-    """Return each task's mean score on permuted labels."""
-    fixed = {**settings, "strata": cloud.strata}
-    labels = {
+def _permuted(cloud: Cloud, settings: Mapping[str, Any]) -> dict[str, Labels]:
+    """Return each task's permuted labels as tasks of their own, `{draw} {name}`."""
+    fixed = {name: settings[name] for name in ("seed", "folds")}
+    return {
         f"{draw} {name}": of
         for name, values in cloud.tasks.items()
-        for draw, of in enumerate(probes.permuted(values, cloud.groups, draws=PERMUTATIONS, **fixed))
+        for draw, of in enumerate(
+            probes.permuted(values, cloud.groups, draws=PERMUTATIONS, strata=cloud.strata, **fixed)
+        )
     }
-    found = probes.linear_probes(points, labels, cloud.groups, **fixed)
-    return {name: float(np.mean([found[f"{draw} {name}"][0] for draw in range(PERMUTATIONS)])) for name in cloud.tasks}
 
 
 def _baseline(name: str, cloud: Cloud, draws: Sequence[npt.ArrayLike], settings: Mapping[str, Any]) -> Rows:
