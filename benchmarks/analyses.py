@@ -113,11 +113,11 @@ def analyses(run: Trajectory, given: MeasureInputs) -> Iterator[tuple[str, Calla
     for name in MEASURES:
         one = given._replace(measures=given.measures.model_copy(update={"names": (name,)}))
         yield f"measure {name} of {len(where)} clouds", partial(cell, one), where
-    named: dict[str, list[tuple[str, str | None]]] = {}
+    named: dict[str, list[tuple[str, str | None, str | None]]] = {}
     for one_part in parts_of(run, given.measures):
         named.setdefault(one_part[0], []).append(one_part)
     for name, several in named.items():
-        title = f"probes of {len(several)} snapshots" if name == "probing" else name
+        title = f"probes of {len({snapshot for _, snapshot, _ in several})} snapshots" if name == "probing" else name
         yield title, partial(part, given), several
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, vstack
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist, squareform
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats, as_cloud
@@ -46,8 +46,10 @@ def places(points: ArrayLike, k: int) -> Places:
     Raises `InputError` for k or fewer places.
     """
     given = as_cloud(points)
-    cloud = np.unique(given, axis=0)
-    near = _nearest(cloud, k)
+    cloud, near = given, _nearest(given, k)
+    if not near[:, 0].all():
+        cloud = np.unique(given, axis=0)
+        near = _nearest(cloud, k)
     limit = REPEATED * float(np.median(near[:, min(1, k - 1)]))
     close = np.flatnonzero(near[:, 0] < limit)
     if len(close):
@@ -64,7 +66,8 @@ def _nearest(cloud: Floats, k: int) -> Floats:
     """Return distances to the k nearest other points, rising, `[n, k]`."""
     if len(cloud) <= k:
         raise InputError(f"points: {len(cloud)} distinct points, but {k} neighbours are requested")
-    near = (np.partition(rows, k, axis=1)[:, : k + 1] for rows in _distances(cloud, cloud))
+    every = [squareform(pdist(cloud))] if len(cloud) <= _ROWS else _distances(cloud, cloud)
+    near = (np.partition(rows, k, axis=1)[:, : k + 1] for rows in every)
     return np.concatenate([np.sort(rows, axis=1)[:, 1:] for rows in near])
 
 

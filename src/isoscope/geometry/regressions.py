@@ -137,8 +137,8 @@ def _newton_step(
 ) -> Floats:
     """Return −H⁻¹ slope for each fit, with a precision that matches the slope; a gain below `least` is ignored.
 
-    All is in the precision of `design`: the next slope corrects an error. A direction without curvature at that precision
-    ends the step: the same change of all classes' logits has none.
+    All is in the precision of `design`: the next slope corrects an error. A direction without curvature ends the step:
+    the same change of all classes' logits has none.
     """
     whole, rounding = _dot(slope, slope / scale), 10 * np.finfo(design.dtype).eps
     unit = np.sqrt(np.maximum(whole, 1e-300))[:, None, None]

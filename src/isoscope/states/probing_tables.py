@@ -24,6 +24,7 @@ FIGURES = ("score", "chance", "permuted", "control", "selectivity", "compression
 CONTROL = "control of "
 DRAWS = 5  # random word vectors of a baseline
 PERMUTATIONS = 3  # label permutations per task; their mean score is chance on these folds
+KINDS = ("sentences", "words", "treebank")  # what vectors are of: parts of a table that can be made apart
 FEATURES = 5000  # number of most frequent TF-IDF terms in the probe's own folds
 Rows = Iterator[dict[str, Any]]
 
@@ -36,6 +37,7 @@ def probing_table(
     folds: int = 5,
     everywhere: Collection[str] = ("label", "bigram shift"),
     snapshots: Collection[str] | None = None,
+    kinds: Collection[str] = KINDS,
 ) -> pd.DataFrame:
     """Build a row for each snapshot, layer, kind of vectors and task: held-out score, chance, control, code length.
 
@@ -49,8 +51,9 @@ def probing_table(
       vectors encodes only what distinguishes these few.
     - `snapshots`: names, None for all. The first, the best and the twin have code lengths, permuted labels and all
       tasks; the others only the tasks `everywhere`.
+    - `kinds`: of `KINDS`. Fewer than all may have no rows.
 
-    Raises `InputError` if nothing was measured.
+    Raises `InputError` if nothing was measured of all kinds.
     """
     closely = {run.trained[0].name, run.best.name, RANDOM}
     settings = {"seed": seed, "folds": folds}
@@ -58,13 +61,19 @@ def probing_table(
     rows: list[dict[str, Any]] = []
     for snapshot in (one for one in run.snapshots if snapshots is None or one.name in snapshots):
         arrays, close = run.arrays(snapshot), snapshot.name in closely
-        for cloud in every if close else some:
+        for cloud in (one for one in (every if close else some) if _kind(one) in kinds):
             for layer in range(arrays.shape(cloud.needs[0])[0]) if set(cloud.needs) <= arrays.names else ():
                 found = _rows(cloud, cloud.points(arrays, layer), close, settings)
                 rows += (snapshot.dated | {"layer": layer} | row for row in found)
+    if not rows and len(kinds) < len(KINDS):
+        return pd.DataFrame()
     if not rows:
         raise InputError("probes: nothing was measured; check that the run has these vectors and tasks")
     return pd.DataFrame(rows).astype({"step": "Int64", "epoch": "Int64"})
+
+
+def _kind(cloud: Cloud) -> str:
+    return cloud.vectors if cloud.vectors in KINDS else KINDS[0]
 
 
 def baselines_table(
