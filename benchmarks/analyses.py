@@ -39,8 +39,8 @@ from isoscope.states.word_space import word_states
 
 WORDS = 1000
 ROOT = Path(__file__).parents[1]
-LONGEST = 28
-"""Bound, in SVDs of all clouds in one process: the 623 seconds of the last whole result, in this unit."""
+LONGEST = 18
+"""Bound, in SVDs of all clouds in one process: 15 are scaled from the CPU time of parts, and a fifth is for noise."""
 NOISE = 0.03  # sd of the noise added to each next snapshot, over the sd of its array
 
 
