@@ -39,8 +39,8 @@ from isoscope.states.word_space import word_states
 
 WORDS = 1000
 ROOT = Path(__file__).parents[1]
-LONGEST = 28
-"""Bound, in SVDs of all clouds in one process: the 623 seconds of the last whole result, in this unit."""
+LONGEST = 18
+"""Bound, in SVDs of all clouds in one process: 15 are scaled from the CPU time of parts, and a fifth is for noise."""
 NOISE = 0.03  # sd of the noise added to each next snapshot, over the sd of its array
 
 
@@ -113,11 +113,11 @@ def analyses(run: Trajectory, given: MeasureInputs) -> Iterator[tuple[str, Calla
     for name in MEASURES:
         one = given._replace(measures=given.measures.model_copy(update={"names": (name,)}))
         yield f"measure {name} of {len(where)} clouds", partial(cell, one), where
-    named: dict[str, list[tuple[str, str | None]]] = {}
+    named: dict[str, list[tuple[str, str | None, str | None]]] = {}
     for one_part in parts_of(run, given.measures):
         named.setdefault(one_part[0], []).append(one_part)
     for name, several in named.items():
-        title = f"probes of {len(several)} snapshots" if name == "probing" else name
+        title = f"probes of {len({snapshot for _, snapshot, _ in several})} snapshots" if name == "probing" else name
         yield title, partial(part, given), several
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ortho_group
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from isoscope.geometry import probes
+from isoscope.geometry import probes, regressions
 from isoscope.geometry.probes import (
     LinearProbe,
     learning_curve,
@@ -149,7 +149,8 @@ def test_no_fit_sees_a_held_out_label(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append((len(design), np.bincount(labels[0])))
         return solve(design, energy, labels, *rest, **options)
 
-    monkeypatch.setattr(probes, "logistic_regressions", spy)
+    for module in (probes, regressions):
+        monkeypatch.setattr(module, "logistic_regressions", spy)
     labels, folds = np.random.default_rng(0).integers(0, 2, 100), outer(np.arange(100), 0)
     alone(points, labels)
     fits = iter(seen)  # for each fold, penalties on each two of three inner folds, then the chosen penalty
@@ -178,12 +179,15 @@ def test_penalties_that_only_fit_noise_are_not_tried_and_change_nothing(monkeypa
         solved.append(len(given[2]))
         return solve(*given, **options)
 
-    monkeypatch.setattr(probes, "logistic_regressions", spy)
-    found = linear_probes(points, tasks, np.arange(120), seed=0)
+    for module in (probes, regressions):
+        monkeypatch.setattr(module, "logistic_regressions", spy)
+    found, coded = (ask(points, tasks, np.arange(120), seed=0) for ask in (linear_probes, online_code_lengths))
     fewer = sum(solved)
-    monkeypatch.setattr(probes, "HOPELESS", np.inf)
+    monkeypatch.setattr(regressions, "HOPELESS", np.inf)
     solved.clear()
     assert linear_probes(points, tasks, np.arange(120), seed=0) == found
+    for name, length in online_code_lengths(points, tasks, np.arange(120), seed=0).items():
+        assert coded[name].bits == pytest.approx(length.bits, abs=0.01)
     assert fewer < 0.8 * sum(solved)
 
 
@@ -238,14 +242,14 @@ def test_ridge_is_scikit_learns_and_leaves_groups_out_in_closed_form() -> None:
             out = groups == one
             fit = Ridge(alpha=ridge, tol=1e-12).fit(train[~out], rest[~out])
             errors[ridge] += float(((rest[out] - fit.predict(train[out])) ** 2).sum())
-    assert probes._ridge(train, energy, rest, groups) == min(errors, key=lambda ridge: errors[ridge])
+    assert probes._ridges(train, energy, rest[None], groups) == [min(errors, key=lambda ridge: errors[ridge])]
 
     error = spread = 0.0
     for fold in range(5):
         test = outer(groups, 0) == fold
         scaled = (points - points[~test].mean(0)) / points[~test].std(0)
         inside, _, sums = (part[..., :-1] for part in probes._axes(points[~test], points[:0], True))
-        best = probes._ridge(inside, sums, values[~test] - values[~test].mean(), groups[~test])
+        (best,) = probes._ridges(inside, sums, (values[~test] - values[~test].mean())[None], groups[~test])
         fit = Ridge(alpha=best).fit(scaled[~test], values[~test])
         error += float(((values[test] - fit.predict(scaled[test])) ** 2).sum())
         spread += float(((values[test] - values[~test].mean()) ** 2).sum())

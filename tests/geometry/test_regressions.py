@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from isoscope.geometry import regressions
-from isoscope.geometry.regressions import chances, logistic_regressions, regression_path
+from isoscope.geometry.regressions import chances, logistic_regressions
 from refused import refused
 
 
@@ -84,25 +84,28 @@ def test_a_fit_misses_its_minimum_by_no_more_than_it_may(n: int, d: int, toleran
     assert (missed < tolerance).all()
 
 
-@pytest.mark.parametrize("k", [2, 3])
-def test_a_path_has_the_minima_of_each_penalty_task_by_task(k: int) -> None:
-    design, energy = points(150, 30)
-    labels, strengths = np.stack([classes(design, k, seed) for seed in (1, 2)]), [1.0, 1e-3, 10.0]
-    path = regression_path(design, energy, labels, k, strengths, tolerance=1e-12)
-    copies, each = np.repeat(labels, 3, 0), np.tile(strengths, 2)
-    alone = logistic_regressions(design, energy, copies, k, each, tolerance=1e-12)
-    np.testing.assert_allclose(chances(design, path), chances(design, alone), atol=1e-6)
+@pytest.mark.parametrize("n, d", [(300, 40), (60, 90)])
+def test_steps_in_single_precision_reach_the_minimum_with_a_penalty_that_is_almost_none(n: int, d: int) -> None:
+    """The same change of the weights of all classes has no curvature but the penalty's, far below single precision."""
+    design, energy = points(n, d)
+    labels, strength = classes(design, 3)[None], np.array([1e3])
+    loss = {}
+    for tolerance in (1e-5, 1e-13):
+        fits = logistic_regressions(design, energy, labels, 3, strength, tolerance=tolerance)
+        own = np.take_along_axis(chances(design, fits), labels[:, None], 1)
+        loss[tolerance] = (-np.log(own).sum() + (fits.coefficients[..., :-1] ** 2).sum() / strength / 2) / n
+    assert 0 <= loss[1e-5] - loss[1e-13] < 2e-5
 
 
 def test_fits_do_not_touch_each_other() -> None:
     design, energy = points(160, 20)
     labels = np.stack([classes(design, 3, seed) for seed in range(1, 5)])
     strength = np.array([1e-4, 1.0, 1e-2, 10.0])
-    together = chances(design, logistic_regressions(design, energy, labels, 3, strength, tolerance=1e-8))
+    together = chances(design, logistic_regressions(design, energy, labels, 3, strength, tolerance=1e-14))
     for at in range(4):
         only = slice(at, at + 1)
-        alone = logistic_regressions(design, energy, labels[only], 3, strength[only], tolerance=1e-8)
-        np.testing.assert_allclose(together[only], chances(design, alone), atol=1e-10)
+        alone = logistic_regressions(design, energy, labels[only], 3, strength[only], tolerance=1e-14)
+        np.testing.assert_allclose(together[only], chances(design, alone), atol=1e-8)
 
 
 def test_a_class_without_points_has_no_chance_and_moves_nothing() -> None:

@@ -15,7 +15,7 @@ from isoscope.base.errors import InputError
 from isoscope.geometry.probes import linear_probe
 from isoscope.states.measure import parts_of
 from isoscope.states.probe_tasks import TASKS, clouds
-from isoscope.states.probing_tables import baselines_table, distinct, hrr_bags, learning_table, probing_table
+from isoscope.states.probing_tables import KINDS, baselines_table, distinct, hrr_bags, learning_table, probing_table
 from isoscope.states.trajectory import PROBE, RANDOM, TREEBANK, Snapshot, Trajectory, write_snapshots
 from probe_material import SNAPSHOTS as MADE
 from probe_material import planted
@@ -148,6 +148,14 @@ def test_only_what_is_asked_is_done_and_the_costly_only_closely(run: Trajectory,
     )
 
 
+def test_a_table_made_in_parts_is_the_same_table(run: Trajectory) -> None:
+    """The parts stand in the order of the whole table, and one without rows is empty, not refused."""
+    given: dict[str, Any] = {"seed": 0, "vectors": ("first",), "everywhere": ("label",), "snapshots": ("step-9",)}
+    parts = [probing_table(run, **given, kinds=(kind,)) for kind in KINDS]
+    pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), probing_table(run, **given))
+    assert probing_table(run, **given | {"snapshots": ("step-5",)}, kinds=("treebank",)).empty
+
+
 def test_a_sentence_stands_once_and_none_gives_itself_away_by_its_length(run: Trajectory) -> None:
     (cloud,) = clouds(run, ("mean",), ("bigram shift",), seed=0)
     assert len(set(cloud.groups)) == len(cloud.groups) == N - 5  # the five short sentences cannot be shifted
@@ -233,7 +241,7 @@ def test_every_snapshot_that_a_study_probes_has_something_to_probe(run: Trajecto
         changed(run, tmp_path, label=label)
         write_snapshots(tmp_path, MADE, {})  # chosen: step 5
         known = Trajectory(tmp_path)
-        probed = {snapshot for name, snapshot in parts_of(known, measures) if name == "probing"}
+        probed = {snapshot for name, snapshot, _ in parts_of(known, measures) if name == "probing"}
         assert probed == expected
         for snapshot in probed:
             assert len(probing_table(known, seed=0, everywhere=("label",), snapshots=(snapshot,)))

@@ -8,6 +8,7 @@ from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, vstack
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import pdist, squareform
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.array_kinds import Array, distances, least_places, namespace, on_host
@@ -47,8 +48,10 @@ def places(points: ArrayLike, k: int) -> Places:
     Raises `InputError` for k or fewer places.
     """
     given = as_points(points)
-    cloud = given.unique(dim=0) if is_torch_array(given) else np.unique(given, axis=0)
-    near = _nearest(cloud, k)
+    cloud, near = given, _nearest(given, k)
+    if not near[:, 0].all():
+        cloud = given.unique(dim=0) if is_torch_array(given) else np.unique(given, axis=0)
+        near = _nearest(cloud, k)
     limit = REPEATED * float(np.median(near[:, min(1, k - 1)]))
     close = np.flatnonzero(near[:, 0] < limit)
     if len(close):
@@ -65,8 +68,9 @@ def _nearest(cloud: Array, k: int) -> Floats:
     """Return distances to the k nearest other points, rising, `[n, k]`, on the host."""
     if len(cloud) <= k:
         raise InputError(f"points: {len(cloud)} distinct points, but {k} neighbours are requested")
-    take = namespace(cloud).take_along_axis
-    near = [take(rows, least_places(rows, k + 1), axis=1) for rows in _distances(cloud, cloud)]
+    take, here = namespace(cloud).take_along_axis, not is_torch_array(cloud)
+    every = [squareform(pdist(cloud))] if here and len(cloud) <= _ROWS else _distances(cloud, cloud)
+    near = (take(rows, least_places(rows, k + 1), axis=1) for rows in every)
     return np.concatenate([np.sort(on_host(rows), axis=1)[:, 1:] for rows in near])
 
 

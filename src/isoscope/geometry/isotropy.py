@@ -101,10 +101,11 @@ def partition_isotropy(points: ArrayLike) -> float:
     logs, since Z overflows. Depends on the scale of the points. Invariant to rotation.
     """
     cloud = as_cloud(points)
-    _, _, directions = np.linalg.svd(cloud, full_matrices=False)
-    along = cloud @ directions.T
+    wide = len(cloud) < cloud.shape[1]
+    energy, vectors = np.linalg.eigh(cloud @ cloud.T if wide else cloud.T @ cloud)
+    along = vectors * np.sqrt(np.maximum(energy, 0.0)) if wide else cloud @ vectors
     partition = np.concatenate([logsumexp(along, axis=0), logsumexp(-along, axis=0)])
-    least = min(partition.min(), np.log(len(cloud))) if len(cloud) < cloud.shape[1] else partition.min()
+    least = min(partition.min(), np.log(len(cloud))) if wide else partition.min()
     return float(least - partition.max())  # with fewer points than dimensions, some directions have cᵀx = 0, so Z = n
 
 

@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.moments import Floats, Ints, as_cloud, rows_of_each
-from isoscope.geometry.regressions import Fits, chances, logistic_regressions, regression_path
+from isoscope.geometry.regressions import chances, code_lengths, logistic_regressions
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """C as in scikit-learn: the loss is C · Σ −ln p(label) + ‖weights‖²/2, the intercept without penalty."""
 RIDGES = (1.0, 1e1, 1e2, 1e3, 1e4, 1e5)  # weights of ‖weights‖², added to the sum of squared errors
 FRACTIONS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # shares of the groups at which the blocks of an online code end
 INNER = 3  # inner folds of a training part, to choose its penalty
-HOPELESS = 1.25  # a code longer than the shortest so far by this factor: weaker penalties would fit noise
-LOOSE, TIGHT = 1e-3, 1e-5  # nats per point from the minimum before a fit's last step: to choose a penalty, to report
+LOOSE, TIGHT, LAST = 1e-3, 1e-5, 1e-7
+"""Nats per point from the minimum before a fit's last step: to choose a penalty, to code labels, to predict."""
 
 
 class LinearProbe(NamedTuple):
@@ -87,14 +87,15 @@ def linear_probes(
         test = outer % folds == fold
         train, held, energy = _axes(cloud[~test], cloud[test], standardise)
         taught, inside = kept[~test], inner[~test] % INNER
-        parts = [taught & (inside == part) for part in range(INNER)]
-        if any((part == taught).all() for part in parts):
+        parts = [(taught & (inside != part), taught & (inside == part)) for part in range(INNER)]
+        if not all(known.any() for known, _ in parts):
             raise InputError(f"groups: {group.max() + 1} are too few for a share of {share:g} of them; give more")
         for names, of, classes in _by_class_count(labels):
             mine = of[:, ~test]
-            best, start = _choose(train, energy, mine, classes, penalties, parts)
+            bits, start = code_lengths(train, energy, mine, classes, penalties, parts, LOOSE)
+            best = np.asarray(penalties)[bits.argmin(1)]
             given = (train[taught], energy, mine[:, taught], classes, best)
-            fits = logistic_regressions(*given, tolerance=TIGHT, start=start)
+            fits = logistic_regressions(*given, tolerance=LAST, start=start)
             right = (chances(held, fits).argmax(1) == of[:, test]).sum(1)
             for name, *figures in zip(names, right.tolist(), np.log(best).tolist(), strict=True):
                 found[name] += figures
@@ -103,35 +104,6 @@ def linear_probes(
         name: LinearProbe(float(right) / n, chance[name], n, d, float(np.exp(logs / folds)))
         for name, (right, logs) in found.items()
     }
-
-
-def _choose(
-    train: Floats, energy: Floats, labels: Ints, classes: int, penalties: Sequence[float], parts: Sequence[Any]
-) -> tuple[Floats, Fits]:
-    """Return the C of each task `[tasks]` with the shortest code of held-out labels, and fits with it to begin from.
-
-    `parts`: the points of each inner fold. C rises, and each fit begins at the last. A task is left out of weaker
-    penalties once its code is longer than its shortest by `HOPELESS`: they would fit noise, and they cost most.
-    """
-    taught = np.any(parts, axis=0)
-    inner = [(np.flatnonzero(taught & ~part), np.flatnonzero(part)) for part in parts]
-    left, least, best = np.arange(len(labels)), np.full(len(labels), np.inf), np.empty(len(labels))
-    last: list[Fits | None] = [None] * len(parts)
-    found: dict[int, Fits] = {}
-    for c in sorted(penalties):
-        bits = np.zeros(len(left))
-        for number, (known, sent) in enumerate(inner):
-            given = (train[known], energy, labels[np.ix_(left, known)], classes, np.full(len(left), c))
-            last[number] = fits = logistic_regressions(*given, tolerance=LOOSE, start=last[number])
-            bits += _label_bits(train[sent], fits, labels[np.ix_(left, sent)], len(known)).sum(1)
-        shorter = bits < least[left]
-        least[left[shorter]], best[left[shorter]] = bits[shorter], c
-        found |= {int(left[row]): fits.of(row) for row in np.flatnonzero(shorter)}
-        hopeful = bits < HOPELESS * least[left]
-        left, last = left[hopeful], [one and one.of(hopeful) for one in last]
-        if not len(left):
-            break
-    return best, Fits(*map(np.stack, zip(*(found[task] for task in range(len(labels))), strict=True)))
 
 
 def permuted(
@@ -164,28 +136,41 @@ def learning_curve(
     return {share: linear_probe(points, labels, groups, share=share, **options) for share in shares}
 
 
-def ridge_probe(points: ArrayLike, values: ArrayLike, groups: ArrayLike, *, seed: int, folds: int = 5) -> RidgeProbe:
-    """Return held-out R² of ridge regression of `values` `[n]` on points `[n, d]`, on the folds of `linear_probes`.
+def ridge_probe(points: ArrayLike, values: ArrayLike, groups: ArrayLike, **options: Any) -> RidgeProbe:
+    """Run `ridge_probes` on one task, with its options."""
+    return ridge_probes(points, {"values": values}, groups, **options)["values"]
+
+
+def ridge_probes(
+    points: ArrayLike, tasks: Mapping[str, ArrayLike], groups: ArrayLike, *, seed: int, folds: int = 5
+) -> dict[str, RidgeProbe]:
+    """Return held-out R² of ridge regression of each task's values `[n]` on points `[n, d]`, on the probes' folds.
 
     Each training part chooses the ridge by leave-one-group-out in closed form: the held-out residuals are (I − H)⁻¹
     times the residuals of the whole part's fit, with H the group's block of the hat matrix.
     """
     cloud, group = _grouped(points, groups, folds)
-    wanted = np.asarray(values, np.float64)
-    if wanted.shape != (len(cloud),) or not np.isfinite(wanted).all() or np.ptp(wanted) == 0:
-        raise InputError(f"values: expected {len(cloud)} finite numbers, not all the same")
-    error, spread, chosen = 0.0, 0.0, []
+    for name, values in tasks.items():
+        known = np.asarray(values, np.float64)
+        if known.shape != (len(cloud),) or not np.isfinite(known).all() or np.ptp(known) == 0:
+            raise InputError(f"{name}: expected {len(cloud)} finite numbers, not all the same")
+    wanted = np.stack([np.asarray(values, np.float64) for values in tasks.values()])
+    error, spread, logs = np.zeros((3, len(wanted)))
     outer = _shuffled_places(group, seed, 0) % folds
     for fold in range(folds):
         test = outer == fold
         train, held, energy = (part[..., :-1] for part in _axes(cloud[~test], cloud[test], True))
-        middle = wanted[~test].mean()
-        rest = wanted[~test] - middle
-        ridge = _ridge(train, energy, rest, group[~test])
-        error += float(((wanted[test] - middle - held @ (train.T @ rest / (energy + ridge))) ** 2).sum())
-        spread += float(((wanted[test] - middle) ** 2).sum())
-        chosen.append(np.log(ridge))
-    return RidgeProbe(1 - error / spread, len(cloud), cloud.shape[1], float(np.exp(np.mean(chosen))))
+        middle = wanted[:, ~test].mean(1, keepdims=True)
+        rest, sought = wanted[:, ~test] - middle, wanted[:, test] - middle
+        ridge = _ridges(train, energy, rest, group[~test])
+        error += ((sought - (rest @ train / (energy + ridge[:, None])) @ held.T) ** 2).sum(1)
+        spread += (sought**2).sum(1)
+        logs += np.log(ridge) / folds
+    figures = zip(1 - error / spread, np.exp(logs), strict=True)
+    return {
+        name: RidgeProbe(float(r2), len(cloud), cloud.shape[1], float(ridge))
+        for name, (r2, ridge) in zip(tasks, figures, strict=True)
+    }
 
 
 def online_code_length(points: ArrayLike, labels: ArrayLike, groups: ArrayLike, **options: Any) -> CodeLength:
@@ -215,18 +200,16 @@ def online_code_lengths(
     found: dict[str, float] = {}
     for names, of, classes in _by_class_count(labels):
         first = min(int(np.searchsorted(np.cumsum(np.bincount(block)), classes)), len(fractions) - 1)
-        later = range(first + 1, len(fractions))
-        costs = np.zeros((len(later), len(names), len(PENALTIES) + 1))
-        for at, number in enumerate(later):
-            before, rows = block < number, block == number
-            fits = regression_path(design[before], energy, of[:, before], classes, PENALTIES, tolerance=TIGHT)
-            bits = _label_bits(design[rows], fits, np.repeat(of[:, rows], len(PENALTIES), 0), int(before.sum()))
-            costs[at, :, :-1] = bits.sum(1).reshape(len(names), -1)
-            counts = np.stack([np.bincount(task, minlength=classes) for task in of[:, before]]) + 0.5
-            share = np.take_along_axis(counts / counts.sum(1, keepdims=True), of[:, rows], 1)
-            costs[at, :, -1] = -np.log2(share).sum(1)
+        parts = [(block < number, block == number) for number in range(first + 1, len(fractions))]
+        costs = np.zeros((len(names), len(PENALTIES) + 1))
+        for known, sent in parts:
+            counts = np.stack([np.bincount(task, minlength=classes) for task in of[:, known]]) + 0.5
+            share = np.take_along_axis(counts / counts.sum(1, keepdims=True), of[:, sent], 1)
+            costs[:, -1] -= np.log2(share).sum(1)
+        if parts:
+            costs[:, :-1] = code_lengths(design, energy, of, classes, PENALTIES, parts, TIGHT)[0]
         # The code of a Bayes mixture of everything sent is the mixture of the experts' codes of everything sent.
-        bits = (block <= first).sum() * np.log2(classes) - np.logaddexp2.reduce(-costs.sum(0), 1)
+        bits = (block <= first).sum() * np.log2(classes) - np.logaddexp2.reduce(-costs, 1)
         bits += np.log2(len(PENALTIES) + 1)
         found |= dict(zip(names, bits.tolist(), strict=True))
     uniform = {name: len(cloud) * float(np.log2(of.max() + 1)) for name, of in labels.items()}
@@ -277,24 +260,19 @@ def _axes(train: Floats, test: Floats, standardise: bool) -> tuple[Floats, Float
     energy, vectors = np.linalg.eigh(train @ train.T if wide else train.T @ train)
     real = energy > 1e-10 * max(float(energy[-1]), 1.0)
     energy, vectors = energy[real], vectors[:, real]
-    turn = train.T @ vectors / np.sqrt(energy) if wide else vectors
-    train, test = (np.column_stack([part @ turn, np.ones(len(part))]) for part in (train, test))
+    along = vectors * np.sqrt(energy) if wide else train @ vectors
+    across = test @ (train.T @ (vectors / np.sqrt(energy))) if wide else test @ vectors
+    train, test = (np.column_stack([part, np.ones(len(part))]) for part in (along, across))
     return train, test, np.append(energy, len(train))
 
 
-def _label_bits(design: Floats, fits: Fits, labels: Ints, trained: int) -> Floats:
-    """Return each label's bits `[fits, points]`, smoothed by half a point per class (Krichevsky, Trofimov 1981)."""
-    found = chances(design, fits)
-    chance = np.take_along_axis(found, labels[:, None], 1)[:, 0]
-    return np.asarray(-np.log2((trained * chance + 0.5) / (trained + found.shape[1] / 2)))
-
-
-def _ridge(axes: Floats, energy: Floats, rest: Floats, group: Ints) -> float:
-    """Return the ridge of RIDGES with the smallest leave-one-group-out error."""
+def _ridges(axes: Floats, energy: Floats, rest: Floats, group: Ints) -> Floats:
+    """Return for each task `[tasks, n]` the ridge of RIDGES with the smallest leave-one-group-out error."""
     unit, shrunk = axes / np.sqrt(energy), energy / (energy + np.array(RIDGES)[:, None])
-    residual = rest - (shrunk * (unit.T @ rest)) @ unit.T
-    errors = np.zeros(len(RIDGES))
-    for rows in (group == one for one in np.unique(group)):
-        hat = (unit[rows] * shrunk[:, None]) @ unit[rows].T + 1 / len(rest)
-        errors += (np.linalg.solve(np.eye(hat.shape[1]) - hat, residual[:, rows, None]) ** 2).sum((1, 2))
-    return RIDGES[int(errors.argmin())]
+    residual = rest - ((rest @ unit) * shrunk[:, None]) @ unit.T  # [ridges, tasks, n]
+    errors = np.zeros((len(RIDGES), len(rest)))
+    for rows in rows_of_each(np.unique(group, return_inverse=True)[1]):
+        hat = (unit[rows] * shrunk[:, None]) @ unit[rows].T + 1 / rest.shape[1]
+        out = np.linalg.solve(np.eye(len(rows)) - hat, residual[..., rows].transpose(0, 2, 1))
+        errors += (out**2).sum(1)
+    return np.asarray(RIDGES)[errors.argmin(0)]

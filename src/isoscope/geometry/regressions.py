@@ -1,6 +1,7 @@
 """Fit logistic regressions of the same points to many labels with many penalties, all at once.
 
-Truncated Newton steps: preconditioned conjugate gradients solve for the step, and all fits share their products.
+Truncated Newton steps: preconditioned conjugate gradients solve for the step, and all fits share their products. Slopes
+and losses are in double precision, and steps in single precision unless the tolerance asks for more: half the cost.
 First-order methods are not cheaper: with a weak penalty they leave errors of several per cent in the code length of
 labels.
 """
@@ -18,7 +19,11 @@ from isoscope.geometry.moments import Floats, Ints
 ABSENT = -1e30  # logit of a class without training points
 STEPS, PRODUCTS, HALVINGS = 100, 1000, 30  # limits: Newton steps, products per step, halvings of a step
 ROUNDING = 1e-10  # nats per point below which rounding dominates
+HOPELESS, MARGIN = 1.05, 20.0
+"""A code longer than this factor of the shortest so far, and by this many bits: weaker penalties would fit noise."""
 COARSE = 0.25  # share of the gradient that a first step may leave; later steps leave less, by its square root
+FINE = 1e-5  # share of the tolerance that a step may leave unsolved
+SINGLE = 1e-9  # least tolerance at which steps are solved in single precision
 
 
 class Fits(NamedTuple):
@@ -63,6 +68,7 @@ def logistic_regressions(
     if start is not None:
         at[:] = start.coefficients
     found, left, added = at.copy(), np.arange(len(at)), absent
+    rough: NDArray[Any] = design.astype(np.float32) if tolerance >= SINGLE else design
     raw = _logits(design, at, added)
     loss = _losses(raw, target, at, penalty)
     for _ in range(STEPS):
@@ -70,7 +76,7 @@ def logistic_regressions(
         slope = _onto(chance - target, design) + penalty * at
         scale = (chance * (1 - chance)).mean(2)[..., None] * energy + penalty
         scale = np.maximum(scale, 1e-12 * energy)  # for probabilities of 0 or 1
-        step = _newton_step(design, chance, slope, scale, penalty, max(1e-8 * tolerance, 1e-20) * len(design))
+        step = _newton_step(rough, chance, slope, scale, penalty, FINE * tolerance * len(design))
         at, raw, loss, fell = _line_search(design, added, target, penalty, (at, raw, loss), step, slope)
         found[left] = at
         missing = -_dot(slope, step) / (2 * len(design))
@@ -86,36 +92,61 @@ def logistic_regressions(
     )
 
 
-def regression_path(
-    design: Floats, energy: Floats, labels: Ints, classes: int, strengths: Sequence[float], *, tolerance: float
-) -> Fits:
-    """Fit labels `[tasks, points]` with each C of `strengths`: all C of the first task, then of the next.
-
-    C rises, and each fit begins at the last: with a weak penalty and more axes than points, a step from zero overshoots
-    and hundreds of short steps follow. Other arguments and errors as in `logistic_regressions`.
-    """
-    found: dict[float, Fits] = {}
-    last: Fits | None = None
-    for c in sorted(strengths):
-        strength = np.full(len(labels), c)
-        found[c] = last = logistic_regressions(
-            design, energy, labels, classes, strength, tolerance=tolerance, start=last
-        )
-    each = (np.stack(parts, 1) for parts in zip(*(found[c] for c in strengths), strict=True))
-    return Fits(*(part.reshape(-1, *part.shape[2:]) for part in each))
-
-
 def chances(design: Floats, fits: Fits) -> Floats:
     """Return probabilities `[fits, classes, points]`."""
     return _of_classes(_logits(design, *fits))
 
 
-def _newton_step(design: Floats, chance: Floats, slope: Floats, scale: Floats, penalty: Floats, least: float) -> Floats:
-    """Return −H⁻¹ slope for each fit, with a precision that matches the slope; a gain below `least` is ignored."""
-    found, left, rest = np.zeros_like(slope), np.arange(len(slope)), -slope
+def code_lengths(
+    design: Floats,
+    energy: Floats,
+    labels: Ints,
+    classes: int,
+    penalties: Sequence[float],
+    parts: Sequence[tuple[Any, Any]],
+    tolerance: float,
+) -> tuple[Floats, Fits]:
+    """Return the bits of labels `[tasks, n]` by penalty `[tasks, penalties]`, and a fit with each task's best penalty.
+
+    Of each of `parts` the first points are known and the others are sent. C rises, and each fit begins at the last:
+    with a weak penalty and more axes than points, a step from zero overshoots, and hundreds of short steps follow. A
+    task is left out of weaker penalties (infinite bits) once its code is longer than its shortest by `HOPELESS` and
+    `MARGIN`: they would fit noise, and they cost most.
+    """
+    left, bits = np.arange(len(labels)), np.full((len(labels), len(penalties)), np.inf)
+    last: list[Fits | None] = [None] * len(parts)
+    found: dict[int, Fits] = {}
+    inner = [(design[known], design[sent], labels[:, known], labels[:, sent]) for known, sent in parts]
+    for at in np.argsort(penalties):
+        bits[left, at] = 0.0
+        for number, (known, held, taught, sent) in enumerate(inner):
+            given = (known, energy, taught[left], classes, np.full(len(left), penalties[at]))
+            last[number] = fits = logistic_regressions(*given, tolerance=tolerance, start=last[number])
+            bits[left, at] += _label_bits(held, fits, sent[left], len(known)).sum(1)
+        least = bits[left].min(1)
+        found |= {int(left[row]): fits.of(row) for row in np.flatnonzero(bits[left, at] == least)}
+        hopeful = bits[left, at] <= HOPELESS * least + MARGIN
+        left, last = left[hopeful], [one and one.of(hopeful) for one in last]
+        if not len(left):
+            break
+    return bits, Fits(*map(np.stack, zip(*(found[task] for task in range(len(labels))), strict=True)))
+
+
+def _newton_step(
+    design: NDArray[Any], chance: Floats, slope: Floats, scale: Floats, penalty: Floats, least: float
+) -> Floats:
+    """Return −H⁻¹ slope for each fit, with a precision that matches the slope; a gain below `least` is ignored.
+
+    All is in the precision of `design`: the next slope corrects an error. A direction without curvature ends the step:
+    the same change of all classes' logits has none.
+    """
+    whole, rounding = _dot(slope, slope / scale), 10 * np.finfo(design.dtype).eps
+    unit = np.sqrt(np.maximum(whole, 1e-300))[:, None, None]
+    enough = np.maximum(np.minimum(COARSE**2, whole / len(design)), np.maximum(least / unit[:, 0, 0] ** 2, rounding))
+    chance, rest, scale, penalty = (part.astype(design.dtype) for part in (chance, -slope / unit, scale, penalty))
+    found, left = np.zeros_like(slope), np.arange(len(slope))
     step, direction = np.zeros_like(rest), rest / scale
     size = _dot(rest, direction)
-    enough = np.maximum(np.minimum(COARSE**2, size / len(design)) * size, least)
     for _ in range(PRODUCTS):
         if not (going := size > enough).all():
             found[left] = step
@@ -125,16 +156,18 @@ def _newton_step(design: Floats, chance: Floats, slope: Floats, scale: Floats, p
             step, rest, direction, chance, scale, penalty = (
                 part[going] for part in (step, rest, direction, chance, scale, penalty)
             )
-        moved = chance * _logits(design, direction, 0.0)
+        moved = chance * _logits(design, direction)
         moved -= chance * moved.sum(1, keepdims=True)
         bent = _onto(moved, design) + penalty * direction
-        length = (size / np.maximum(_dot(direction, bent), 1e-300))[:, None, None]
+        curve = _dot(direction, bent)
+        curve[curve <= rounding * _dot(direction, scale * direction)] = np.inf
+        length = (size / curve)[:, None, None]
         step, rest = step + length * direction, rest - length * bent
         ahead = rest / scale
-        before, size = size, _dot(rest, ahead)
+        before, size = size, _dot(rest, ahead) * np.isfinite(curve)
         direction = ahead + (size / before)[:, None, None] * direction
     found[left] = step
-    return found
+    return np.asarray(found * unit)
 
 
 def _line_search(
@@ -164,12 +197,12 @@ def _line_search(
     return np.where(stay, at, here), np.where(stay, raw, logits), np.where(worse, loss, value), ~worse
 
 
-def _logits(design: Floats, coefficients: Floats, absent: Floats | float) -> Floats:
-    logits = coefficients.reshape(-1, design.shape[1]) @ design.T
-    return np.asarray(logits.reshape(*coefficients.shape[:2], -1) + np.asarray(absent)[..., None])
+def _logits(design: NDArray[Any], coefficients: NDArray[Any], absent: Floats | None = None) -> Floats:
+    logits = (coefficients.reshape(-1, design.shape[1]) @ design.T).reshape(*coefficients.shape[:2], -1)
+    return np.asarray(logits if absent is None else logits + absent[..., None])
 
 
-def _onto(values: Floats, design: Floats) -> Floats:
+def _onto(values: NDArray[Any], design: NDArray[Any]) -> Floats:
     """Project values `[fits, classes, points]` onto the axes."""
     return np.asarray((values.reshape(-1, len(design)) @ design).reshape(*values.shape[:2], -1))
 
@@ -191,5 +224,12 @@ def _losses(raw: Floats, target: Floats, at: Floats, penalty: Floats) -> Floats:
     return np.asarray((whole - own).sum(1) + 0.5 * (penalty * at**2).sum((1, 2)))
 
 
-def _dot(one: Floats, other: Floats) -> Floats:
+def _dot(one: NDArray[Any], other: NDArray[Any]) -> Floats:
     return np.asarray(np.einsum("pkr,pkr->p", one, other))
+
+
+def _label_bits(design: Floats, fits: Fits, labels: Ints, trained: int) -> Floats:
+    """Return each label's bits `[fits, points]`, smoothed by half a point per class (Krichevsky, Trofimov 1981)."""
+    found = chances(design, fits)
+    chance = np.take_along_axis(found, labels[:, None], 1)[:, 0]
+    return np.asarray(-np.log2((trained * chance + 0.5) / (trained + found.shape[1] / 2)))

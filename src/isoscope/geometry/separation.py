@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+from scipy.linalg import eigh
 from sklearn.cluster import KMeans
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.metrics import adjusted_mutual_info_score, mutual_info_score, pairwise_distances, silhouette_score
@@ -52,8 +53,12 @@ def _classes(points: ArrayLike, labels: ArrayLike) -> tuple[Floats, Ints]:
 
 def principal_scores(points: ArrayLike, k: int = LEADING) -> Floats:
     """Return the centred cloud in the coordinates of its k leading principal components, `[n, min(k, n, d)]`."""
-    left, values, _ = np.linalg.svd(centre(as_cloud(points)), full_matrices=False)
-    return left[:, :k] * values[:k]
+    cloud = centre(as_cloud(points))
+    wide, (n, d) = len(cloud) < cloud.shape[1], cloud.shape
+    leading = (max(min(n, d) - k, 0), min(n, d) - 1)
+    energy, vectors = eigh(cloud @ cloud.T if wide else cloud.T @ cloud, subset_by_index=leading)
+    along = vectors * np.sqrt(np.maximum(energy, 0.0)) if wide else cloud @ vectors
+    return np.asarray(along[:, ::-1])
 
 
 def silhouette(points: ArrayLike, labels: ArrayLike) -> float:

@@ -10,7 +10,7 @@ from isoscope.geometry.planes import Alignment
 from isoscope.geometry.probes import FRACTIONS
 from isoscope.states import block
 from isoscope.states.attention_tables import attention_table
-from isoscope.states.probing_tables import baselines_table, learning_table, probing_table
+from isoscope.states.probing_tables import KINDS, baselines_table, learning_table, probing_table
 from isoscope.states.sentence_tables import feature_dynamics, predicted_table, rank_table, singular_values, topology
 from isoscope.states.trajectory import Trajectory, stacked
 
@@ -27,7 +27,8 @@ class AnalysisOptions(NamedTuple):
     - `vectors`: kinds of sentence vectors; `probed`: kinds that probes read, if different.
     - `folds` of probes; `confidence`: coverage of intervals; `neighbours`: number of nearest tokens.
     - `diagram`: points of a persistence diagram.
-    - `everywhere`: probing tasks run at every snapshot; `snapshots`: snapshots to probe (None: all).
+    - `everywhere`: probing tasks run at every snapshot; `snapshots`: snapshots to probe (None: all); `kinds`: what the
+      probed vectors are of, see `probing_tables.KINDS`.
     - `train`: texts and labels of the training split, if any.
     """
 
@@ -42,6 +43,7 @@ class AnalysisOptions(NamedTuple):
     everywhere: tuple[str, ...] = ("label", "bigram shift")
     snapshots: tuple[str, ...] | None = None
     train: tuple[Sequence[str], Any] | None = None
+    kinds: tuple[str, ...] = KINDS
 
     @property
     def probes(self) -> dict[str, Any]:
@@ -68,7 +70,9 @@ def _topology(run: Trajectory, asked: AnalysisOptions) -> Tables:
 
 ANALYSES: dict[str, Callable[[Trajectory, AnalysisOptions], Tables]] = {
     "probing": lambda run, asked: {
-        "probing": probing_table(run, **asked.probes, everywhere=asked.everywhere, snapshots=asked.snapshots)
+        "probing": probing_table(
+            run, **asked.probes, everywhere=asked.everywhere, snapshots=asked.snapshots, kinds=asked.kinds
+        )
     },
     "learning": lambda run, asked: {"learning": learning_table(run, **asked.probes)},
     "baselines": lambda run, asked: {

@@ -31,6 +31,7 @@ from isoscope.states.measures import measure as measure_of
 from isoscope.states.pairs import PAIRED, read_pairs
 from isoscope.states.pairs import layer as layer_of
 from isoscope.states.pairs import places as places_of_pairs
+from isoscope.states.probing_tables import KINDS
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory, stacked
 
 SAMPLED = ("subsample", "draws", "confidence", "seed")  # settings of the subsamples of a `Cell`
@@ -217,24 +218,23 @@ def cell(given: MeasureInputs, place: tuple[Snapshot, str, int]) -> list[dict[st
     return _cells(given).at(place, given.measures.names, given.measures.transforms)
 
 
-def parts_of(run: Trajectory, measures: Any) -> list[tuple[str, str | None]]:
-    """Return the other tables to make as (name, snapshot); only `probing` is split by snapshot.
+def parts_of(run: Trajectory, measures: Any) -> list[tuple[str, str | None, str | None]]:
+    """Return the other tables to make as (name, snapshot, kind); only `probing` is split, by snapshot and `KINDS`.
 
     Without classes only the snapshots that have every task are probed: the first, the best and the random weights.
     """
     steps = [one.name for one in run.trained]
-    probed = {steps[0], run.best.name, RANDOM}
-    if run.probe["label"].nunique() > 1:
-        probed |= {steps[-1], *steps[:: measures.probes.every]}
+    many = run.probe["label"].nunique() > 1
+    probed = {steps[0], run.best.name, RANDOM, *([steps[-1], *steps[:: measures.probes.every]] if many else ())}
     return [
-        *(("probing", one.name) for one in run.snapshots if one.name in probed),
-        *((name, None) for name in ANALYSES if name != "probing"),
+        *(("probing", one.name, kind) for one in run.snapshots if one.name in probed for kind in KINDS),
+        *((name, None, None) for name in ANALYSES if name != "probing"),
     ]
 
 
-def part(given: MeasureInputs, made: tuple[str, str | None]) -> Tables:
+def part(given: MeasureInputs, made: tuple[str, str | None, str | None]) -> Tables:
     """Make the tables of a part from `parts_of`."""
-    (name, snapshot), one, train = made, given.measures, None
+    (name, snapshot, kind), one, train = made, given.measures, None
     table = pq.read_table(given.data / "train.parquet") if name == "baselines" else None
     if table is not None and "label" in table.column_names:  # on the same sentences and folds
         train = [" ".join(text) for text in texts(table)], table["label"].to_numpy()
@@ -249,6 +249,7 @@ def part(given: MeasureInputs, made: tuple[str, str | None]) -> Tables:
         probed=tuple(one.probes.vectors),
         everywhere=("label",),
         snapshots=None if snapshot is None else (snapshot,),
+        kinds=KINDS if kind is None else (kind,),
         train=train,
     )
     return analysed(name, Trajectory(given.states), asked)

@@ -24,6 +24,7 @@ FIGURES = ("score", "chance", "permuted", "control", "selectivity", "compression
 CONTROL = "control of "
 DRAWS = 5  # random word vectors of a baseline
 PERMUTATIONS = 3  # label permutations per task; their mean score is chance on these folds
+KINDS = ("sentences", "words", "treebank")  # what vectors are of: parts of a table that can be made apart
 FEATURES = 5000  # number of most frequent TF-IDF terms in the probe's own folds
 Rows = Iterator[dict[str, Any]]
 
@@ -36,6 +37,7 @@ def probing_table(
     folds: int = 5,
     everywhere: Collection[str] = ("label", "bigram shift"),
     snapshots: Collection[str] | None = None,
+    kinds: Collection[str] = KINDS,
 ) -> pd.DataFrame:
     """Build a row for each snapshot, layer, kind of vectors and task: held-out score, chance, control, code length.
 
@@ -49,8 +51,9 @@ def probing_table(
       vectors encodes only what distinguishes these few.
     - `snapshots`: names, None for all. The first, the best and the twin have code lengths, permuted labels and all
       tasks; the others only the tasks `everywhere`.
+    - `kinds`: of `KINDS`. Fewer than all may have no rows.
 
-    Raises `InputError` if nothing was measured.
+    Raises `InputError` if nothing was measured of all kinds.
     """
     closely = {run.trained[0].name, run.best.name, RANDOM}
     settings = {"seed": seed, "folds": folds}
@@ -58,13 +61,19 @@ def probing_table(
     rows: list[dict[str, Any]] = []
     for snapshot in (one for one in run.snapshots if snapshots is None or one.name in snapshots):
         arrays, close = run.arrays(snapshot), snapshot.name in closely
-        for cloud in every if close else some:
+        for cloud in (one for one in (every if close else some) if _kind(one) in kinds):
             for layer in range(arrays.shape(cloud.needs[0])[0]) if set(cloud.needs) <= arrays.names else ():
                 found = _rows(cloud, cloud.points(arrays, layer), close, settings)
                 rows += (snapshot.dated | {"layer": layer} | row for row in found)
+    if not rows and len(kinds) < len(KINDS):
+        return pd.DataFrame()
     if not rows:
         raise InputError("probes: nothing was measured; check that the run has these vectors and tasks")
     return pd.DataFrame(rows).astype({"step": "Int64", "epoch": "Int64"})
+
+
+def _kind(cloud: Cloud) -> str:
+    return cloud.vectors if cloud.vectors in KINDS else KINDS[0]
 
 
 def baselines_table(
@@ -134,41 +143,41 @@ def _scores(
 ) -> Mapping[str, probes.LinearProbe | probes.RidgeProbe]:
     if cloud.metric == "accuracy":
         return probes.linear_probes(points, labels, cloud.groups, strata=cloud.strata, **settings)
-    fixed = {name: settings[name] for name in ("seed", "folds")}
-    return {name: probes.ridge_probe(points, of, cloud.groups, **fixed) for name, of in labels.items()}
+    return probes.ridge_probes(points, labels, cloud.groups, **{name: settings[name] for name in ("seed", "folds")})
 
 
 def _rows(cloud: Cloud, points: Vectors, close: bool, settings: Mapping[str, Any]) -> Rows:
     different, trained = distinct(points), round(len(points) * (1 - 1 / settings["folds"]))
     size = {"trained": trained, "n": len(points), "d": points.shape[1], "distinct": different}
     asked = cloud.tasks | {f"{CONTROL}{name}": of for name, of in cloud.controls.items()}
-    found = _scores(points, cloud, asked, settings) if different > 1 else {}
     coded = close and different > 1 and cloud.metric == "accuracy"
+    without = _permuted(cloud, settings) if coded else {}
+    found = _scores(points, cloud, asked | without, settings) if different > 1 else {}
     codes = probes.online_code_lengths(points, asked, cloud.groups, seed=settings["seed"]) if coded else {}
-    without = _permuted(points, cloud, settings) if coded else {}
     for task in cloud.tasks:
         figures, control = dict.fromkeys(FIGURES, np.nan), f"{CONTROL}{task}"
         if task in found:
             score, against = found[task][0], found[control][0] if control in found else np.nan
             figures |= {"score": score, "chance": getattr(found[task], "chance", np.nan)}
-            figures |= {"permuted": without.get(task, np.nan), "control": against, "selectivity": score - against}
-            figures |= {"penalty": found[task].penalty}
+            figures |= {"control": against, "selectivity": score - against, "penalty": found[task].penalty}
+        if coded:
+            figures |= {"permuted": float(np.mean([found[f"{draw} {task}"][0] for draw in range(PERMUTATIONS)]))}
         for column, name in (("compression", task), ("control_compression", control)):
             figures |= {column: codes[name].compression} if name in codes else {}
         what = {"vectors": cloud.vectors, "task": task, "metric": cloud.metric}
         yield what | figures | size | {"degenerate": different == 1}
 
 
-def _permuted(points: Vectors, cloud: Cloud, settings: Mapping[str, Any]) -> dict[str, float]:
-    """Return each task's mean score on permuted labels."""
-    fixed = {**settings, "strata": cloud.strata}
-    labels = {
+def _permuted(cloud: Cloud, settings: Mapping[str, Any]) -> dict[str, Labels]:
+    """Return each task's permuted labels as tasks of their own, `{draw} {name}`."""
+    fixed = {name: settings[name] for name in ("seed", "folds")}
+    return {
         f"{draw} {name}": of
         for name, values in cloud.tasks.items()
-        for draw, of in enumerate(probes.permuted(values, cloud.groups, draws=PERMUTATIONS, **fixed))
+        for draw, of in enumerate(
+            probes.permuted(values, cloud.groups, draws=PERMUTATIONS, strata=cloud.strata, **fixed)
+        )
     }
-    found = probes.linear_probes(points, labels, cloud.groups, **fixed)
-    return {name: float(np.mean([found[f"{draw} {name}"][0] for draw in range(PERMUTATIONS)])) for name in cloud.tasks}
 
 
 def _baseline(name: str, cloud: Cloud, draws: Sequence[npt.ArrayLike], settings: Mapping[str, Any]) -> Rows:
