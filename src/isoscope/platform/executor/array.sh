@@ -28,7 +28,12 @@ save() {  # every run
     ((++signals))
     [[ $(state) == COMPLETING ]] && return  # Slurm cancels or preempts the job, and has signalled every process
     local n
-    for n in "${!pids[@]}"; do [[ ${told[$n]} ]] || kill -s TERM "${pids[$n]}" 2>/dev/null; told[$n]+=" "; done
+    for n in "${!pids[@]}"; do
+        if [[ ! ${told[$n]} ]]; then
+            told[$n]=" "
+            kill -s TERM "${pids[$n]}" 2>/dev/null
+        fi
+    done
 }
 
 ended() { echo "$2" >"$folder/$1.code.new" && mv "$folder/$1.code.new" "$folder/$1.code"; }
