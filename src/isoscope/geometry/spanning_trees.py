@@ -23,6 +23,7 @@ from isoscope.geometry.moments import Floats, Ints
 Values = NDArray[np.floating[Any]]
 _BLOCK = 32
 """Points whose distances to another point are computed together: they fit in a core's cache."""
+_PAD = 8
 
 
 class Trees(NamedTuple):
@@ -95,7 +96,7 @@ def _fetched(points: Tensor, mask: Tensor | None) -> tuple[Values, NDArray[np.bo
 
 
 def _tree(pairs: Values) -> tuple[Ints, Floats | float]:
-    """Return the edges `[n − 1, 2]` of the tree of a cloud with these distances `[n, n]`, and their lengths."""
+    """Return the edges `[n − 1, 2]` of the tree of a cloud with distances as `joined` takes them, and their lengths."""
     n = len(pairs)
     if n < 2:
         return np.zeros((0, 2), dtype=np.int64), 0.0
@@ -172,13 +173,14 @@ def _spread_by_cloud(points: Tensor, scale: Tensor, edges: Tensor, lengths: Tens
 
 
 @numba.njit(fastmath={"reassoc", "contract"})  # the order of summation is free, which allows SIMD
-def distances(points: Values) -> Floats:
-    """Return Euclidean distances `[n, n]` of all pairs of `points` `[n, d]`.
+def distances(points: Values) -> Values:
+    """Return Euclidean distances of all pairs of `points` `[n, d]` as `[n, n + 8]`; the last columns are 0.
 
-    Sums of squared differences, in the points' own precision.
+    Sums of squared differences, in the points' own precision. Without these columns, a column of 2,048 points would
+    fall on one set of a cache.
     """
     n, d = points.shape
-    found = np.zeros((n, n))
+    found = np.zeros((n, n + _PAD), points.dtype)
     for begin in range(0, n, _BLOCK):
         for second in range(begin + 1, n):
             other = points[second]
@@ -196,8 +198,8 @@ def distances(points: Values) -> Floats:
 def joined(distances: Values) -> tuple[Ints, Floats, bool]:
     """Run Prim's algorithm from point 0: return edges `[n − 1, 2]`, their lengths, and if all `distances` are finite.
 
-    Each edge goes from a point of the tree to the point that joins it. `distances` `[n, n]`; O(n²). Points that are
-    left stand next to each other, and so do the numbers of a point: its nearest of the tree, and how far it is.
+    Each edge goes from a point of the tree to the point that joins it. `distances` `[n, ≥ n]`; O(n²). The points that
+    are left stand next to each other, with the nearest point of the tree and how far it is.
     """
     n = len(distances)
     edges, lengths, finite = np.empty((n - 1, 2), np.int64), np.empty(n - 1), True
