@@ -11,10 +11,7 @@ from scipy.spatial.distance import pdist, squareform
 from isoscope.geometry import spanning_trees
 from isoscope.geometry.spanning_trees import Trees, minimum_spanning_trees
 
-
-@pytest.fixture(params=[True, False], ids=["compiled", "of a GPU"])
-def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spanning_trees, "_compiled", lambda points: request.param)
+both_ways = pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "of a GPU"])
 
 
 def lengths(points: torch.Tensor, trees: Trees, cloud: int) -> np.ndarray:
@@ -30,9 +27,9 @@ def components(edges: np.ndarray, n: int) -> int:
     return len(set(of))
 
 
-@pytest.mark.usefixtures("_way")
+@both_ways
 @pytest.mark.parametrize("kind", ["gaussian", "grid", "clustered"])
-def test_both_ways_are_single_linkage_in_count_and_value_on_a_thousand_clouds(kind: str) -> None:
+def test_both_ways_are_single_linkage_in_count_and_value_on_a_thousand_clouds(kind: str, compiled: bool) -> None:
     random = np.random.default_rng({"gaussian": 0, "grid": 1, "clustered": 2}[kind])
     for _ in range(120):
         n, d = int(random.integers(1, 40)), int(random.integers(1, 6))
@@ -42,7 +39,7 @@ def test_both_ways_are_single_linkage_in_count_and_value_on_a_thousand_clouds(ki
         if kind == "clustered":
             cloud = 1e-3 * cloud + 10.0 * random.integers(0, 2, (3, n, 1))
         points, mask = torch.from_numpy(cloud), torch.from_numpy(random.random((3, n)) < 0.85)
-        trees = minimum_spanning_trees(points, mask)
+        trees = minimum_spanning_trees(points, mask, compiled=compiled)
         for at in range(3):
             there = mask[at].numpy()
             alone = cloud[at][there]
@@ -52,30 +49,31 @@ def test_both_ways_are_single_linkage_in_count_and_value_on_a_thousand_clouds(ki
             np.testing.assert_allclose(trees.lengths[at][trees.real[at]], wanted, rtol=1e-9, atol=1e-12)
             assert not trees.lengths[at][~trees.real[at]].any()
             assert trees.real[at].sum() == max(there.sum() - 1, 0)
+            assert trees.points[at] == there.sum()
             edges = trees.edges[at][trees.real[at]].numpy()
             assert there[edges].all()
             assert components(edges, n) == n - len(edges), "no circle"
             assert not trees.edges[at][~trees.real[at]].any()
 
 
-@pytest.mark.usefixtures("_way")
+@both_ways
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
-def test_the_smallest_clouds_have_trees(n: int) -> None:
+def test_the_smallest_clouds_have_trees(n: int, compiled: bool) -> None:
     points, mask = torch.arange(float(2 * n)).reshape(1, n, 2), torch.ones((1, n), dtype=torch.bool)
-    trees = minimum_spanning_trees(points, mask)
+    trees = minimum_spanning_trees(points, mask, compiled=compiled)
     assert trees.edges.shape == (1, max(n - 1, 0), 2)
     assert sorted(trees.edges[0].tolist()) == [[at, at + 1] for at in range(n - 1)]
 
 
-@pytest.mark.usefixtures("_way")
-def test_a_narrow_cone_keeps_its_tree_where_products_lose_it(random: np.random.Generator) -> None:
+@both_ways
+def test_a_narrow_cone_keeps_its_tree_where_products_lose_it(random: np.random.Generator, compiled: bool) -> None:
     points = torch.from_numpy((10 + 1e-3 * random.standard_normal((1, 64, 768))).astype(np.float32))
     wanted = single(pdist(points[0].double().numpy()))[:, 2]
-    trees = minimum_spanning_trees(points, None)
+    trees = minimum_spanning_trees(points, None, compiled=compiled)
     for found in (lengths(points.double(), trees, 0), trees.lengths[0]):
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
     lossy = torch.cdist(points, points, compute_mode="use_mm_for_euclid_dist")[0].double().numpy()
-    edges, _ = spanning_trees.joined(lossy[np.triu_indices(64, 1)], 64)
+    edges, *_ = spanning_trees.joined(lossy)
     lost = np.sort((points[0].double()[edges[:, 0]] - points[0].double()[edges[:, 1]]).norm(dim=1).numpy())
     assert np.abs(lost / wanted - 1).max() > 1e-3, "this cloud is a narrow one"
 
@@ -107,10 +105,13 @@ def test_a_cloud_of_several_blocks_is_single_linkage(
     assert components(trees.edges[0].numpy(), n) == 1
 
 
-def test_a_large_cloud_with_a_value_that_is_no_number_has_no_lengths() -> None:
+@both_ways
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("at", [0, 3, 249])
+def test_a_large_cloud_with_a_value_that_is_no_number_has_no_lengths(at: int, value: float, compiled: bool) -> None:
     points = torch.randn(1, 250, 5)
-    points[0, 3, 2] = float("nan")
-    assert minimum_spanning_trees(points, None).lengths.isnan().all()
+    points[0, at, 2] = value
+    assert minimum_spanning_trees(points, None, compiled=compiled).lengths.isnan().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -135,9 +136,11 @@ def test_views_are_read_as_what_they_show() -> None:
 
 @pytest.mark.parametrize("n", [2, 31, 32, 33, 64, 100])
 @pytest.mark.parametrize("dtype, rtol", [(np.float32, 1e-6), (np.float64, 1e-14)])
-def test_distances_are_those_of_scipy_in_its_order(n: int, dtype: type, rtol: float) -> None:
+def test_distances_are_those_of_scipy(n: int, dtype: type, rtol: float) -> None:
     points = np.random.default_rng(n).standard_normal((n, 37)).astype(dtype)
-    np.testing.assert_allclose(spanning_trees.distances(points), pdist(points.astype(np.float64)), rtol=rtol)
+    found = spanning_trees.distances(points)
+    assert not found[:, n:].any()
+    np.testing.assert_allclose(found[:, :n], squareform(pdist(points.astype(np.float64))), rtol=rtol)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 40])
@@ -145,16 +148,17 @@ def test_a_joined_point_hangs_on_one_that_was_there_and_lengths_are_single_linka
     random: np.random.Generator, n: int
 ) -> None:
     for points in (random.standard_normal((n, 3)), random.integers(0, 3, (n, 2)).astype(float)):
-        distances = pdist(points)
-        edges, lengths = spanning_trees.joined(distances, n)
+        distances = squareform(pdist(points))
+        edges, lengths, finite = spanning_trees.joined(distances)
+        assert finite
         there = {0}
         for one, other in edges.tolist():
             assert one in there
             assert other not in there
             there.add(other)
         assert there == set(range(n))
-        np.testing.assert_array_equal(lengths, squareform(distances)[edges[:, 0], edges[:, 1]])
-        np.testing.assert_array_equal(np.sort(lengths), single(distances)[:, 2])
+        np.testing.assert_array_equal(lengths, distances[edges[:, 0], edges[:, 1]])
+        np.testing.assert_array_equal(np.sort(lengths), single(pdist(points))[:, 2])
 
 
 def test_slopes_are_spread_over_both_ends_and_an_edge_without_one_is_not_looked_at() -> None:

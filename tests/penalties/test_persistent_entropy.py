@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
-from isoscope.geometry import spanning_trees
 from isoscope.geometry.barcodes import Selection
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 from isoscope.penalties import PersistentEntropy
@@ -34,12 +35,10 @@ def test_it_is_the_negative_sum_of_the_classes_entropies() -> None:
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("per_class", [False, True])
 @pytest.mark.parametrize("rule", ["all", "c-ratio", "relative-entropy", "top-k", "random-k", "shortest-k"])
-def test_its_gradient_is_that_of_finite_differences(
-    rule: Selection, per_class: bool, compiled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_gradient_is_that_of_finite_differences(rule: Selection, per_class: bool, compiled: bool) -> None:
     """On the CPU's code path and on that of a GPU, with tensors on the CPU."""
-    monkeypatch.setattr(spanning_trees, "_compiled", lambda points: compiled)
     penalty = PersistentEntropy(rule, weight=0.7, in_cluster=0 if rule == "all" else 0.3, per_class=per_class)
+    penalty.compiled = compiled
     points, labels = batch(n=16, d=4)
 
     def value(one: torch.Tensor) -> torch.Tensor:
@@ -48,18 +47,91 @@ def test_its_gradient_is_that_of_finite_differences(
     assert torch.autograd.gradcheck(value, (points,))
 
 
-def test_both_paths_give_the_same_terms_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    points, labels = batch()
-    found = []
-    for compiled in (True, False):
-        monkeypatch.setattr(spanning_trees, "_compiled", lambda points, compiled=compiled: compiled)
-        terms = PersistentEntropy("c-ratio", in_cluster=0.3)(points, labels)
-        (gradient,) = torch.autograd.grad(terms.penalty, points)
-        found.append((*terms, gradient))
+def cloud(kind: str, n: int, labels: torch.Tensor) -> torch.Tensor:
+    points = np.random.default_rng(n).standard_normal((n, 6))
+    if kind == "grid":
+        points = points.round()
+    if kind == "duplicates":
+        points[::3] = points[0]
+    if kind == "nan":
+        points[labels.tolist().index(5), 2] = math.nan
+    return torch.from_numpy(points).requires_grad_()
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "grid", "duplicates", "nan"])
+@pytest.mark.parametrize("per_class", [False, True])
+@pytest.mark.parametrize("n", [7, 64, 150])
+def test_both_paths_give_the_same_terms_and_gradient_in_double_precision(kind: str, per_class: bool, n: int) -> None:
+    """With a class of no point, of a point, and of two points; ties give the same tree."""
+    labels = torch.from_numpy(np.random.default_rng(n).permutation([1, 2, 2, *[4, 5, 5, 5] * n][:n]))
+    points = cloud(kind, n, labels)
+    penalty, found = PersistentEntropy("c-ratio", in_cluster=0.3, per_class=per_class, classes=8), []
+    for penalty.compiled in (True, False):
+        terms = penalty(points, labels)
+        found.append((*terms, *torch.autograd.grad(terms.penalty, points)))
     for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14, equal_nan=True)
+    assert bool(found[0][0].isnan()) == (kind == "nan")
+    assert found[0][-1].isfinite().all()
+
+
+def test_the_entropy_of_equal_bars_is_at_most_that_of_all() -> None:
     even = torch.eye(14, dtype=torch.float64).requires_grad_()
     assert PersistentEntropy("all", per_class=False)(even).normalised.item() <= 1 + 1e-15
+
+
+class Card(torch.Tensor):
+    """A tensor that stands for one on a GPU; so does all that is computed from it."""
+
+
+class Crossings(TorchFunctionMode):
+    """Count copies from a card's tensors to others and back; refuse what else would make the CPU wait for the card."""
+
+    waits = frozenset(("numpy", "item", "tolist", "cpu", "nonzero", "unique", "masked_select", "__array__"))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.downloads = self.uploads = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, tensors = func.__name__, tree_leaves((args, kwargs))
+        if any(isinstance(one, Card) for one in tensors):
+            assert name not in self.waits, name
+            assert name not in ("__bool__", "__float__", "__int__", "__index__"), name
+            masks = [one for one in tensors[1:] if isinstance(one, torch.Tensor) and one.dtype == torch.bool]
+            assert name not in ("__getitem__", "__setitem__") or not masks
+        if name == "copy_" and not isinstance(args[0], Card) and isinstance(args[1], Card):
+            self.downloads += 1
+            return args[0].copy_(args[1].as_subclass(torch.Tensor))
+        if name == "to" and kwargs and "non_blocking" in kwargs:
+            self.uploads += 1
+            return func(*args, **kwargs).as_subclass(Card)
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("options", [{"classes": 3}, {"per_class": False}, {"classes": 1, "in_cluster": 0.5}])
+def test_a_card_is_waited_for_once_and_sent_to_once(options: dict[str, Any]) -> None:
+    points, labels = batch(n=60, classes=3)
+    penalty = PersistentEntropy("c-ratio", **options)
+    terms = penalty(points, labels)
+    (wanted,) = torch.autograd.grad(terms.penalty, points)
+    leaf, of = points.detach().as_subclass(Card).requires_grad_(), labels.as_subclass(Card)
+    penalty.compiled = False
+    with Crossings() as crossings:
+        terms = penalty(leaf, of)
+        (found,) = torch.autograd.grad(terms.penalty, leaf)
+    assert (crossings.downloads, crossings.uploads) == (1, 1)
+    assert isinstance(terms.penalty, Card)
+    assert not any(isinstance(one, Card) for one in terms[1:])
+    torch.testing.assert_close(found.as_subclass(torch.Tensor), wanted, rtol=1e-12, atol=1e-14)
+
+
+def test_the_path_of_the_cpu_would_be_refused_on_a_card() -> None:
+    """The negative control."""
+    points, labels = batch()
+    penalty = PersistentEntropy("c-ratio", classes=2)
+    with Crossings(), pytest.raises(AssertionError, match="numpy"):
+        penalty(points.detach().as_subclass(Card), labels.as_subclass(Card))
 
 
 def test_the_whole_cloud_is_one_class_of_all() -> None:

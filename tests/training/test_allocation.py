@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from isoscope.platform.statistics.hurting import hurting
-from isoscope.training.allocation import Integral, bound, integrate, interval_ends, over_folds
+from isoscope.training.allocation import ENDS_SUFFICE, Integral, bound, integrate, interval_ends, over_folds
 
 Array = np.ndarray
 Function = Callable[[Array], Array]
@@ -95,6 +95,29 @@ def test_parts_are_halved_until_the_sum_closes_and_no_node_is_evaluated_twice() 
     assert abs(found.values[0].sum() - true) <= 1e-4
     assert abs(parts(gradient, "simpson", found.splits // 2) - true) > 1e-4
     assert sorted(nodes) == sorted(set(nodes)) == [k / found.splits for k in range(found.splits + 1)]
+
+
+def test_simpson_takes_both_ends_alone_where_they_close_by_far() -> None:
+    loss, gradient = QUARTIC
+    true = float(loss(END) - loss(START))
+    (trapezoid,) = allocate(gradient, START, END, "trapezoid").values
+    missed, nodes = abs(float(trapezoid.sum()) - true), []
+
+    def at(s: float) -> tuple[Array]:
+        nodes.append(s)
+        return (gradient(START + s * (END - START)) * (END - START),)
+
+    def simpson(tolerance: float | None, **options: Any) -> Integral:
+        nodes.clear()
+        return integrate(at, "simpson", change=lambda: true, tolerance=tolerance, **options)
+
+    enough = missed / ENDS_SUFFICE * (1 + 1e-9)
+    found = simpson(enough)
+    assert (found.splits, nodes) == (1, [0.0, 1.0])
+    np.testing.assert_array_equal(found.values[0], trapezoid)
+    for more in (simpson(enough * 0.99), simpson(enough, allowed=0.9 * missed), simpson(None)):
+        assert (more.splits, nodes) == (2, [0.0, 1.0, 0.5])
+        assert more.values[0].sum() == pytest.approx(true, rel=1e-13)
 
 
 def test_small_gaps_of_equal_sign_do_not_add_up() -> None:

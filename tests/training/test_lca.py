@@ -106,7 +106,7 @@ def test_each_parameter_by_brute_force(tmp_path: Path, every: int) -> None:
     assert len(moved) > 300
     assert found[moved[::every]].abs().max() > 1e-3
     torch.testing.assert_close(found[moved[::every]], expected[moved[::every]], rtol=0, atol=1e-7)
-    by_group = packed.allocated(found / change.where(change != 0, 1.0), start, end)
+    (by_group,) = packed.allocated([found / change.where(change != 0, 1.0)], start, end)
     np.testing.assert_allclose(interval["value"], by_group, rtol=1e-10, atol=1e-15)
     if every == 1:
         by_group = packed.paired(expected, torch.ones_like(start))
@@ -121,7 +121,7 @@ def test_each_parameter_by_brute_force(tmp_path: Path, every: int) -> None:
 def _fresh(observer: Allocation) -> Any:
     """A path without the gradients that an earlier line left."""
     path = copy.copy(observer.paths[0])
-    path.losses, path._kept, path.gap = {}, {}, 0.0
+    path.losses, path._kept, path._ends, path.gap = {}, ([], torch.empty(0)), {}, 0.0
     return path
 
 
@@ -134,6 +134,53 @@ def test_adaptive_splits_close_in_float64(tmp_path: Path) -> None:
     coarse = asked | {"tolerance": None}
     finished(tmp_path / "coarse", asked=coarse, make=double, learning_rate=2e-2)
     assert table(tmp_path / "coarse", "closure")["gap"].abs().max() > 1e-6
+
+
+def test_ends_are_shared_and_a_line_that_closes_by_its_ends_has_no_other_pass(tmp_path: Path) -> None:
+    """Counts the passes with gradients; a line of n parts needs n, of which its end is one."""
+    loop = make_loop(tmp_path, allocation=ASKED | {"tolerance": 2e-4, "dense": 4, "chords": 4}, **HOT)
+    observer, forward, passes = allocation_of(loop), loop.objective.forward, []
+
+    def counted(model: Any, *rest: Any, **options: Any) -> Forward:
+        if not model.training and torch.is_grad_enabled():
+            passes.append(model)
+        return forward(model, *rest, **options)
+
+    loop.objective.forward = counted
+    loop.fit()
+    splits = observer.rows.stacked("splits")
+    assert (splits == 1).any()
+    assert (splits > 1).any()
+    expected = sum(
+        sum(map(len, path.parts)) * (1 + len(own)) + sum(map(len, path.inside)) * (own - 1).sum()
+        for path, own in zip(observer.paths, splits.T, strict=True)
+    )
+    assert len(passes) == expected
+
+
+@pytest.mark.parametrize("tolerance, by_ends", [(2e-3, True), (1e-6, False)])
+def test_what_saves_passes_changes_less_than_a_standard_error(tmp_path: Path, tolerance: float, by_ends: bool) -> None:
+    """Against Simpson's rule by folds at all three points."""
+    asked = ASKED | {"sentences": 32, "folds": 8, "tolerance": tolerance, "most_splits": 2}
+    loop = make_loop(tmp_path, allocation=asked, rows=64, **HOT | {"learning_rate": 1e-3})
+    observer, start = allocation_of(loop), allocation_of(loop).packed.read()
+    loop.rehearse(3)
+    end, every = observer.packed.read(), _fresh(observer)
+    every.inside = None
+    with undisturbed(loop.raw_model, observer.parameters):
+        found = observer._interval(_fresh(observer), start, end, {})
+        observer.tolerance = None
+        wanted = observer._interval(every, start, end, {})
+    assert (found["splits"], wanted["splits"]) == (1 if by_ends else 2, 2)
+    own, error = (one["folds"].std(0, ddof=1) / np.sqrt(8) for one in (found, wanted))
+    most = np.abs(wanted["value"]).max()
+    some = np.abs(wanted["value"]) > 1e-4 * most
+    assert some.sum() > 20
+    assert (np.abs(found["value"] - wanted["value"]) <= 0.5 * error)[some].all()
+    assert (np.abs(own - error) <= 0.25 * error)[some].all(), "the error of a standard error is .27 of it"
+    assert (np.sqrt(np.square(found["folds"] - wanted["folds"]).mean(0)) <= error)[some].all()
+    if not by_ends:
+        np.testing.assert_allclose(found["value"], wanted["value"], atol=1e-6 * most)
 
 
 @pytest.mark.parametrize("settings", [{}, {"fusion": {"kind": "additive"}, "family": "roberta", "accumulation": 2}])

@@ -1,6 +1,6 @@
 """Fixed sentences in parts: losses, gradients, and allocations along a line, without a trace in the training."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,12 +17,13 @@ from isoscope.training.packed import Packed
 from isoscope.training.ranks import Ranks
 
 _KEY = 0xA110C
-_MOST = 32
-"""Rows of a backward pass: evaluation batches are larger, since they need no memory for it."""
+_MOST, _MOST_OF_FOLD = 32, 8
+"""Rows of a backward pass; evaluation batches are larger, since they need no memory for it. A fold's rows have all
+lengths: on a CPU the padding of a larger batch costs more than another pass."""
 Line = tuple[Packed, Any, Ranks]
 """The weights that lie on a line, their model, and the processes that share the parts."""
-Batches = Callable[[int], Iterable[Batch]]
-"""Part → its batches, asked only of the parts that this process evaluates."""
+Parts = Sequence[Iterable[Batch]]
+"""The batches of each part of a set; read only by the process that evaluates the part."""
 
 
 class PartedSet:
@@ -31,20 +32,30 @@ class PartedSet:
     Gradients at the end of a line begin the next line. `weights` `[F]` are the parts' divisors (rows or tokens). Each
     process evaluates every n-th part whole, so a part's numbers have the same bits for any number of processes.
 
+    Inside of a line, `inside` may be evaluated: as many parts of the same sentences, with less padding. The sum over
+    the parts is then exact. By how much each part differs from its share of the sum lies on the straight line between
+    the differences at both ends.
+
     `losses` are the parts' summed losses `[F]` at both ends of the current line. `gap` is how far the allocations of
     all lines so far are from the change of the loss.
     """
 
-    def __init__(self, objective: Objective, weights: Numbers, batches: Batches, line: Line) -> None:
+    def __init__(
+        self, objective: Objective, weights: Numbers, parts: Parts, line: Line, *, inside: Parts | None = None
+    ) -> None:
         self.objective, self.weights = objective, weights
         self.packed, self.model, self.ranks = line
         self.parameters = [one.parameter for one in self.packed.members]
-        device = self.parameters[0].device
-        own = range(len(weights))[self.ranks.rank :: self.ranks.size]
-        self.inputs = {part: [to_device(batch, device) for batch in batches(part)] for part in own}
+        self.parts, self.inside = self._own(parts), None if inside is None else self._own(inside)
         self.losses: dict[float, Numbers] = {}
         self.gap = 0.0
-        self._kept: dict[int, Tensor] = {}
+        self._kept: tuple[list[Tensor], Tensor] = [], torch.empty(0)
+        self._ends: dict[float, Numbers] = {}
+
+    def _own(self, parts: Parts) -> list[list[dict[str, Tensor]]]:
+        device = self.parameters[0].device
+        own = range(len(self.weights))[self.ranks.rank :: self.ranks.size]
+        return [[to_device(batch, device) for batch in parts[part]] for part in own]
 
     def begin(self, start: Tensor, end: Tensor) -> None:
         """Begin a line; `start` must be the end of the line before, if there is one."""
@@ -66,34 +77,47 @@ class PartedSet:
         """Return gradient · (end − start) by part and group `[F, G]`, and the gradient `[P]` of this process's parts.
 
         Both are of the set's mean loss: its parts add up to it. Sets the weights to `start + node · (end − start)`,
-        except at the start if its gradients are kept. Call it inside `undisturbed`.
+        except at the start if its gradients are kept. Call it inside `undisturbed`, at both ends before a node inside.
         """
-        known, total = node in self.losses, float(self.weights.sum())
+        known, ends, total = node in self.losses, node in (0.0, 1.0), float(self.weights.sum())
+        own = slice(self.ranks.rank, None, self.ranks.size)
+        every = np.zeros((len(self.weights), 1 + len(self.packed.groups)))
+        gradients, whole = self._kept
         if not known:
             self.packed.write(torch.lerp(self.start, self.end, node))
-        losses = np.zeros((len(self.weights), 1))
-        sums = np.zeros((len(losses), len(self.packed.groups)))
-        whole = torch.zeros_like(self.start)
-        for part in self.inputs:
-            losses[part], gradient = (0.0, self._kept[part]) if known else self._gradient(part)
-            if node in (0.0, 1.0):
-                self._kept[part] = gradient
-            sums[part] = self.packed.allocated(gradient, self.start, self.end)
-            whole += gradient
-        losses, sums = np.split(self.ranks.sum(np.hstack([losses, sums])), [1], axis=1)
-        if node in (0.0, 1.0) and not known:
-            self.losses[node] = losses[:, 0]
-        return sums / total, whole.div_(total)
+            gradients, whole = [], torch.zeros_like(self.start)
+            self._kept = (gradients, whole) if ends else self._kept  # without those of the end before
+            parts = self.parts if ends or self.inside is None else self.inside
+            for place, part in zip(range(len(every))[own], parts, strict=True):
+                every[place, 0], gradient = self._gradient(part)
+                whole += gradient
+                if ends:
+                    gradients.append(gradient)
+                else:
+                    every[place, 1:] = self.packed.allocated([gradient], self.start, self.end)
+            whole /= total
+        if ends:
+            every[own, 1:] = self.packed.allocated(gradients, self.start, self.end)
+        losses, sums = np.split(self.ranks.sum(every), [1], axis=1)
+        if ends:
+            self._ends[node] = sums
+            self.losses.setdefault(node, losses[:, 0])
+        elif self.inside is not None:
+            straight = (1 - node) * self._ends[0.0] + node * self._ends[1.0]
+            sums = straight + self.weights[:, None] / total * (sums - straight).sum(0)
+        return sums / total, whole
 
-    def _gradient(self, part: int) -> tuple[float, Tensor]:
+    def _gradient(self, part: Iterable[dict[str, Tensor]]) -> tuple[float, Tensor]:
         """Return a part's summed loss and its gradient `[P]`; the parameters' own `.grad` stays as it is."""
-        loss, gradient = 0.0, torch.zeros_like(self.start)
-        for inputs in self.inputs[part]:
+        losses: list[Tensor] = []
+        gradient: Tensor | None = None
+        for inputs in part:
             summed = self.objective.forward(self.model, inputs).loss
             found = torch.autograd.grad(summed, self.parameters, allow_unused=True, materialize_grads=True)
-            loss += float(summed.detach())
-            gradient += self.packed.pack(found)
-        return loss, gradient
+            losses.append(summed.detach())
+            packed = self.packed.pack(found)
+            gradient = packed if gradient is None else gradient.add_(packed)
+        return sum(map(float, losses)), torch.zeros_like(self.start) if gradient is None else gradient
 
 
 def folded_set(objective: Objective, split: str, line: Line, *, sentences: int, folds: int) -> PartedSet:
@@ -113,10 +137,14 @@ def folded_set(objective: Objective, split: str, line: Line, *, sentences: int, 
     if not (weights > 0).all():
         raise InputError(f"training.allocation: a fold of {split} has nothing to predict; ask for fewer folds")
 
-    def batches(fold: int) -> Iterator[Batch]:
-        return (objective.batch(split, part, None) for part in micro_batches(objective, split, parts[fold]))
+    on_cpu = line[0].members[0].parameter.device.type == "cpu"
 
-    return PartedSet(objective, weights, batches, line)
+    def batches(part: Indices, most: int = _MOST) -> Iterator[Batch]:
+        return (objective.batch(split, few, None) for few in micro_batches(objective, split, part, most=most))
+
+    of_folds = [batches(part, _MOST_OF_FOLD if on_cpu else _MOST) for part in parts]
+    by_length = np.array_split(np.concatenate(objective.plan(split, None, rows)), folds)
+    return PartedSet(objective, weights, of_folds, line, inside=[*map(batches, by_length)])
 
 
 def fixed_rows(objective: Objective, split: str, sentences: int) -> Indices:
@@ -124,10 +152,10 @@ def fixed_rows(objective: Objective, split: str, sentences: int) -> Indices:
     return drawn_rows(objective.size(split), sentences, _KEY)
 
 
-def micro_batches(objective: Objective, split: str, rows: Indices) -> Iterator[Indices]:
-    """Yield rows in evaluation batches that are small enough for a backward pass."""
+def micro_batches(objective: Objective, split: str, rows: Indices, *, most: int = _MOST) -> Iterator[Indices]:
+    """Yield rows in evaluation batches of `most` rows, which are small enough for a backward pass."""
     for planned in objective.plan(split, None, rows):
-        yield from np.array_split(planned, -(-len(planned) // _MOST))
+        yield from np.array_split(planned, -(-len(planned) // most))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Weights and gradients as one vector in which each group of parameters is contiguous, and sums over the groups."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -74,62 +74,80 @@ class Packed:
         """Return a vector's parts in the members' shapes, without a copy."""
         return [one.view(values) for one, values in zip(self.members, flat.split(self.sizes), strict=True)]
 
-    def allocated(self, gradient: Tensor, before: Tensor, after: Tensor) -> Numbers:
-        """Return `Σ gradient · (after − before)` by group; products and sums are float64."""
-        found = np.zeros(len(self.groups))
-        for cut, product in self._products(gradient, before, after):
-            found += self._sums(product, cut)
-        return found
+    def allocated(self, gradients: Sequence[Tensor], before: Tensor, after: Tensor) -> Numbers:
+        """Return `Σ gradient · (after − before)` of K gradients by group `[K, G]`; products and sums are float64."""
+        sums: list[list[Tensor]] = [[] for _ in gradients]
+        for number, cut, product in self._products(gradients, before, after):
+            sums[number].append(self._reduced(product, cut))
+        return np.reshape([*map(self._by_group, sums)], (len(sums), len(self.groups)))
 
     def paired(self, gradient: Tensor, step: Tensor) -> Numbers:
         """Return `Σ gradient · step` by group."""
-        return self.allocated(gradient, torch.zeros((), dtype=step.dtype, device=step.device).expand_as(step), step)
+        still = torch.zeros((), dtype=step.dtype, device=step.device).expand_as(step)
+        return self.allocated([gradient], still, step)[0]
 
     def counted(self, gradient: Tensor, before: Tensor, after: Tensor) -> dict[str, Numbers]:
         """Return by group: single parameters that are `helping`, `hurting`, and the `largest` allocation that hurts.
 
         `largest` is 0 if none hurts.
         """
-        helping, hurting, largest = np.zeros((3, len(self.groups)))
-        for cut, product in self._products(gradient, before, after):
-            helping += self._sums((product < 0).double(), cut)
-            hurting += self._sums((product > 0).double(), cut)
-            most = np.maximum.reduceat(product.cpu().numpy(), cut.starts)
-            np.maximum.at(largest, cut.groups, most)
-        return {"helping": helping, "hurting": hurting, "largest": largest}
+        helping, hurting, most = [], [], []
+        for _, cut, product in self._products([gradient], before, after):
+            helping.append(self._reduced((product < 0).double(), cut))
+            hurting.append(self._reduced((product > 0).double(), cut))
+            most.append(self._reduced(product, cut, "max"))
+        largest = np.zeros(len(self.groups))
+        for cut, own in self._by_cut(most):
+            np.maximum.at(largest, cut.groups, own)
+        return {"helping": self._by_group(helping), "hurting": self._by_group(hurting), "largest": largest}
 
-    def _products(self, gradient: Tensor, before: Tensor, after: Tensor) -> Iterator[tuple["_Cut", Tensor]]:
+    def _products(
+        self, gradients: Sequence[Tensor], before: Tensor, after: Tensor
+    ) -> Iterator[tuple[int, "_Cut", Tensor]]:
+        """Yield the products of each block with each gradient, by the gradient's number; the next has their memory."""
         for cut in self._cuts:
             part = slice(cut.start, cut.start + cut.length)
             change, product = self._change[: cut.length], self._product[: cut.length]
             change.copy_(after[part]).sub_(before[part])
-            yield cut, product.copy_(gradient[part]).mul_(change)
+            for number, gradient in enumerate(gradients):
+                yield number, cut, product.copy_(gradient[part]).mul_(change)
 
     def _cut(self, start: int, ends: Indices, of_segment: Indices) -> "_Cut":
         """Return the segments of a block of the vector; a segment may continue in the next block."""
         stop = min(start + self.block, self.size)
         first, last = np.searchsorted(ends, [start, stop - 1], side="right")
         starts = np.maximum(np.concatenate([[0], ends])[first : last + 1], start) - start
-        return _Cut(start, stop - start, starts, of_segment[first : last + 1])
+        lengths = torch.from_numpy(np.diff(starts, append=stop - start)).to(self._change.device)
+        return _Cut(start, stop - start, starts, of_segment[first : last + 1], lengths)
 
-    def _sums(self, values: Tensor, cut: "_Cut") -> Numbers:
+    def _reduced(self, values: Tensor, cut: "_Cut", how: Literal["sum", "max"] = "sum") -> Tensor:
+        """Return the sum or the largest of each segment of a block, on the values' device."""
         if values.device.type == "cpu":  # several times faster here than torch's
-            sums = np.add.reduceat(values.numpy(), cut.starts)
-        else:
-            lengths = torch.from_numpy(cut.lengths).to(values.device)
-            sums = torch.segment_reduce(values, "sum", lengths=lengths).cpu().numpy()
-        return np.bincount(cut.groups, weights=sums, minlength=len(self.groups)).astype(np.float64)
+            ways: dict[str, np.ufunc] = {"sum": np.add, "max": np.maximum}
+            return torch.from_numpy(ways[how].reduceat(values.numpy(), cut.starts))
+        return torch.segment_reduce(values, how, lengths=cut.lengths)
+
+    def _by_cut(self, segments: Sequence[Tensor]) -> Iterator[tuple["_Cut", Numbers]]:
+        """Yield each block with its segments' numbers, from all blocks in order, in one copy to the CPU."""
+        ends = np.cumsum([len(cut.starts) for cut in self._cuts])
+        yield from zip(self._cuts, np.split(torch.cat([*segments]).cpu().numpy(), ends[:-1]), strict=True)
+
+    def _by_group(self, sums: Sequence[Tensor]) -> Numbers:
+        """Return sums by group from those of all blocks by segment."""
+        found = np.zeros(len(self.groups))
+        for cut, own in self._by_cut(sums):
+            found += np.bincount(cut.groups, weights=own, minlength=len(self.groups))
+        return found
 
 
 class _Cut(NamedTuple):
-    """A block of the vector: where it starts, its length, its segments' starts inside it, and their groups."""
+    """A block of the vector: where it starts, its length, its segments' starts inside it, and their groups.
+
+    `lengths`: the segments' lengths, on the weights' device.
+    """
 
     start: int
     length: int
     starts: Indices
     groups: Indices
-
-    @property
-    def lengths(self) -> Indices:
-        """The segments' lengths."""
-        return np.diff(self.starts, append=self.length)
+    lengths: Tensor

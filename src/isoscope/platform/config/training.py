@@ -58,7 +58,8 @@ class Intervals(Section):
     sentences: Annotated[int, Field(ge=16, le=4096)]
     """Sentences of the train split, and as many of validation (fewer if the split has fewer), the same in every run."""
     estimator: Literal["first_order", "trapezoid", "simpson"]
-    """Rule of the path integral: gradient at the start only; at both ends; at both ends and the middle."""
+    """Rule of the path integral: gradient at the start only; at both ends; at both ends and the middle. Under
+    `tolerance`, `simpson` leaves the middle out where both ends close within a quarter of it."""
     tolerance: Annotated[float, Field(ge=1e-9, le=10)] | None
     """Split an interval until |ΣA − ΔL| is at most this, in nats; null: no further splits."""
     most_splits: Annotated[int, Field(ge=2, le=64)]
@@ -83,7 +84,7 @@ class Allocation(Intervals):
 
     folds: Annotated[int, Field(ge=2, le=32)]
     """Parts of each set, for standard errors with folds − 1 degrees of freedom. A copy of the gradient per fold and set
-    is kept."""
+    is kept. Folds are evaluated at the ends of intervals."""
     heads: bool
     """Split attention by head; false makes the tables several times smaller, e.g. for a large `dense`."""
     minibatch: bool

@@ -42,8 +42,8 @@ class Allocation(IntervalObserver):
     Each interval is a straight line between the weights at its ends. On a fixed set of training and one of validation
     sentences, the path integral of gradient · change is summed by group (`models.components.Group`). Negative helps.
     The change includes clipping, momentum and weight decay. Weights, gradients, modes and random generators are left as
-    they were. Memory: one copy of the weights, a gradient per fold and set, and five more while an interval is
-    computed; `minibatch` two of weights and one of gradients; `parts` four during intervals of one update.
+    they were. Memory: one copy of the weights, for each set a gradient per fold and one more, and five more while an
+    interval is computed; `minibatch` two of weights and one of gradients; `parts` four during intervals of one update.
 
     Arguments are those of `training.allocation`, which describes them; the defaults are the overlay `allocated`. Raises
     `InputError` for an invalid argument, for sharded or half-precision weights, for an unknown architecture, and for a
@@ -101,7 +101,8 @@ class Allocation(IntervalObserver):
 
     def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
         if self.minibatch:
-            self.rows.update(self.packed.allocated(self._gradient, self._before, self.packed.read(self._after)))
+            (values,) = self.packed.allocated([self._gradient], self._before, self.packed.read(self._after))
+            self.rows.update(values)
             self._before, self._after, self._read = self._after, self._before, True
         return super().after_update(step, points)
 
@@ -132,8 +133,9 @@ class Allocation(IntervalObserver):
     def _interval(self, path: PartedSet, start: Tensor, end: Tensor, steps: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return a set's allocation over the line from `start` to `end`; `steps` are the parts of a single update."""
         (sums, own), splits = self.integrated(path, start, end)
-        whole = path.ranks.sum(own.double().cpu().numpy())  # over the processes
-        gradient = torch.from_numpy(whole).to(own.device, own.dtype)
+        gradient = own
+        if path.ranks.size > 1:
+            gradient = torch.from_numpy(path.ranks.sum(own.double().cpu().numpy())).to(own.device, own.dtype)
         estimate = over_folds(sums * path.weights.sum(), path.weights)
         parts = [self.packed.paired(gradient, one) for one in steps.values()]
         unknown = np.full((len(PARTS), len(self.packed.groups)), np.nan)

@@ -53,7 +53,7 @@ def sliced_set(objective: Any, split: str, line: Line, *, sentences: int, classe
         for number, batch in objective.by_class(split, rows, classes.numbers).items():
             batches[number].append(batch)
     tokens = [sum(len(batch["labels"]) for batch in own) for own in batches]
-    return PartedSet(objective, np.array(tokens, np.float64), batches.__getitem__, line)
+    return PartedSet(objective, np.array(tokens, np.float64), batches, line)
 
 
 @observer("slices")
@@ -62,8 +62,8 @@ class Slices(IntervalObserver):
 
     The sentences and the path integrals are those of `Allocation` with equal arguments. The parts of a set are not
     folds but classes of predicted tokens (`data.ngrams`), counted in the run's training split. So slices add up
-    to the allocation of the set. Memory: one copy of the weights, a gradient per slice and set, and five more while an
-    interval is computed. Each slice needs its own pass.
+    to the allocation of the set. Memory: one copy of the weights, a gradient per slice and one more per set, and five
+    more while an interval is computed. Each slice needs its own pass.
 
     Arguments are those of `training.slices`, which describes them. Raises `InputError` as `IntervalObserver` does, and
     for an objective that predicts no tokens.
