@@ -16,8 +16,7 @@ from isoscope.geometry.sentence_permutations import permuted, sentence_groups
 from isoscope.geometry.similarity import CCA, CKA, PWCCA, SVCCA, HeldOutCCA, Procrustes
 from isoscope.geometry.similarity_grid import PairSide, Side, Values, pair_similarities, similarities
 
-CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-DEVICES = ["cpu:0", pytest.param("cuda", marks=CUDA)]
+DEVICES = ["cpu:0", *(["cuda"] if torch.cuda.is_available() else [])]
 """`cpu:0` is torch's CPU: `cpu` is NumPy's."""
 N, D = 400, 6
 WORDS, SENTENCES = np.arange(N) % 9, np.arange(N) // 8

@@ -16,7 +16,7 @@ from isoscope.states.similarity_tables import compared_items, similarity_table
 from isoscope.states.word_space import Space, store
 from probe_material import sentences, write_run
 
-DEVICES = ["cpu:0", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
+DEVICES = ["cpu:0", *(["cuda"] if torch.cuda.is_available() else [])]
 """`cpu:0` is torch's CPU: `cpu` is NumPy's."""
 
 

@@ -141,9 +141,9 @@ def test_a_result_of_a_card_is_read_when_it_has_arrived_and_not_before_the_next_
         found.whole()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_states_on_a_card_are_those_of_the_cpu(held: dict[str, Held], tokenizer: WordPieces) -> None:
-    found = passes.hidden_states(bert().to("cuda"), held["bert"].probe, pad_id=tokenizer.pad_id, batch_size=8)
+@pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+def test_states_on_a_device_are_those_of_the_cpu(held: dict[str, Held], tokenizer: WordPieces, device: str) -> None:
+    found = passes.hidden_states(bert().to(device), held["bert"].probe, pad_id=tokenizer.pad_id, batch_size=8)
     for name, values in held["bert"].found.items():
         np.testing.assert_allclose(found[name], values, atol=1e-4, err_msg=name)
 
