@@ -61,9 +61,11 @@ def disk_trouble(error: BaseException) -> str | None:
 
 def card_trouble(error: BaseException) -> str | None:
     """Return one line if a GPU has no memory left, and the remedy; None for another error."""
-    if type(error).__name__ != "OutOfMemoryError":  # torch's; this module imports no torch
-        return None
     found = str(error).partition("\n")[0].partition(". GPU ")[0]
+    # torch's name, and its texts where a process finds no room for the CUDA context or a library's workspace.
+    full = r"CUDA error: out of memory|CU(BLAS|DNN)_STATUS_ALLOC_FAILED"
+    if type(error).__name__ != "OutOfMemoryError" and not re.search(full, found):
+        return None
     return f"the GPU has no memory left ({found}); use a smaller batch_size, more accumulation, or fewer runs per GPU"
 
 

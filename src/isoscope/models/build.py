@@ -1,6 +1,7 @@
 """Build a classifier from scratch, and find a fusion's parameters."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -117,13 +118,21 @@ def check_device(device: str, *, key: str, cure: str | None = None) -> str:
 
     Raises `InputError`, naming `key`, if it is absent. `cure`: what to do [default: set `key` by -S].
     """
-    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # the other check forbids CUDA in forked processes
-    here = torch.cuda.is_available()
+    here = _card_here()
     if device == "auto":
         return "cuda" if here else "cpu"
     if device == "cuda" and not here:
         raise InputError(f"{key}: 'cuda' is not available on this machine; use {cure or f'-S {key}=cpu'}")
     return device
+
+
+def _card_here() -> bool:
+    """Return whether CUDA works, without a CUDA context of this process: it could not be forked then."""
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    if "MIG-" in os.environ.get("CUDA_VISIBLE_DEVICES", ""):  # NVML does not count parts of a card
+        asked = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+        return subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
+    return torch.cuda.is_available()
 
 
 def warn_of_emulation(precision: str, *, device: str, key: str) -> None:

@@ -42,7 +42,7 @@ class Backward:
 
     def add(self, rows: Indices, *, epoch: int, step: int, total: int, observed: Collection[Place] = ()) -> Gradients:
         """Add the gradients of the global batch `rows` at update `step` of `total`; return points at `observed`."""
-        tally = torch.from_numpy(self.objective.tally().vector()).to(self.ranks.device)
+        tally = torch.zeros(len(self.objective.tally().vector()), dtype=torch.float64, device=self.ranks.device)
         micros = np.array_split(self.ranks.share(rows), self.accumulation)
         if self.ranks.size == 1:
             micros = [micro for micro in micros if len(micro)]
@@ -97,10 +97,11 @@ class Backward:
             return PenaltyResult(None, {}), whole
         points = whole[self.penalised.place]
         classes = self.objective.owners("train", rows, self.penalised.place)[1]
-        labels = torch.from_numpy(np.zeros(len(points), np.int64) if classes is None else classes).to(points.device)
-        result = self.penalised.look(points, labels, step=step, total=total)
-        own = torch.from_numpy(np.flatnonzero(self._ranks_of(rows, self.penalised.place) == self.ranks.rank))
-        gradient = None if result.gradient is None else result.gradient[own.to(points.device)]
+        own = np.flatnonzero(self._ranks_of(rows, self.penalised.place) == self.ranks.rank)
+        numbers = {"own": own, "labels": np.zeros(len(points), np.int64) if classes is None else classes}
+        there = to_device(numbers, points.device)
+        result = self.penalised.look(points, there["labels"], step=step, total=total)
+        gradient = None if result.gradient is None else result.gradient[there["own"]]
         return PenaltyResult(gradient, result.figures), whole
 
     def _ranks_of(self, rows: Indices, place: Place) -> Indices:

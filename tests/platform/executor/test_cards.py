@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from isoscope.base.errors import RunError
+from isoscope.base.errors import RunError, card_trouble
 from isoscope.base.processes import StopSignal
 from isoscope.platform.executor.cards import CONTEXT, USED, Card, Slots, cards
 from isoscope.platform.executor.execute import Piece, side_by_side
 from isoscope.platform.executor.live_table import Progress
-from isoscope.platform.executor.this_machine import ThisMachine
+from isoscope.platform.executor.this_machine import ThisMachine, this_machine
 
 TWO = [Card("GPU-a", 80e9), Card("GPU-b", 80e9)]
 SMI = """#!/bin/sh
@@ -41,7 +41,9 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (None, [Card("GPU-a", 81559 * 2**20), Card("GPU-b", 40000 * 2**20)]),
         ("1", [Card("1", 40000 * 2**20)]),
         ("GPU-b, 0", [Card("GPU-b", 40000 * 2**20), Card("0", 81559 * 2**20)]),
+        ("GPU-b", [Card("GPU-b", 40000 * 2**20)]),
         ("MIG-of-a-part", [Card("MIG-of-a-part", None)]),
+        ("", []),
     ],
 )
 def test_cards_are_those_that_this_process_may_use(
@@ -52,11 +54,19 @@ def test_cards_are_those_that_this_process_may_use(
     assert cards() == found
 
 
-def test_without_an_answer_there_is_a_card_of_unknown_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_answer_cards_are_counted_and_take_a_run_each(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert cards() == [Card("", None)]
-    assert not Slots(cards(), share=None, most=8).measured(Card("", None), 1e9)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert cards() == [Card("0", None), Card("1", None)]
+    assert not Slots(cards(), share=None, most=8).measured(Card("0", None), 1e9)
+    line = "nvidia-smi does not say how much memory each GPU has, so each takes one run; to share them"
+    assert this_machine(1, device="cuda").room == 2
+    assert line in capfd.readouterr().err
+    this_machine(1, device="cuda", share=0.5)
+    assert line not in capfd.readouterr().err
 
 
 def test_the_memory_of_the_first_run_proposes_slots_and_a_share_sets_them() -> None:
@@ -126,6 +136,25 @@ def test_a_run_without_memory_is_repeated_with_fewer_neighbours(
     assert begun.count("d") > 1
     assert slots.each == 2 or slots.each == 1
     assert "the GPU has no memory left (CUDA out of memory. Tried to allocate 20.00 MiB)" in capfd.readouterr().err
+
+
+def test_runs_that_find_no_memory_at_the_same_time_are_both_repeated() -> None:
+    """The last to be looked at has no neighbour any more, but had one when it failed."""
+    slots = Slots(TWO[:1], share=0.5, most=8)
+    for _ in range(2):
+        slots.take()
+    for _ in range(2):
+        assert slots.crowded(TWO[0])
+        slots.give_back(TWO[0])
+    assert slots.each == 1
+    slots.take()
+    assert not slots.crowded(TWO[0])
+
+
+def test_every_way_of_lacking_memory_is_known() -> None:
+    for text in ("CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"):
+        assert str(card_trouble(RuntimeError(text))).startswith(f"the GPU has no memory left ({text}")
+    assert card_trouble(RuntimeError("CUDA error: device-side assert triggered")) is None
 
 
 def test_a_run_that_is_alone_and_finds_no_memory_fails() -> None:

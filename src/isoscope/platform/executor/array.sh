@@ -59,7 +59,8 @@ for n in "${!pids[@]}"; do
     fi
 done
 if ((${#left[@]})); then
-    [[ $(state) != RUNNING ]] && exit 143  # cancelled; or preempted, and Slurm puts the job back itself
+    now=$(state)  # empty: Slurm does not answer
+    [[ $now && $now != RUNNING ]] && exit 143  # cancelled; or preempted, and Slurm puts the job back itself
     for n in "${left[@]}"; do echo "isoscope: job $me waits in the queue again, to resume" >>"$folder/$n.log"; done
     scontrol requeue "$me" && exit 143
     for n in "${left[@]}"; do ended "$n" 143; done

@@ -23,8 +23,8 @@ class Card(NamedTuple):
 def cards() -> list[Card]:
     """Return the cards that this process may use: 1 or more.
 
-    They are asked of nvidia-smi, since a process with a CUDA context must not be forked. Without an answer there is one
-    card of unknown memory.
+    They are asked of nvidia-smi, since a process with a CUDA context must not be forked. Without an answer torch counts
+    them, and their memory is unknown.
     """
     command = ("nvidia-smi", "--query-gpu=index,uuid,memory.total", "--format=csv,noheader,nounits")
     known: dict[str, Card] = {}
@@ -34,9 +34,17 @@ def cards() -> list[Card]:
             known[index] = known[uuid] = Card(uuid, float(memory) * 2**20)
     asked = os.environ.get("CUDA_VISIBLE_DEVICES")
     if asked is None:
-        return list(dict.fromkeys(known.values())) or [Card("", None)]
+        return list(dict.fromkeys(known.values())) or [Card(str(number), None) for number in range(_counted())]
     names = [name.strip() for name in asked.split(",") if name.strip()]
-    return [Card(name, known[name].memory if name in known else None) for name in names] or [Card("", None)]
+    whole = {name: [key for key in known if key == name or (key.startswith(name) and name > "GPU-")] for name in names}
+    return [Card(name, known[whole[name][0]].memory if whole[name] else None) for name in names]
+
+
+def _counted() -> int:
+    """Return the number of cards as torch counts them without a CUDA context."""
+    import torch
+
+    return torch.cuda.device_count()
 
 
 class Slots:
@@ -50,7 +58,7 @@ class Slots:
         self.cards, self.most = cards, most
         self.each: int | None = None if share is None else max(1, int(1 / share + 1e-9))
         """Runs per card; None: not known yet."""
-        self._used = Counter[Card]()
+        self._used, self._beside = Counter[Card](), Counter[Card]()
 
     @property
     def room(self) -> int:
@@ -61,11 +69,14 @@ class Slots:
         """Return the card with the fewest runs, for one more."""
         card = min(self.cards, key=lambda one: self._used[one])
         self._used[card] += 1
+        self._beside[card] = max(self._beside[card], self._used[card])
         return card
 
     def give_back(self, card: Card) -> None:
         """Free a slot."""
         self._used[card] -= 1
+        if not self._used[card]:
+            del self._beside[card]
 
     def measured(self, card: Card, peak: float) -> bool:
         """Propose slots from the most bytes that a run has reserved; return whether this changed their number."""
@@ -75,8 +86,11 @@ class Slots:
         return self.each > 1
 
     def crowded(self, card: Card) -> bool:
-        """Halve the slots after a run found no memory; return False if it was alone, so that less cannot help."""
-        if (self.each or 1) == 1 and self._used[card] <= 1:
+        """Halve the slots after a run found no memory; return False if the card had no other run, so nothing helps.
+
+        Of runs that find none at the same time, the last to end has no neighbour left, but had some.
+        """
+        if self._beside[card] <= 1:
             return False
         self.each = max(1, (self.each or 1) // 2)
         return True

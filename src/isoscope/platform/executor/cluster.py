@@ -38,7 +38,8 @@ class Cluster(NamedTuple):
     def sized(self, threads: int | None, *, device: str) -> "Cluster":
         """Return the same cluster for runs of `threads` threads (None: 1 CPU) on `device`."""
         cpus = (threads or 1) if self.cpus is None else self.cpus
-        return self._replace(cpus=cpus, gpus=int(device == "cuda") if self.gpus is None else self.gpus)
+        asked = None if device == "auto" else int(device == "cuda")  # auto: a GPU if the cluster has any
+        return self._replace(cpus=cpus, gpus=asked if self.gpus is None else self.gpus)
 
 
 def check(cluster: Cluster) -> Cluster:
@@ -58,7 +59,8 @@ class Nodes(Place):
 
     def __init__(self, cluster: Cluster, ray: Any) -> None:
         self._ray = ray
-        self.wanted = {"CPU": cluster.cpus or 0, "GPU": cluster.gpus or 0}
+        gpus = float("GPU" in ray.cluster_resources()) if cluster.gpus is None else cluster.gpus
+        self.wanted = {"CPU": cluster.cpus or 0, "GPU": gpus}
         options = {"num_cpus": self.wanted["CPU"], "num_gpus": self.wanted["GPU"], "max_restarts": 0}
         # Two threads: one runs the process, one answers. Spread, so that a lost node costs few processes.
         self._seat = ray.remote(**options, max_concurrency=2, scheduling_strategy="SPREAD")(_Seat)

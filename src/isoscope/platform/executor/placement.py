@@ -77,14 +77,15 @@ class Placement(NamedTuple):
 
         Raises `InputError`, naming the setting `key`, for a device that this machine lacks.
         """
-        if device != "cpu" and self.cluster is None:
-            device = load(STAGES[stage]).check_device(device, key=key)
-        return self.opened(threads, device=device, project=project)
+        if device == "cuda" and self.cluster is None:  # also if nothing is left to do
+            load(STAGES[stage]).check_device(device, key=key)
+        return self.opened(threads, device=device, project=project, stage=stage)
 
     @contextmanager
-    def opened(self, threads: int | None, *, device: str, project: Project) -> Iterator[Place]:
-        """Open it for runs of a project, of `threads` threads (None: one process at a time) on `device`."""
+    def opened(self, threads: int | None, *, device: str, project: Project, stage: str = "train") -> Iterator[Place]:
+        """Open it for runs of a `stage`, of `threads` threads (None: one process at a time) on `device`."""
         if self.cluster is None:
+            device = device if device == "cpu" else load(STAGES[stage]).check_device(device, key="device")
             yield this_machine(threads, device=device, share=self.gpus)
         elif self.cluster == SLURM:
             words, each = sbatch_options(self.slurm, cpus=self.cpus, gpus=self.gpus, threads=threads, device=device)

@@ -117,7 +117,10 @@ class Slurm(Place):
     def __init__(self, options: Sequence[str], *, each: int, project: Project) -> None:
         self._options, self._each, self._project = options, each, project
         self.new, self.jobs, self._submitted, self._due = list[Job](), list[Job](), False, 0.0
-        self._queue = queue() or {}
+        now = queue()
+        if now is None:  # else runs that are under way would be submitted again
+            raise InputError("--cluster slurm: squeue does not answer; try again when the cluster does")
+        self._queue = now
         self._live = {
             tuple(words): (one, number)
             for one in submissions(project.slurm)
@@ -164,6 +167,8 @@ class Slurm(Place):
             self._project.slurm.mkdir(parents=True, exist_ok=True)
             own = Path(mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=self._project.slurm))
             program = (sys.executable, "-P", "-m", "isoscope")
+            if any("\n" in word for job in new for word in job.piece.arguments):
+                raise InputError("--cluster slurm: an option has a line break; a job's command is one line")
             (own / "commands").write_text("".join(f"{shlex.join(program + job.piece.arguments)}\n" for job in new))
             words = (
                 f"--array=0-{(len(new) - 1) // self._each}",
@@ -200,7 +205,7 @@ class Job(Process):
         self.piece, self.progress, self.began, self.signal = piece, Progress(), False, 0
         self.submission, self.number = submission, number
         self.ended: Ending | None = None
-        self._place, self._stays = place, submission is not None and submission.detached
+        self._place, self._stays = place, submission is not None  # another command's
         self.lines = [f"job {self.id} does it already; this command waits for it"] if submission else []
         self._read, self._rest, self._told, self._gone = 0, b"", -inf, inf
 

@@ -1,6 +1,7 @@
 """Processes on this machine: as many as its cores or its cards have room for."""
 
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from math import inf
@@ -71,4 +72,11 @@ def this_machine(threads: int | None, *, device: str, share: float | None = None
     """
     if device == "cpu":
         return ThisMachine(max(1, cores() // threads) if threads else 1)
-    return ThisMachine(slots=Slots(cards(), share=share, most=max(1, cores() // (threads or 1))))
+    found = cards()
+    if share is None and any(card.memory is None for card in found):
+        print(
+            "isoscope: nvidia-smi does not say how much memory each GPU has, so each takes one run; to share them: "
+            "--gpus-per-run 0.25",
+            file=sys.stderr,
+        )
+    return ThisMachine(slots=Slots(found, share=share, most=max(1, cores() // (threads or 1))))

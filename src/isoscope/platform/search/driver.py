@@ -16,7 +16,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from isoscope.base.errors import InputError
-from isoscope.platform.executor.child import DONE, WRONG, Ending
+from isoscope.platform.executor.child import CROWDED, DONE, WRONG, Ending
 from isoscope.platform.executor.execute import Piece, Place, Pool
 from isoscope.platform.runs.secrets import scrub
 from isoscope.platform.search import space
@@ -54,6 +54,8 @@ class Driver:
         self.pool = Pool(screen, place, heard=lambda piece, line: self._log(piece.name, line))
         self.trials: dict[str, UnderWay] = {}
         """Trials under way, by title."""
+        self.crowded: list[UnderWay] = []
+        """Those of them that wait for room on a card."""
         self.facts = {
             **records.provenance,
             "seeds": list(self.search.seeds),
@@ -80,6 +82,8 @@ class Driver:
         """Keep `workers` trials under way until there is no other, or until asked to finish."""
         while True:
             self._check_asked()
+            while self.crowded and self.pool.takes(self.workers):
+                self._start(self.crowded.pop())
             while self.pool.takes(self.workers) and not self.asked.finish and (fresh := next(trials, None)):
                 self.trials[fresh.title] = fresh
                 self._persist(partial(fresh.note, at_once=True))
@@ -152,7 +156,10 @@ class Driver:
         elif (done and one.advance()) or one.again(ending):
             if not done:
                 self.screen.say(f"{one.title}: {ending.line}; run again")
-            self._start(one)
+            if ending.kind == CROWDED:  # when its card has fewer runs
+                self.crowded.append(one)
+            else:
+                self._start(one)
         elif done:
             self._judge(one)
         else:

@@ -238,16 +238,13 @@ def states_cells(
     root = setup.configuration.root
     words = setup.words if placement.cluster == SLURM else ()
     devices = {"extraction.device": root.extraction.device, "measures.device": root.measures.device}
-    key = next((key for key, device in devices.items() if device != "cpu"), "extraction.device")
-    here = placement.cluster is None
-    on_cores = here and devices[key] == "cpu"
-    # Of a cell on a card, the cores have nothing else to do than its measures.
-    do = partial(_states, setup, processes=None if here and not on_cores else 1)
+    key = max(devices, key=lambda one: ("cpu", "auto", "cuda").index(devices[one]))
+    on_cores = placement.cluster is None and devices[key] == "cpu"
     found = [
         CellWork(
             f"{cell[1]} seed {cell[2]}",
             partial(states, setup, cell, find=True),
-            partial(do, cell),
+            partial(_states, setup, cell),
             ("states", *cell[:2], "--seed", str(cell[2]), *words),
         )
         for cell in cells
@@ -275,9 +272,9 @@ def states(setup: Setup, cell: tuple[str, str, int], *, processes: int | None = 
     return done
 
 
-def _states(setup: Setup, cell: tuple[str, str, int], shown: Progress, *, processes: int | None) -> str:
+def _states(setup: Setup, cell: tuple[str, str, int], shown: Progress) -> str:
     with _Measured(shown) as stop:
-        return str(states(setup, cell, processes=processes, stop=stop))
+        return str(states(setup, cell, processes=1, stop=stop))
 
 
 class _Measured(StopSignal):

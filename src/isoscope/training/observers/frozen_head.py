@@ -8,7 +8,7 @@ from torch import Tensor
 
 from isoscope.base.errors import InputError
 from isoscope.data.batches import drawn_rows, shuffled
-from isoscope.objectives import Place, Scored
+from isoscope.objectives import Place, Scored, vector_of
 from isoscope.objectives.labelled import Labelled
 from isoscope.plugins import observer
 from isoscope.training.evaluation import evaluate
@@ -58,7 +58,8 @@ class FrozenHead(Observer):
         model = SimpleNamespace(config=SimpleNamespace())  # for what an evaluation of the validation split chooses
         for one in (scored, test):
             logits, targets = head(_points(one)), self._targets(one.split)
-            tally = objective.tally(objective.tallied(objective.loss(logits, targets), logits, targets).numpy())
+            counted = objective.tallied(objective.loss(logits, targets), logits, targets)
+            tally = objective.tally(vector_of(counted, logits.device).numpy())
             predictions, true = objective.predicted(model, one._replace(columns={"logits": logits.numpy()}))
         found = tally.metrics() | getattr(objective, "row_scores", lambda *_: {})(true, predictions)
         return prefixed("baseline/frozen_head/", found)
