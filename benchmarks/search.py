@@ -93,7 +93,7 @@ def searched(where: Place, trials: int, workers: int, seconds: float = 0.0, *, b
         records = Records(project, search, identity=identity_of(trials), name=one.study.study_name)
         plan = lambda chosen: [Job(chosen, seconds, busy=busy)]  # noqa: E731
         with Interrupts(print) as asked:
-            Driver(one, plan, workers=workers, nodes=None, screen=screen, asked=asked, records=records).run()
+            Driver(one, plan, workers=workers, place=None, screen=screen, asked=asked, records=records).run()
     return time.perf_counter() - began
 
 

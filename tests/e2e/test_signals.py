@@ -5,8 +5,10 @@ The tests of this file are one story, told in order.
 
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from isoscope.platform.runs.provenance import file_md5s
@@ -36,7 +38,8 @@ def test_a_second_pipeline_is_refused_and_told_by_whom(project: Project) -> None
     dvc = next(one for one in everyone if "dvc" in " ".join(one.cmdline()[:2]) and "repro" in one.cmdline())
     assert f"PID {dvc.pid}" in second.err
     for one in everyone:
-        one.resume()
+        with suppress(psutil.NoSuchProcess):  # it had ended before, and its parent has just noticed
+            one.resume()
     strike(first, signal.SIGTERM)
     assert {len(record.attempts) for record in project.records().values() if record.metrics} == {1}
 

@@ -143,8 +143,11 @@ def folded_set(objective: Objective, split: str, line: Line, *, sentences: int, 
         return (objective.batch(split, few, None) for few in micro_batches(objective, split, part, most=most))
 
     of_folds = [batches(part, _MOST_OF_FOLD if on_cpu else _MOST) for part in parts]
-    by_length = np.array_split(np.concatenate(objective.plan(split, None, rows)), folds)
-    return PartedSet(objective, weights, of_folds, line, inside=[*map(batches, by_length)])
+    inside = None
+    if getattr(objective, "same_in_any_batch", True):
+        by_length = np.array_split(np.concatenate(objective.plan(split, None, rows)), folds)
+        inside = [*map(batches, by_length)]
+    return PartedSet(objective, weights, of_folds, line, inside=inside)
 
 
 def fixed_rows(objective: Objective, split: str, sentences: int) -> Indices:

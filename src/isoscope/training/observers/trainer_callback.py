@@ -126,6 +126,9 @@ class TrainerData:
     Trainer's own collator under a fixed seed, so that random masks are the same at every evaluation.
     """
 
+    same_in_any_batch = False
+    """A text's random masks depend on the other texts of its batch."""
+
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
         self._batches: dict[tuple[str, bytes], dict[str, np.ndarray[Any, Any]]] = {}
