@@ -94,7 +94,8 @@ class Objective(Protocol):
 
     So may it `predicted(model, scored)`, which returns predictions and targets of the rows of an evaluated split, and
     `row_scores(targets, predictions)`, the metrics that a tally cannot hold, such as ranks. With `chooses` true, an
-    evaluation of the validation split chooses something for the test split, such as a threshold.
+    evaluation of the validation split chooses something for the test split, such as a threshold. With
+    `same_in_any_batch` false, a row's input without an epoch depends on the other rows of its batch.
     """
     classes: int
     """Number of classes that `owners` can return; 1 if it returns none."""
