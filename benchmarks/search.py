@@ -59,6 +59,7 @@ class Job:
     """A run that sleeps, or counts on one core, for `seconds`."""
 
     digest, steps = "none", 1
+    arguments: tuple[str, ...] = ()
 
     def __init__(self, chosen: Mapping[str, Any], seconds: float, *, busy: bool) -> None:
         self.chosen, self.seconds, self.busy = chosen, seconds, busy
