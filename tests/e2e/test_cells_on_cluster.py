@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from isoscope.platform.runs.provenance import file_md5s
+from cells_elsewhere import CELLS, outputs, untrained
 from isoscope.platform.runs.record import read
 from pipeline_project import Finished, Project, wait_for
 from ray_nodes import RayNodes, needs_ray
 from search_under_way import kill, tree
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
-CELLS = ("-S", "studies.fusion.seeds=[0, 1]", "-S", "training.epochs=20", "-S", "training.learning_rate=1e-3")
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +41,7 @@ def project(finished: Finished, tmp_path: Path) -> Project:
 
 def copied(finished: Finished, folder: Path) -> Project:
     needs_ray()
-    return finished.project.copy(folder / "project", without=(".isoscope", "models", "mlflow.db"), mirrored=False)
-
-
-def outputs(project: Project) -> dict[str, dict[str, str]]:
-    """Digest → file → md5 of every finished run."""
-    found = sorted((project.folder / ".isoscope/runs").glob("*/output"))
-    return {path.parent.name: file_md5s(path) for path in found}
+    return untrained(finished, folder)
 
 
 def under_way(project: Project, pids: list[int]) -> list[str]:

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from isoscope.platform.runs.provenance import file_md5s
+from cells_elsewhere import CELLS, outputs, untrained
 from isoscope.platform.runs.record import read
 from pipeline_project import Finished, Project, wait_for
 from slurm_nodes import SlurmNodes, needs_slurm
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 SLURM = ("--cluster", "slurm")
-CELLS = ("-S", "studies.fusion.seeds=[0, 1]", "-S", "training.epochs=20", "-S", "training.learning_rate=1e-3")
 ONE = ("additive", "--seed", "0", *CELLS)
 SEARCH = """\
 search:
@@ -65,13 +64,7 @@ def project(finished: Finished, tmp_path: Path) -> Project:
 
 def copied(finished: Finished, folder: Path) -> Project:
     needs_slurm()
-    return finished.project.copy(folder / "project", without=(".isoscope", "models", "mlflow.db"), mirrored=False)
-
-
-def outputs(project: Project) -> dict[str, dict[str, str]]:
-    """Digest → file → md5 of every finished run."""
-    found = sorted((project.folder / ".isoscope/runs").glob("*/output"))
-    return {path.parent.name: file_md5s(path) for path in found}
+    return untrained(finished, folder)
 
 
 def attempts(project: Project) -> list[Any]:

@@ -21,7 +21,7 @@ class Card(NamedTuple):
 
 
 def cards() -> list[Card]:
-    """Return the cards that this process may use: 1 or more.
+    """Return the cards that this process may use.
 
     They are asked of nvidia-smi, since a process with a CUDA context must not be forked. Without an answer torch counts
     them, and their memory is unknown.
