@@ -14,6 +14,8 @@ from isoscope.base.processes import StoppedError, rank, run_own_tree, world_size
 from isoscope.platform.cli import (  # isort: skip - in the order of the help
     begin,
     stages,
+    explain,
+    prove,
     look,
     give_away,
     keep_house,
@@ -22,7 +24,7 @@ from isoscope.platform.cli import search_commands as search
 from isoscope.platform.cli.options import app
 from isoscope.platform.cli.streams import complain, flushed, open_closed
 
-__all__ = ["app", "begin", "give_away", "keep_house", "look", "main", "search", "stages"]
+__all__ = ["app", "begin", "explain", "give_away", "keep_house", "look", "main", "prove", "search", "stages"]
 
 
 def main() -> None:

@@ -17,9 +17,9 @@ from isoscope.base import environment
 from isoscope.base.errors import InputError
 from isoscope.base.processes import die_with, rank, starter, world_size
 
-HEADINGS = BEGIN, RUN, LOOK, HYPERPARAMETERS, GIVE_AWAY, KEEP_HOUSE = (
-    *("Begin", "Run the pipeline and its stages", "Look at models and runs", "Search hyperparameters"),
-    *("Give away", "Keep house"),
+HEADINGS = BEGIN, RUN, EXPLAIN, LOOK, HYPERPARAMETERS, GIVE_AWAY, KEEP_HOUSE = (
+    *("Begin", "Run the pipeline and its stages", "Plan, explain and prove", "Look at models and runs"),
+    *("Search hyperparameters", "Give away", "Keep house"),
 )
 """What commands are for, in the order of the help."""
 

@@ -1,0 +1,1 @@
+"""Commands that say what would run, why, and how two results differ."""

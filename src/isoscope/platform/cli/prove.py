@@ -1,0 +1,1 @@
+"""Commands that prove what results rest on, and hand it over."""
