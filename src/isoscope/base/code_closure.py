@@ -151,6 +151,42 @@ def code_version(stage: str, used: tuple[str, ...] | None = None, loads: tuple[s
     return digest.hexdigest()
 
 
+def functions(source: str) -> dict[str, str]:
+    """Return name → hash of each function and method of a stripped source.
+
+    What else a class has stands under the class's name, and what else the module has under "".
+    """
+    texts: dict[str, str] = {}
+
+    def visit(body: list[ast.stmt], inside: str, head: str = "") -> None:
+        rest = [head]
+        for node in body:
+            name = inside + getattr(node, "name", "")
+            if isinstance(node, ast.ClassDef):
+                visit(
+                    node.body,
+                    f"{name}.",
+                    " ".join(map(ast.unparse, [*node.decorator_list, *node.bases, *node.keywords])),
+                )
+            elif isinstance(node, ast.FunctionDef):
+                texts[name] = texts.get(name, "") + ast.unparse(node)  # a property and its setter have one name
+            else:
+                rest.append(ast.unparse(node))
+        texts[inside.removesuffix(".")] = "\n".join(rest)
+
+    visit(ast.parse(source).body, "")
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts.items()}
+
+
+@cache
+def code_of(
+    stage: str, used: tuple[str, ...] | None = None, loads: tuple[str, ...] | None = None
+) -> dict[str, dict[str, str]]:
+    """Return file → `functions` of what `code_version` hashes; of published numbers, one hash of the file."""
+    found = {file.relative_to(PACKAGE).as_posix(): _read(file)[1] for file in sorted(closure(stage, used, loads))}
+    return {name: functions(text if name.endswith(".py") else repr(text)) for name, text in found.items()}
+
+
 def titles(stage: str) -> list[Path]:
     """Return the files whose metrics a stage may draw, with their titles; none of a stage that does not draw."""
     draws = any(file.is_relative_to(PACKAGE / "platform/figures") for file in closure(stage))

@@ -1,9 +1,10 @@
-"""How a run differs from the last finished run of its study, arm and seed: why it trains from its first epoch."""
+"""The last finished run of a study, arm and seed, and why a new run of these names does not continue it."""
 
 from collections.abc import Iterator
 
-from isoscope.platform.config.tree import NOT_IN_DIGEST, changes, flatten
-from isoscope.platform.runs.lines import Run, RunRecord, plugin_tags
+from isoscope.base.paths import Project
+from isoscope.platform.runs.differences import differences
+from isoscope.platform.runs.lines import PLUGIN, Run, RunRecord
 from isoscope.platform.runs.run import Run as OwnedRun
 from isoscope.platform.runs.stored import finished
 
@@ -16,39 +17,33 @@ def earlier_run(run: OwnedRun) -> str | None:
 
     Runs of a search are no such runs: they differ by their purpose.
     """
-    names = run.identity.names
-    before = [one for one in _runs(run) if {name: getattr(one, name) for name in names} == names]
-    done = [one for one in before if one.digest != run.digest and finished(run.project, one.digest)]
-    if run.tags or not done:
+    if run.tags or (last := last_finished(run)) is None:
         return None
-    last = max(done, key=lambda one: one.t)
-    changed = _changes(run, last)
+    changed = differences(run.project, last, run.line, now=run.identity.functions)
     more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-    length = any(name.startswith(_LENGTH) for name in changed)
+    length = any(one.name.startswith(_LENGTH) for one in changed)
     why = "; the schedule of the learning rate covers the whole run" if length else ""
     starts = any(role.startswith("start_") for role in run.identity.inputs)
     reused = "the prepared data" + " and the runs that it starts from" * starts
     return (
-        f"not a continuation of the finished run {last.digest[:12]}: {', '.join([*changed.values()][:_SHOWN])}{more}"
-        f"{why}; it trains from epoch 1, and reuses {reused}"
+        f"not a continuation of the finished run {last.digest[:12]}: {', '.join(one.text for one in changed[:_SHOWN])}"
+        f"{more}{why}; it trains from epoch 1, and reuses {reused}"
     )
 
 
-def _runs(run: OwnedRun) -> Iterator[Run]:
+def last_finished(run: OwnedRun) -> Run | None:
+    """Return the identity of the last run of a run's names that finished, and is another run; None without."""
+    names = run.identity.names
+    before = [one for one in identities(run.project) if {name: getattr(one, name) for name in names} == names]
+    done = [one for one in before if one.digest != run.digest and finished(run.project, one.digest)]
+    return max(done, key=lambda one: one.t, default=None)
+
+
+def identities(project: Project) -> Iterator[Run]:
     """Yield the identity in the first line of every record, except of runs of a search."""
-    for path in run.project.records.glob("*.jsonl"):
+    for path in project.records.glob("*.jsonl"):
         record = RunRecord(path=path)
         with path.open("rb") as file:
             record.add(file.readline().rstrip(b"\n"))
-        if record.run is not None and not set(record.run.tags) - plugin_tags(run.identity.plugins).keys():
+        if record.run is not None and all(name.startswith(PLUGIN) for name in record.run.tags):
             yield record.run
-
-
-def _changes(run: OwnedRun, last: Run) -> dict[str, str]:
-    """Return name → what has changed: parameters with both values, then inputs, then the code."""
-    one = run.identity
-    changed = changes(last.params, flatten(one.params))
-    found = {name: text for name, text in changed.items() if name not in NOT_IN_DIGEST}
-    inputs = sorted(name for name in one.input_paths if one.input_paths[name] != last.inputs.get(name))
-    found |= {name: f"{name} has changed" for name in inputs}
-    return found or {"code": "the code or a plugin has changed"}

@@ -89,9 +89,10 @@ def git_state(root: Path) -> Git:
     exactly. Does not change the repository.
     """
     try:
-        commit = _git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
-        new = _git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *SOURCES)
-        index, objects = (root / _git(root, "rev-parse", "--git-path", name).strip() for name in ("index", "objects"))
+        commit = run_git(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
+        new = run_git(root, "ls-files", "--others", "--exclude-standard", "-z", "--", *SOURCES)
+        places = (run_git(root, "rev-parse", "--git-path", name).strip() for name in ("index", "objects"))
+        index, objects = (root / place for place in places)
         with tempfile.TemporaryDirectory() as folder:
             # Add untracked files to a private index and object store, so that the user's index stays unchanged.
             private = {
@@ -104,15 +105,16 @@ def git_state(root: Path) -> Git:
                 shutil.copy2(index, private["GIT_INDEX_FILE"])
             if new:
                 listed = ("--pathspec-from-file=-", "--pathspec-file-nul")
-                _git(root, "--literal-pathspecs", "add", "--intent-to-add", *listed, private=private, stdin=new)
+                run_git(root, "--literal-pathspecs", "add", "--intent-to-add", *listed, private=private, stdin=new)
             form = ("--binary", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
-            diff = _git(root, "diff", *form, "HEAD", "--", *SOURCES, private=private)
+            diff = run_git(root, "diff", *form, "HEAD", "--", *SOURCES, private=private)
     except (OSError, subprocess.SubprocessError):
         return Git(None)
     return Git(commit, diff)
 
 
-def _git(root: Path, *arguments: str, private: Mapping[str, str] | None = None, stdin: str = "") -> str:
+def run_git(root: Path, *arguments: str, private: Mapping[str, str] | None = None, stdin: str = "") -> str:
+    """Return what git says in a folder, whatever variables a hook has set. Raises as `subprocess.run` does."""
     env = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
     env |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **(private or {})}
     given = stdin.encode("utf-8", "surrogateescape")

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from isoscope.base import paths
 from isoscope.base.atomic_files import announce, seal
-from isoscope.base.code_closure import code_version
+from isoscope.base.code_closure import code_of, code_version
 from isoscope.base.errors import RunError, plugins_named
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config.tree import NOT_IN_DIGEST, Tree, changes, dump_yaml, flatten
-from isoscope.platform.runs import follower, stored
+from isoscope.platform.runs import follower, lines, stored
 from isoscope.platform.runs.card import cards
+from isoscope.platform.runs.code_changes import keep_functions
 from isoscope.platform.runs.follower import FOLLOWED, PARENT_RUN
 from isoscope.platform.runs.lines import FINISHED, plugin_tags
 from isoscope.platform.runs.locks import Lease
@@ -58,6 +59,11 @@ class Identity(NamedTuple):
     @property
     def digest(self) -> str:
         return self.digest_under(self.code)
+
+    @property
+    def functions(self) -> dict[str, dict[str, str]]:
+        """Functions of the code by file, each with its hash."""
+        return code_of(self.stage, self.used, self.loads)
 
     def digest_under(self, code: str) -> str:
         """Return the sha256 (hex) of stage name, resolved sections, seed, inputs, plugins and a code version.
@@ -129,6 +135,7 @@ class Run:
         """Write the run's identity and this attempt (process, sources, libraries) to the record."""
         self.under_way = True
         self._introduce()
+        keep_functions(self.project, self.identity)
         now = environment(device=device, threads=threads, processes=processes, precision=precision)
         if self.record.before.attempts:
             changed = ", ".join(changes(self.record.before.attempts[-1].environment, now).values())
@@ -156,15 +163,14 @@ class Run:
 
     def _introduce(self) -> None:
         """Write the run's identity to the record."""
+        self.record.run(**{name: value for name, value in self.line._asdict().items() if name not in ("t", "parent")})
+
+    @property
+    def line(self) -> lines.Run:
+        """Its identity as the record has it, without a time."""
         one = self.identity
-        self.record.run(
-            digest=self.digest,
-            **one.names,
-            params=flatten(one.params),
-            inputs=one.input_paths,
-            code=self.code,
-            tags=self.tags | plugin_tags(one.plugins),
-        )
+        found = {"params": flatten(one.params), "inputs": one.input_paths, "tags": self.tags | plugin_tags(one.plugins)}
+        return lines.Run(**{"t": 0, "digest": self.digest, "code": self.code, **one.names, **found})
 
     def check_inputs(self) -> None:
         """Raise `RunError` with the role of an input that is not what the digest names."""

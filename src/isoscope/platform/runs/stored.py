@@ -225,6 +225,18 @@ def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
     return found
 
 
+def files_of(project: Project, path: str, md5: str) -> dict[str, Path] | None:
+    """Return the files of the folder that had a DVC hash, by relative path: the folder's own, or those of DVC's cache.
+
+    None if neither has them all.
+    """
+    folder, cache = project.folder / path, dvc_cache(project)
+    if folder.is_dir() and dvc_md5(folder) == md5:
+        return _files(folder)
+    files = {name: _object(cache, of_file) for name, of_file in _listing(cache, md5).items()}
+    return files if files and all(file.is_file() for file in files.values()) else None
+
+
 def _listing(cache: Path, md5: str) -> dict[str, str]:
     """Return relative path → hash of a folder in DVC's cache; empty if it is not there, or names other places."""
     try:

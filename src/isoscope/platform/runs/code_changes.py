@@ -1,0 +1,90 @@
+"""Which functions differ between two versions of the code, and the commits that changed them."""
+
+import json
+import subprocess
+from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+from isoscope.base.atomic_files import write_text
+from isoscope.base.code_closure import PACKAGE, functions, stripped
+from isoscope.base.paths import Project
+from isoscope.platform.runs.provenance import run_git
+
+Functions = Mapping[str, Mapping[str, str]]
+"""File of the package → function → hash of its code (`isoscope.base.code_closure.code_of`)."""
+MOST = 200
+"""Commits of a file to look through."""
+
+
+class Coded(Protocol):
+    """The code of a run: its version, and its functions."""
+
+    @property
+    def code(self) -> str: ...
+    @property
+    def functions(self) -> Functions: ...
+
+
+def keep_functions(project: Project, one: Coded) -> None:
+    """Keep the functions of a code version beside the records, once."""
+    if not (file := _file(project, one.code)).is_file():
+        write_text(file, json.dumps(one.functions, sort_keys=True) + "\n", "note", shared=True)
+
+
+def kept_functions(project: Project, code: str | None) -> Functions | None:
+    """Return the functions of a code version; None if no run of this project kept them, or the file is damaged."""
+    try:
+        found: Functions = json.loads(_file(project, str(code)).read_text("utf-8"))
+        return found
+    except (OSError, ValueError):
+        return None
+
+
+def _file(project: Project, code: str) -> Path:
+    return project.records / "code" / f"{code}.json"
+
+
+def committed_functions(commit: str | None, files: Iterable[str]) -> Functions:
+    """Return the functions of files of the package in a commit of its repository, without files that it lacks."""
+    found = {file: _at(commit, PACKAGE / file) for file in files if commit and file.endswith(".py")}
+    return {file: known for file, known in found.items() if known}
+
+
+def changed_functions(old: Functions, new: Functions) -> list[tuple[str, str]]:
+    """Return (file, function) of each function that was added, removed or changed."""
+    return [
+        (file, name)
+        for file in sorted(old.keys() | new.keys())
+        for name in sorted(old.get(file, {}).keys() | new.get(file, {}).keys())
+        if old.get(file, {}).get(name) != new.get(file, {}).get(name)
+    ]
+
+
+def commit_of(file: str, name: str) -> str | None:
+    """Return short hash and subject of the last commit that changed a function of the installed sources.
+
+    "not committed" if the file differs from the newest commit there; None if the sources are in no repository.
+    """
+    path = PACKAGE / file
+    try:
+        log = run_git(PACKAGE, "log", f"-n{MOST}", "--format=%h %s", "--", str(path)).splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    now = functions(stripped(path.read_text("utf-8"))).get(name) if path.is_file() else None
+    if log and _at(log[0].split()[0], path).get(name) != now:
+        return "not committed"
+    before = (line for line, older in pairwise(log) if _at(older.split()[0], path).get(name) != now)
+    return next(before, log[-1] if 0 < len(log) < MOST else None)
+
+
+@cache
+def _at(commit: str, path: Path) -> Mapping[str, str]:
+    """Return the functions of a file of the package in a commit; empty if it is not there."""
+    try:
+        text = run_git(PACKAGE, "show", f"{commit}:./{path.relative_to(PACKAGE).as_posix()}")
+        return functions(stripped(text))
+    except (OSError, subprocess.SubprocessError, SyntaxError):
+        return {}
