@@ -23,13 +23,14 @@ from isoscope.platform.runs.differences import (
     values_that_differ,
 )
 from isoscope.platform.runs.earlier import last_finished, last_of
+from isoscope.platform.runs.locks import held
 from isoscope.platform.runs.provenance import environment
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.run import Run
 from isoscope.platform.runs.stored import LOCK, finished, output_fault, whole_files
 from isoscope.platform.stages.repro import dvc_program
 
-FINISHED, RESUME, TRAIN = "finished", "would resume", "would train"
+FINISHED, RUNNING, RESUME, TRAIN = "finished", "is running", "would resume", "would train"
 ASKED = ("device", "threads", "processes", "precision")
 SET_LATER = ("CUBLAS_WORKSPACE_CONFIG", ABSENT)
 """A variable that training sets itself, unless the shell has set it."""
@@ -55,7 +56,7 @@ class Cause(NamedTuple):
     @property
     def said(self) -> list[str]:
         """The lines below its name."""
-        first = self.state != FINISHED and self.last is None
+        first = self.state not in (FINISHED, RUNNING) and self.last is None
         lines = ["no finished run of this study, arm and seed"] * first
         lines += [f"{one.kind}: {one.text}" for one in self.differences]
         return [*lines, *(f"beside: {one.text} (in no digest: not a reason)" for one in self.beside)]
@@ -77,6 +78,8 @@ def cause(run: Run) -> Cause:
     about, project = (run.identity.title, run.digest), run.project
     if output_fault(project, run.digest) is None or whole_files(project, run.digest, finished(project, run.digest)):
         return Cause(*about, FINISHED, beside=_beside(run, run.digest))
+    if held(run.folder):
+        return Cause(*about, RUNNING)
     updates = [int(one.name.removeprefix("step-")) for one in run.states.glob("step-*")]
     state = f"{RESUME} from update {max(updates)}" if updates else TRAIN
     if (last := last_finished(run)) is None:
