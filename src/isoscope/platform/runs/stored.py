@@ -225,7 +225,7 @@ def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
     return found
 
 
-def files_of(project: Project, path: str, md5: str) -> dict[str, Path] | None:
+def data_files(project: Project, path: str, md5: str) -> dict[str, Path] | None:
     """Return the files of the folder that had a DVC hash, by relative path: the folder's own, or those of DVC's cache.
 
     None if neither has them all.
