@@ -21,6 +21,7 @@ from isoscope.base.paths import PARAMS
 from isoscope.platform.config.explain import nearest
 
 Tree = dict[str, Any]
+KEEP_STATE = "training.keep_state"
 
 # The boundary between two settings: before a dotted name, or before a section that is a list.
 _NEXT_SETTING = re.compile(r"\s+(?=(?:[^\s=:]+:)?(?:\w+(?:\.\w+)+|plugins|tasks)=)")
@@ -280,10 +281,11 @@ class Origin:
         return self._files[path]
 
 
-# Device, threads and checkpoint interval are in the record, not in the digest: they do not define the run.
+# Device, threads and checkpoint interval are in the record, not in the digest: they do not define the run, and neither
+# does what is kept of it.
 NOT_IN_DIGEST = frozenset(
     {
-        *("training.device", "training.threads", "training.checkpoint_every"),
+        *("training.device", "training.threads", "training.checkpoint_every", KEEP_STATE),
         *("extraction.device", "extraction.threads"),
         *("measures.device", "measures.processes", "measures.threads"),
         # Names of the run to start from, whose digest is an input.

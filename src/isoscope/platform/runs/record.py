@@ -65,7 +65,14 @@ class Record(AbstractContextManager["Record"]):
             self._append("run", scrub_tree({"digest": digest, "stage": stage, **fields}), force=True)
             self.begun = True
 
-    def attempt(self, *, git: Git, environment: Mapping[str, Any], parent_run: str | None = None) -> None:
+    def attempt(
+        self,
+        *,
+        git: Git,
+        environment: Mapping[str, Any],
+        parent_run: str | None = None,
+        began: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the start of an attempt; store the diff of the sources beside the record."""
         fields = {
             "host": socket.gethostname(),
@@ -74,6 +81,7 @@ class Record(AbstractContextManager["Record"]):
             "environment": environment,
             "parent_run": parent_run,
             "job": slurm_job(),
+            "began": began,
         }
         self._append("attempt", fields, force=True)
         if git.diff_sha256 is not None:

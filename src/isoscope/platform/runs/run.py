@@ -24,7 +24,7 @@ from isoscope.platform.runs.lines import FINISHED, plugin_tags
 from isoscope.platform.runs.locks import Lease
 from isoscope.platform.runs.machine_load import LoadSampler
 from isoscope.platform.runs.provenance import dvc_md5, environment, git_state
-from isoscope.platform.runs.record import Record
+from isoscope.platform.runs.record import Record, read
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.runs.secrets import scrub_tree
 
@@ -130,12 +130,16 @@ class Run:
         self.under_way = True
         self._introduce()
         now = environment(device=device, threads=threads, processes=processes, precision=precision)
-        if self.record.before.attempts:
-            changed = ", ".join(changes(self.record.before.attempts[-1].environment, now).values())
+        attempts, began = self.record.before.attempts, stored.began(self.states)
+        if began and not attempts and (file := self.project.records / f"{began['run']}.jsonl").is_file():
+            attempts = read(file).attempts
+        if attempts:
+            changed = ", ".join(changes(attempts[-1].environment, now).values())
             if changed:
                 line = f"warning: {self.identity.title}: environment changed since the last attempt: {changed}"
                 print(line, file=sys.stderr)
-        self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
+        parent, git = os.environ.get(PARENT_RUN), git_state(self.project.folder)
+        self.record.attempt(git=git, environment=now, parent_run=parent, began=began)
         self._sampler = LoadSampler(self.record, gpus=device.startswith("cuda"))
 
     def stop_sampling(self) -> None:
@@ -176,8 +180,8 @@ class Run:
                     "under the digest of other inputs; run the same command again: it resumes if the input is put back"
                 )
 
-    def complete(self) -> None:
-        """Seal the work, make it the run's output, and remove the states to resume from."""
+    def complete(self, *, keep_state: bool = False) -> None:
+        """Seal the work, make it the run's output, and remove the states to resume from [or: all but the last]."""
         self.stop_sampling()
         self.check_inputs()
         seal(self.work, of=self.digest)
@@ -185,7 +189,8 @@ class Run:
         shutil.rmtree(self.output, ignore_errors=True)  # a damaged output
         self.work.rename(self.output)
         self.record.end("FINISHED")  # even if nothing is published
-        for left in (self.states, self.start):
+        older = stored.states_of(self.folder)[:-1] if keep_state else [self.states]
+        for left in (*older, self.start):
             shutil.rmtree(left, ignore_errors=True)
 
     def publish(self, target: Path, **facts: Any) -> str:

@@ -25,6 +25,8 @@ from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import CONFIG, METRICS, named_digest, points_of
 
 LOCK = Path("dvc.lock")
+BEGAN = "began.json"
+"""File of a run's folder of states: the finished run whose kept state it began from."""
 
 _FICLONE = 0x40049409  # Linux ioctl: share a file's blocks, copy on write
 
@@ -41,12 +43,12 @@ def publish(source: Path, output: Path, *, extra: Mapping[str, str]) -> None:
             place = fresh / Path(folder).relative_to(source)
             place.mkdir(exist_ok=True)
             for name in set(files) - {MANIFEST}:
-                _duplicate(Path(folder) / name, place / name)
+                duplicate(Path(folder) / name, place / name)
         for name, text in extra.items():
             (fresh / name).write_text(text, "utf-8")
 
 
-def _duplicate(source: Path, target: Path) -> None:
+def duplicate(source: Path, target: Path) -> None:
     """Link or copy a file, as cheaply as the file system allows."""
     try:
         with source.open("rb") as reader, target.open("xb") as writer:
@@ -59,7 +61,7 @@ def _duplicate(source: Path, target: Path) -> None:
             shutil.copyfile(source, target)
 
 
-_PUBLISHED = tuple(f"{place}/*/*/seed-*" for place in ("models", "data/hidden_states", "data/measures"))
+PUBLISHED = tuple(f"{place}/*/*/seed-*" for place in ("models", "data/hidden_states", "data/measures"))
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _OF_RUN = re.compile(r"(.+/seed-\d+)/(.+)")
 
@@ -80,16 +82,27 @@ def take_back(project: Project, digest: str) -> bool:
     files = whole_files(project, digest, finished(project, digest))
     if files:
         with replacing(project.runs / digest / "output", "output") as fresh:
-            for name, path in _written(files).items():
+            for name, path in written(files).items():
                 (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-                _duplicate(path, fresh / name)
+                duplicate(path, fresh / name)
             seal(fresh, of=digest)
     return bool(files)
 
 
-def _written(files: Mapping[str, Path]) -> dict[str, Path]:
+def written(files: Mapping[str, Path]) -> dict[str, Path]:
     """Return the files that the run wrote; publishing writes the others, which differ between studies with one cell."""
     return {name: path for name, path in files.items() if name != CONFIG and Path(name).name != CARD}
+
+
+def states_of(folder: Path) -> list[Path]:
+    """Return the states in a run's folder, the newest last."""
+    return sorted(folder.glob("states/step-*"))
+
+
+def began(states: Path) -> dict[str, Any] | None:
+    """Return the run whose kept state a run began from, its epochs and step; None if it began with update 1."""
+    file = states / BEGAN
+    return json.loads(file.read_text("utf-8")) if file.is_file() else None
 
 
 def output_fault(project: Project, digest: str) -> str | None:
@@ -106,7 +119,7 @@ def whole_files(project: Project, digest: str, end: End | None) -> dict[str, Pat
         return _vouched(project, digest)
     published = project.folder / end.output
     if published.is_dir() and dvc_md5(published) == end.output_md5:
-        return _files(published)
+        return files_in(published)
     return _if_sound(_cached_runs(project).get(end.output_md5, {}))
 
 
@@ -137,11 +150,11 @@ def output_points(project: Project, digest: str, end: End | None) -> list[dict[s
 def _vouched(project: Project, digest: str) -> dict[str, Path]:
     """Return the files of an output with the run's digest, checked by dvc.lock (its own or a parent folder's hash)."""
     known = {project.folder / path: md5 for path, md5 in locked(project.folder).items()}
-    for folder in (one for pattern in _PUBLISHED for one in sorted(project.folder.glob(pattern))):
+    for folder in (one for pattern in PUBLISHED for one in sorted(project.folder.glob(pattern))):
         if named_digest(folder / CONFIG) == digest and any(
             dvc_md5(place) == known[place] for place in (folder, *folder.parents) if place in known
         ):
-            return _files(folder)
+            return files_in(folder)
     return _if_sound(_of_digest(project, digest))
 
 
@@ -184,7 +197,7 @@ def _expected(project: Project, digest: str) -> tuple[Callable[[Path], str], dic
     """Return a hash function, and the hash of each file that a run wrote; no files if nothing vouches for it."""
     if stored := listed(project.runs / digest / "output"):
         return file_sha256, stored
-    return file_md5, {name: _hash(path) for name, path in _written(_of_digest(project, digest)).items()}
+    return file_md5, {name: _hash(path) for name, path in written(_of_digest(project, digest)).items()}
 
 
 def _cached_runs(project: Project) -> dict[str, dict[str, Path]]:
@@ -192,7 +205,7 @@ def _cached_runs(project: Project) -> dict[str, dict[str, Path]]:
     return locked_runs(project.folder, dvc_cache(project)) if (project.state / ".dvc").is_dir() else {}
 
 
-def _files(folder: Path) -> dict[str, Path]:
+def files_in(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
 
 
