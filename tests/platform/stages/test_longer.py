@@ -1,6 +1,5 @@
 """A run of more epochs starts from the kept state of a shorter run, and gives the bytes of an uninterrupted run."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from itertools import count
@@ -11,11 +10,10 @@ import pytest
 
 from isoscope.base.paths import Project
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.runs.record import read
 from isoscope.platform.stages.study_cells import Setup, training_job
 from isoscope.platform.stages.train import CellJob, train
 from start_material import ROOT, Made, made_in, tree
-from training_runs import Killed, files
+from training_runs import files
 
 CELL = ("half_depth", "masked-additive", 0)
 LENGTH = ("training.budget=null", "training.schedule.epochs=4", "training.batch_size=64")

@@ -21,7 +21,6 @@ from isoscope.base.paths import PARAMS
 from isoscope.platform.config.explain import nearest
 
 Tree = dict[str, Any]
-KEEP_STATE = "training.keep_state"
 
 # The boundary between two settings: before a dotted name, or before a section that is a list.
 _NEXT_SETTING = re.compile(r"\s+(?=(?:[^\s=:]+:)?(?:\w+(?:\.\w+)+|plugins|tasks)=)")
@@ -285,7 +284,7 @@ class Origin:
 # does what is kept of it.
 NOT_IN_DIGEST = frozenset(
     {
-        *("training.device", "training.threads", "training.checkpoint_every", KEEP_STATE),
+        *("training.device", "training.threads", "training.checkpoint_every", "training.keep_state"),
         *("extraction.device", "extraction.threads"),
         *("measures.device", "measures.processes", "measures.threads"),
         # Names of the run to start from, whose digest is an input.

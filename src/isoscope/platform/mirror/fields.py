@@ -114,7 +114,6 @@ def tags(record: RunRecord, run: Run, changes: str = "") -> dict[str, str]:
         }
     if (author := record.author) is not None:
         found["mlflow.parentRunId"] = author.parent_run
-        found["isoscope.began_from"] = (author.began or {}).get("run")
         found |= {f"isoscope.env.{name}": value for name, value in author.environment.items()}
         if (commit := author.git.get("commit")) is not None:
             found["mlflow.source.git.commit"] = commit

@@ -96,7 +96,7 @@ class Attempt(NamedTuple):
     environment: dict[str, Any]
     parent_run: str | None = None
     job: dict[str, Any] | None = None  # of Slurm: id, node and log file
-    began: dict[str, Any] | None = None  # with a kept state of a shorter run: run, epochs and step
+    began: dict[str, Any] | None = None  # with a kept state of a shorter run: its digest and update
 
 
 class Point(NamedTuple):

@@ -24,7 +24,7 @@ from isoscope.platform.runs.lines import FINISHED, plugin_tags
 from isoscope.platform.runs.locks import Lease
 from isoscope.platform.runs.machine_load import LoadSampler
 from isoscope.platform.runs.provenance import dvc_md5, environment, git_state
-from isoscope.platform.runs.record import Record, read
+from isoscope.platform.runs.record import Record
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.runs.secrets import scrub_tree
 
@@ -130,16 +130,14 @@ class Run:
         self.under_way = True
         self._introduce()
         now = environment(device=device, threads=threads, processes=processes, precision=precision)
-        attempts, began = self.record.before.attempts, stored.began(self.states)
-        if began and not attempts and (file := self.project.records / f"{began['run']}.jsonl").is_file():
-            attempts = read(file).attempts
-        if attempts:
-            changed = ", ".join(changes(attempts[-1].environment, now).values())
+        if self.record.before.attempts:
+            changed = ", ".join(changes(self.record.before.attempts[-1].environment, now).values())
             if changed:
                 line = f"warning: {self.identity.title}: environment changed since the last attempt: {changed}"
                 print(line, file=sys.stderr)
-        parent, git = os.environ.get(PARENT_RUN), git_state(self.project.folder)
-        self.record.attempt(git=git, environment=now, parent_run=parent, began=began)
+        git, file = git_state(self.project.folder), self.states / stored.BEGAN
+        began = json.loads(file.read_text("utf-8")) if file.is_file() else None
+        self.record.attempt(git=git, environment=now, parent_run=os.environ.get(PARENT_RUN), began=began)
         self._sampler = LoadSampler(self.record, gpus=device.startswith("cuda"))
 
     def stop_sampling(self) -> None:

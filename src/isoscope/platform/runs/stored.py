@@ -25,8 +25,7 @@ from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import CONFIG, METRICS, named_digest, points_of
 
 LOCK = Path("dvc.lock")
-BEGAN = "began.json"
-"""File of a run's folder of states: the finished run whose kept state it began from."""
+BEGAN = "began.json"  # in a run's folder of states: the finished run whose kept state it began from
 
 _FICLONE = 0x40049409  # Linux ioctl: share a file's blocks, copy on write
 
@@ -48,13 +47,13 @@ def publish(source: Path, output: Path, *, extra: Mapping[str, str]) -> None:
             (fresh / name).write_text(text, "utf-8")
 
 
-def duplicate(source: Path, target: Path) -> None:
+def duplicate(source: str | Path, target: str | Path) -> None:
     """Link or copy a file, as cheaply as the file system allows."""
     try:
-        with source.open("rb") as reader, target.open("xb") as writer:
+        with Path(source).open("rb") as reader, Path(target).open("xb") as writer:
             fcntl.ioctl(writer.fileno(), _FICLONE, reader.fileno())
     except OSError:
-        target.unlink(missing_ok=True)
+        Path(target).unlink(missing_ok=True)
         try:
             os.link(source, target)
         except OSError:
@@ -82,14 +81,14 @@ def take_back(project: Project, digest: str) -> bool:
     files = whole_files(project, digest, finished(project, digest))
     if files:
         with replacing(project.runs / digest / "output", "output") as fresh:
-            for name, path in written(files).items():
+            for name, path in _written(files).items():
                 (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                 duplicate(path, fresh / name)
             seal(fresh, of=digest)
     return bool(files)
 
 
-def written(files: Mapping[str, Path]) -> dict[str, Path]:
+def _written(files: Mapping[str, Path]) -> dict[str, Path]:
     """Return the files that the run wrote; publishing writes the others, which differ between studies with one cell."""
     return {name: path for name, path in files.items() if name != CONFIG and Path(name).name != CARD}
 
@@ -97,12 +96,6 @@ def written(files: Mapping[str, Path]) -> dict[str, Path]:
 def states_of(folder: Path) -> list[Path]:
     """Return the states in a run's folder, the newest last."""
     return sorted(folder.glob("states/step-*"))
-
-
-def began(states: Path) -> dict[str, Any] | None:
-    """Return the run whose kept state a run began from, its epochs and step; None if it began with update 1."""
-    file = states / BEGAN
-    return json.loads(file.read_text("utf-8")) if file.is_file() else None
 
 
 def output_fault(project: Project, digest: str) -> str | None:
@@ -119,7 +112,7 @@ def whole_files(project: Project, digest: str, end: End | None) -> dict[str, Pat
         return _vouched(project, digest)
     published = project.folder / end.output
     if published.is_dir() and dvc_md5(published) == end.output_md5:
-        return files_in(published)
+        return _files(published)
     return _if_sound(_cached_runs(project).get(end.output_md5, {}))
 
 
@@ -128,23 +121,17 @@ def stored_points(project: Project, digest: str) -> list[dict[str, Any]] | None:
 
     None if the run is not finished here.
     """
-    end = finished(project, digest)
-    points = output_points(project, digest, end)
-    if points is not None or end is None:
+    points = output_points(project, digest)
+    if points is not None or finished(project, digest) is None:
         return points
     record = read(project.records / f"{digest}.jsonl")
     return None if record.damaged else [point._asdict() for point in record.metrics]
 
 
-def output_points(project: Project, digest: str, end: End | None) -> list[dict[str, Any]] | None:
-    """Return the metric points in a run's intact output, stored or published; None if there is none, or it has none.
-
-    `end`: as in `whole_files`.
-    """
-    stored: Path = project.runs / digest / "output" / METRICS
-    intact = output_fault(project, digest) is None
-    file = stored if intact else whole_files(project, digest, end).get(METRICS)
-    return [*points_of(file)] if file is not None and file.is_file() else None
+def output_points(project: Project, digest: str) -> list[dict[str, Any]] | None:
+    """Return the metric points in a run's intact output, stored or published; None if there is none, or it has none."""
+    file = files_of(project, digest).get(METRICS)
+    return None if file is None else [*points_of(file)]
 
 
 def _vouched(project: Project, digest: str) -> dict[str, Path]:
@@ -154,7 +141,7 @@ def _vouched(project: Project, digest: str) -> dict[str, Path]:
         if named_digest(folder / CONFIG) == digest and any(
             dvc_md5(place) == known[place] for place in (folder, *folder.parents) if place in known
         ):
-            return files_in(folder)
+            return _files(folder)
     return _if_sound(_of_digest(project, digest))
 
 
@@ -197,7 +184,7 @@ def _expected(project: Project, digest: str) -> tuple[Callable[[Path], str], dic
     """Return a hash function, and the hash of each file that a run wrote; no files if nothing vouches for it."""
     if stored := listed(project.runs / digest / "output"):
         return file_sha256, stored
-    return file_md5, {name: _hash(path) for name, path in written(_of_digest(project, digest)).items()}
+    return file_md5, {name: _hash(path) for name, path in _written(_of_digest(project, digest)).items()}
 
 
 def _cached_runs(project: Project) -> dict[str, dict[str, Path]]:
@@ -205,7 +192,14 @@ def _cached_runs(project: Project) -> dict[str, dict[str, Path]]:
     return locked_runs(project.folder, dvc_cache(project)) if (project.state / ".dvc").is_dir() else {}
 
 
-def files_in(folder: Path) -> dict[str, Path]:
+def files_of(project: Project, digest: str) -> dict[str, Path]:
+    """Return the files that a run wrote, of its intact output, stored or published, by relative path; else none."""
+    output = project.runs / digest / "output"
+    there = output_fault(project, digest) is None
+    return _written(_files(output) if there else whole_files(project, digest, finished(project, digest)))
+
+
+def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
 
 
@@ -271,10 +265,10 @@ def accept_run(project: Project, digest: str, *, run: str, code: str) -> None:
     write_text(_note(project, digest), json.dumps({"run": run, "code": code}) + "\n", "note", shared=True)
 
 
-def accepted_runs(project: Project) -> set[str]:
-    """Return the digests of the accepted runs."""
-    notes = map(_accepted, _note(project, "").parent.glob("*.json"))
-    return {run for run, _ in filter(None, notes)}
+def accepted_runs(project: Project) -> dict[str, list[Path]]:
+    """Return the digests of the accepted runs, and the notes that accept each."""
+    notes = {path: note[0] for path in sorted(_note(project, "").parent.glob("*.json")) if (note := _accepted(path))}
+    return {run: [path for path in notes if notes[path] == run] for run in notes.values()}
 
 
 def _note(project: Project, digest: str) -> Path:

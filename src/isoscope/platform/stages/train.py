@@ -15,14 +15,13 @@ from isoscope.base.processes import StoppedError, StopSignal
 from isoscope.platform.config.across_studies import metric_files, start_cells
 from isoscope.platform.config.declared import declares
 from isoscope.platform.config.load import Configuration, ResolvedCell
-from isoscope.platform.config.tree import KEEP_STATE
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.runs.earlier import continued
 from isoscope.platform.runs.prepared import content_md5, read_manifest, target_of
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import METRICS, OBJECTIVE, read_metrics
 from isoscope.platform.runs.run import Identity, Run, carry_out
-from isoscope.platform.runs.stored import began, output_fault
+from isoscope.platform.runs.stored import BEGAN, output_fault
 
 SECTIONS = ("model", "objective", "penalty", "observers", "training")
 SPLITS = ("train", "validation", "test")
@@ -82,7 +81,7 @@ def job(
         return {"data": content_md5(data), **given.published(tokenizer, data)}
 
     # What is kept of a run is in no output, so that nothing depends on it.
-    training = {name: value for name, value in found.tree["training"].items() if f"training.{name}" != KEEP_STATE}
+    training = {name: value for name, value in found.tree["training"].items() if name != "keep_state"}
     hashes = read()
     by_path = {paths.processed(task).as_posix(): dvc_md5(data)}
     if "checkpoint" in hashes:
@@ -218,7 +217,7 @@ class _Book:
     def resumed(self) -> None:
         """Give the record the points of the resumed state that it lacks."""
         points = read_metrics(self.run.work)
-        for point in points if began(self.run.states) else ():  # they are in another run's record
+        for point in points if (self.run.states / BEGAN).is_file() else ():  # they are in another run's record
             self.metric(**point)
         self.run.mend(points, source=METRICS)
 
