@@ -117,11 +117,13 @@ def gc(
     total = sum(piece.size for piece in pieces)
     remains = "would then hold" if dry_run else "holds"
     lines.append(f"{total / 1e6:.1f} MB {verb}; .isoscope {remains} {kept / 1e6:.1f} MB")
-    removed = [str(piece.path.relative_to(project.state)) for piece in pieces]
-    found = {"removed": removed, "bytes": total, "kept_bytes": kept, "dry_run": dry_run}
-    return found | {"kept_states": {str(one.path.relative_to(project.state)): one.size for one in stay}}, "\n".join(
-        lines
-    )
+    return {
+        "removed": [str(piece.path.relative_to(project.state)) for piece in pieces],
+        "bytes": total,
+        "kept_bytes": kept,
+        "kept_states": {str(piece.path.relative_to(project.state)): piece.size for piece in stay},
+        "dry_run": dry_run,
+    }, "\n".join(lines)
 
 
 @command(LOOK)
@@ -162,9 +164,9 @@ def rm(
 ) -> Said:
     """Remove runs: published outputs, stored run, record. Say what depends on them, and ask. Training undoes it.
 
-    A run that a process works on is refused. DVC's cache is left alone: while dvc.lock names the run, isoscope train
-    and repro restore it from there, as dvc checkout does. To be rid of it, take it out of params.yaml, run isoscope
-    repro, commit dvc.lock, and run: dvc gc --workspace
+    A run that a process works on is refused. DVC's cache is left alone: while dvc.lock names a run, isoscope train,
+    isoscope repro and dvc checkout restore it from there. For good: take it out of params.yaml, run isoscope repro,
+    then dvc gc --workspace.
 
     Example: isoscope rm fusion/additive/seed-0 --dry-run
     """
@@ -172,18 +174,21 @@ def rm(
     heal(project)
     every = inventory.known_runs(project)
     asked = inventory.chosen(every, runs)
-    others = [one for one in every if one not in asked]
-    needed = {one["run"]: inventory.dependents(one, others, project) for one in asked}
-    lines = [
-        f"{'would be removed' if dry_run else 'removed'}: {one['name']} ({one['run'][:12]}, "
-        f"{one['bytes'] / 1e6:.1f} MB){'; needed by: ' * bool(needed[one['run']])}{', '.join(needed[one['run']])}"
+    needed = {one["run"]: inventory.dependents(one, [of for of in every if of not in asked], project) for one in asked}
+    said = "\n".join(
+        f"{one['name']} ({one['run'][:12]}, {one['bytes'] / 1e6:.1f} MB)"
+        f"{'; needed by: ' * bool(needed[one['run']])}{', '.join(needed[one['run']])}"
         for one in asked
-    ]
+    )
     if not (yes or dry_run):
         if not sys.stdin.isatty():
-            raise InputError(f"rm: {len(asked)} runs; give --yes, because nobody can be asked here (see --dry-run)")
-        typer.confirm("\n".join([*lines, "Remove?"]), abort=True, err=True)
+            raise InputError("rm asks before it removes, and nobody can answer here; give --yes (see: --dry-run)")
+        typer.confirm(f"{said}\nRemove?", abort=True, err=True)
     if not dry_run:
         inventory.remove_runs(project, asked, mlflow=mlflow)
-    paths = [path for one in asked for path in one["paths"]]
-    return {"removed": [*needed], "paths": paths, "dependents": needed, "dry_run": dry_run}, "\n".join(lines)
+    return {
+        "removed": [*needed],
+        "paths": [path for one in asked for path in one["paths"]],
+        "dependents": needed,
+        "dry_run": dry_run,
+    }, f"{said}\n{'would be removed' if dry_run else 'removed'}: {len(asked)}"

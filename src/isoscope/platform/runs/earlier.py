@@ -32,10 +32,13 @@ def continued(run: OwnedRun) -> str | None:
     if run.tags or not done:
         return None
     last = max(done, key=lambda one: one.t)
-    if shorter := [one for one in done if one.digest == _digest_at(run, one.params["training.epochs"])]:
+    epochs = {one.digest: one.params.get("training.epochs") for one in done}
+    asked = {one: params | {"training": params["training"] | {"epochs": many}} for one, many in epochs.items()}
+    alike = [one for one in done if run.identity._replace(params=asked[one.digest]).digest == one.digest]
+    if shorter := [one for one in alike if epochs[one.digest] < params["training"]["epochs"]]:
         states = {one.digest: stored.states_of(run.project.runs / one.digest) for one in shorter}
-        last = max(shorter, key=lambda one: (bool(states[one.digest]), one.params["training.epochs"]))
-        called = f"the run of {last.params['training.epochs']} epochs"
+        last = max(shorter, key=lambda one: (bool(states[one.digest]), epochs[one.digest]))
+        called = f"the run of {epochs[last.digest]} epochs"
         why = _take_state(run, last, states[last.digest], called)
         if why is None:
             return f"continues {called} ({last.digest[:12]}) from its kept state"
@@ -61,24 +64,17 @@ def _runs(run: OwnedRun) -> Iterator[Run]:
             yield record.run
 
 
-def _digest_at(run: OwnedRun, epochs: int) -> str | None:
-    """Return the digest that a run would have with these epochs; None if they are not fewer."""
-    params, training = run.identity.params, run.identity.params["training"]
-    other = run.identity._replace(params=params | {"training": training | {"epochs": epochs}})
-    return other.digest if epochs < training["epochs"] else None
-
-
 def _unmet(params: Tree, updates: float) -> str | None:
     """Return the first condition that a run fails, so that no shorter run, of so many `updates`, is its beginning."""
     training, observers = params["training"], ", ".join(params["observers"])
     patience, warmup = training["patience"], params["penalty"].get("warmup", 0)
     intervals = [(f"training.{name}", training[name]) for name in ("allocation", "slices") if training.get(name)]
     conditions = {
+        "training.budget is not null: it decides where a run ends": training["budget"] is not None,
         "training.schedule.epochs is null: the schedule of the learning rate covers the whole run": (
             training["schedule"]["epochs"] is None
         ),
         f"training.patience is {patience}, not null: early stopping decides where a run ends": patience is not None,
-        "training.budget is not null: it decides where a run ends": training["budget"] is not None,
         f"penalty.warmup is {warmup}: a share of the whole run": warmup > 0,
         **{f"{name}.chords is not 0: they cover the whole run": one["chords"] > 0 for name, one in intervals},
         **{

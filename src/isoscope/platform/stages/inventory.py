@@ -1,5 +1,6 @@
 """The runs that are known here: what a list says of them, what depends on them, and how they are removed."""
 
+import os
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +40,7 @@ def _row(project: Project, record: RunRecord, run: Run, published: list[Path], n
     folder, done = project.runs / run.digest, record.status == FINISHED
     name = "/".join(filter(None, (run.study or run.task, run.arm, None if run.seed is None else f"seed-{run.seed}")))
     marks = {
-        "no output": done and not published and not (folder / "output").is_dir(),
+        "no output": done and not (published or run.seed is None or (folder / "output").is_dir()),
         "running": held(folder),
         "resumable": states_of(folder) and not done,
         "kept state": states_of(folder) and done,
@@ -80,12 +81,15 @@ def chosen(rows: Sequence[Row], words: Iterable[str]) -> list[Row]:
 
 def dependents(row: Row, others: Iterable[Row], project: Project) -> list[str]:
     """Return what would miss a run: `others` that read it, the report, and later code that has accepted it."""
-    page, folder = project.folder / INDEX, project.folder
-    mine = tuple(f"{Path(path).relative_to(folder)}/" for path in row["paths"] if Path(path).is_relative_to(folder))
-    inputs = [(one["name"], path, digest) for one in others for path, digest in one["inputs"].items()]
-    found = {name for name, path, digest in inputs if digest == row["run"] or f"{path}/".startswith(mine)}
+    mine = tuple(f"{os.path.relpath(path, project.folder)}/" for path in row["paths"])
+    found = {
+        one["name"]
+        for one in others
+        for path, digest in one["inputs"].items()
+        if digest == row["run"] or f"{path}/".startswith(mine)
+    }
     found |= {f"later code, as {one.stem[:12]}" for one in map(Path, row["paths"]) if one.parent.name == "accepted"}
-    shown = page.is_file() and row["run"][:12] in page.read_text("utf-8", "replace")
+    shown = (page := project.folder / INDEX).is_file() and row["run"][:12] in page.read_text("utf-8", "replace")
     return [*sorted(found), *([str(INDEX)] if shown else [])]
 
 
