@@ -30,9 +30,9 @@ ALLOCATION = (
 )
 SNAPSHOTS = ("training.snapshots.steps=powers", "training.snapshots.epochs=true")
 WARMED, SPREAD = PENALTY.replace("warmup: 0.0", "warmup: 0.5"), ALLOCATION.replace("chords: 0", "chords: 1")
-FAR = ALLOCATION.replace("dense: 3", "dense: 9").replace("2e-3", "10.0").replace("simpson", "trapezoid")
+FAR = ALLOCATION.replace("dense: 3", "dense: 9").replace("2e-3", "10.0").replace("most_splits: 2", "most_splits: 64")
 """The share of the tolerance that an interval may use depends on how many there are."""
-STEEP = "training.learning_rate=2e-2"
+STEEP = "training.learning_rate=0.03"
 STARTS = "not a continuation of the finished run"
 
 

@@ -67,8 +67,8 @@ def _row(project: Project, record: RunRecord, run: Run, published: list[Path], n
 def chosen(rows: Sequence[Row], words: Iterable[str]) -> list[Row]:
     """Return the runs that words name: STUDY/ARM, STUDY/ARM/seed-N, or at least 6 digits of a digest."""
     found: dict[str, Row] = {}
-    for word in words:
-        prefix = f"{word.rstrip('/')}/" if "/" in word else word if re.fullmatch("[0-9a-f]{6,64}", word) else " "
+    for word in (one.rstrip("/") for one in words):
+        prefix = f"{word}/" if "/" in word else word if re.fullmatch("[0-9a-f]{6,64}", word) else " "
         some = [row for row in rows if f"{row['name']}/".startswith(prefix) or row["run"].startswith(prefix)]
         if not some or ("/" not in word and len(some) > 1):
             raise InputError(
