@@ -228,6 +228,20 @@ def connect(uri: str | None, root: Path) -> Server:
         ) from error
 
 
+def retire(root: Path, runs: Mapping[str, Collection[str]]) -> None:
+    """Delete runs in MLflow, by digest and names of experiments. Raises `InputError` if it does not answer or refuses.
+
+    MLflow keeps what is deleted, and can restore it.
+    """
+    try:
+        with trouble():
+            server = connect(None, root)
+            for one in [one for digest, names in runs.items() for one in server.find(names, digest)]:
+                server.retire(one)
+    except (UnreachableError, RefusedError) as error:
+        raise InputError(f"MLflow at {scrub(default_uri(root))}: {error}; no run was removed") from None
+
+
 def _make_whole(database: Path) -> None:
     """Create a SQLite file's schema in a temporary file: a kill during the migration would leave an unusable file."""
     fresh = database.with_name(f"{database.name}.making")

@@ -142,7 +142,9 @@ class Run:
             if changed:
                 line = f"warning: {self.identity.title}: environment changed since the last attempt: {changed}"
                 print(line, file=sys.stderr)
-        self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
+        git, file = git_state(self.project.folder), self.states / stored.BEGAN
+        began = json.loads(file.read_text("utf-8")) if file.is_file() else None
+        self.record.attempt(git=git, environment=now, parent_run=os.environ.get(PARENT_RUN), began=began)
         self._sampler = LoadSampler(self.record, gpus=device.startswith("cuda"))
 
     def stop_sampling(self) -> None:
@@ -182,8 +184,8 @@ class Run:
                     "under the digest of other inputs; run the same command again: it resumes if the input is put back"
                 )
 
-    def complete(self) -> None:
-        """Seal the work, make it the run's output, and remove the states to resume from."""
+    def complete(self, *, keep_state: bool = False) -> None:
+        """Seal the work, make it the run's output, and remove the states to resume from [or: all but the last]."""
         self.stop_sampling()
         self.check_inputs()
         seal(self.work, of=self.digest)
@@ -191,7 +193,8 @@ class Run:
         shutil.rmtree(self.output, ignore_errors=True)  # a damaged output
         self.work.rename(self.output)
         self.record.end("FINISHED")  # even if nothing is published
-        for left in (self.states, self.start):
+        older = stored.states_of(self.folder)[:-1] if keep_state else [self.states]
+        for left in (*older, self.start):
             shutil.rmtree(left, ignore_errors=True)
 
     def publish(self, target: Path, **facts: Any) -> str:

@@ -22,7 +22,7 @@ from isoscope.platform.runs.differences import (
     differences,
     values_that_differ,
 )
-from isoscope.platform.runs.earlier import last_finished, last_of
+from isoscope.platform.runs.earlier import finished_runs
 from isoscope.platform.runs.locks import held
 from isoscope.platform.runs.provenance import environment
 from isoscope.platform.runs.record import read
@@ -82,8 +82,9 @@ def cause(run: Run) -> Cause:
         return Cause(*about, RUNNING)
     updates = [int(one.name.removeprefix("step-")) for one in run.states.glob("step-*")]
     state = f"{RESUME} from update {max(updates)}" if updates else TRAIN
-    if (last := last_finished(run)) is None:
+    if not (before := finished_runs(project, other_than=run.digest, **run.identity.names)):
         return Cause(*about, state)
+    last = before[-1]
     found = differences(project, last, run.line, now=run.identity.functions)
     return Cause(*about, state, last.digest, tuple(found), _beside(run, last.digest))
 
@@ -172,11 +173,11 @@ def _code_said(configuration: Configuration, project: paths.Project, stage: str)
         if section is None or kind == "states"
         else tuple(one for of in of_study(section.kind) for one in of.modules)
     )
-    lasts = {part: last_of(project, stage=part, study=name) for part in PARTS.get(kind, ())}
+    lasts = {part: finished_runs(project, stage=part, study=name)[-1:] for part in PARTS.get(kind, ())}
     found = {
         one.text: None
-        for part, last in lasts.items()
-        if last
+        for part, runs in lasts.items()
+        for last in runs
         for code in [(part, None, whole)]
         for one in differences(
             project, last, last._replace(code=code_closure.code_version(*code)), now=code_closure.code_of(*code)
