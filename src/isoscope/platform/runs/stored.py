@@ -59,7 +59,7 @@ def _duplicate(source: Path, target: Path) -> None:
             shutil.copyfile(source, target)
 
 
-_PUBLISHED = tuple(f"{place}/*/*/seed-*" for place in ("models", "data/hidden_states", "data/measures"))
+PUBLISHED = tuple(f"{place}/*/*/seed-*" for place in ("models", "data/hidden_states", "data/measures"))
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _OF_RUN = re.compile(r"(.+/seed-\d+)/(.+)")
 
@@ -137,7 +137,7 @@ def output_points(project: Project, digest: str, end: End | None) -> list[dict[s
 def _vouched(project: Project, digest: str) -> dict[str, Path]:
     """Return the files of an output with the run's digest, checked by dvc.lock (its own or a parent folder's hash)."""
     known = {project.folder / path: md5 for path, md5 in locked(project.folder).items()}
-    for folder in (one for pattern in _PUBLISHED for one in sorted(project.folder.glob(pattern))):
+    for folder in (one for pattern in PUBLISHED for one in sorted(project.folder.glob(pattern))):
         if named_digest(folder / CONFIG) == digest and any(
             dvc_md5(place) == known[place] for place in (folder, *folder.parents) if place in known
         ):
@@ -215,7 +215,7 @@ def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
     found: dict[str, dict[str, Path]] = {}
     for place, md5 in locked(folder).items():
         listed: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for name, of_file in _listing(cache, md5).items():
+        for name, of_file in listing(cache, md5).items():
             if match := _OF_RUN.fullmatch(f"{place}/{name}"):
                 listed[match[1]][match[2]] = of_file
         for md5s in listed.values():
@@ -225,7 +225,7 @@ def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
     return found
 
 
-def _listing(cache: Path, md5: str) -> dict[str, str]:
+def listing(cache: Path, md5: str) -> dict[str, str]:
     """Return relative path → hash of a folder in DVC's cache; empty if it is not there, or names other places."""
     try:
         listed = {str(one["relpath"]): str(one["md5"]) for one in json.loads(_object(cache, md5).read_text("utf-8"))}
