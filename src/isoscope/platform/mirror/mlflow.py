@@ -21,7 +21,7 @@ from sqlalchemy import create_engine
 from isoscope.base.errors import InputError
 from isoscope.platform.mirror.browsing import EXPERIMENT, VIEW_TAG, columns, view
 from isoscope.platform.mirror.errors import SCHEMA, RefusedError, UnreachableError, trouble
-from isoscope.platform.mirror.fields import DIGEST, Model, note_experiment, safe_name
+from isoscope.platform.mirror.fields import DIGEST, Model, note_experiment, safe_name, told
 from isoscope.platform.runs.lines import Dataset, Point
 from isoscope.platform.runs.locks import file_lock
 from isoscope.platform.runs.secrets import scrub
@@ -133,6 +133,17 @@ class Server:
         for place in {run.info.experiment_id for run in found}:
             self.introduce(known[place], self.names[place])
         return sorted(map(Present, found), key=lambda run: run.run_id)
+
+    def told(self, digests: Collection[str]) -> dict[str, dict[str, str]]:
+        """Return digest → what MLflow has of a run, as `fields.told` tells it of a record; nothing is written."""
+        ask, places = self.client.search_runs, [item.experiment_id for item in self.experiments()]
+        every = get_results_from_paginated_fn(lambda most, at: ask(places, max_results=most, page_token=at), 1000)
+        history = self.client.get_metric_history
+        return {
+            digest: told(run.info.status, [one for name in run.data.metrics for one in history(run.info.run_id, name)])
+            for run in every
+            if (digest := run.data.tags.get(DIGEST)) in digests
+        }
 
     def retire(self, run: Present) -> None:
         """Delete a run and its models (MLflow can restore them)."""

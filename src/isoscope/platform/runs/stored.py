@@ -141,7 +141,7 @@ def _vouched(project: Project, digest: str) -> dict[str, Path]:
         if named_digest(folder / CONFIG) == digest and any(
             dvc_md5(place) == known[place] for place in (folder, *folder.parents) if place in known
         ):
-            return _files(folder)
+            return files_in(folder)
     return _if_sound(_of_digest(project, digest))
 
 
@@ -222,7 +222,7 @@ def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
     found: dict[str, dict[str, Path]] = {}
     for place, md5 in locked(folder).items():
         listed: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for name, of_file in _listing(cache, md5).items():
+        for name, of_file in listing(cache, md5).items():
             if match := _OF_RUN.fullmatch(f"{place}/{name}"):
                 listed[match[1]][match[2]] = of_file
         for md5s in listed.values():
@@ -239,15 +239,15 @@ def data_files(project: Project, path: str, md5: str) -> dict[str, Path] | None:
     """
     folder = project.folder / path
     if folder.is_dir() and dvc_md5(folder) == md5:
-        return _files(folder)
+        return files_in(folder)
     if not (project.state / ".dvc").is_dir():
         return None
     cache = dvc_cache(project)
-    files = {name: _object(cache, of_file) for name, of_file in _listing(cache, md5).items()}
+    files = {name: _object(cache, of_file) for name, of_file in listing(cache, md5).items()}
     return files if files and all(file.is_file() for file in files.values()) else None
 
 
-def _listing(cache: Path, md5: str) -> dict[str, str]:
+def listing(cache: Path, md5: str) -> dict[str, str]:
     """Return relative path → hash of a folder in DVC's cache; empty if it is not there, or names other places."""
     try:
         listed = {str(one["relpath"]): str(one["md5"]) for one in json.loads(_object(cache, md5).read_text("utf-8"))}
