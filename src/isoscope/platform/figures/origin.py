@@ -15,11 +15,10 @@ from urllib.parse import quote
 import pandas as pd
 
 from isoscope.platform.figures.csv_text import csv_text
-from isoscope.platform.figures.pictures import Picture
 
 # Bytes of a packed table that a page or an SVG still holds; hexadecimal digits of a run's digest in a figure.
 MOST, SHORT = 24_000, 16
-_TEXT = re.compile(rb"isoscope figure=([\w./%~-]+) rows=([0-9a-f]{64}) runs=([0-9a-f,]*)")
+_TEXT = re.compile(rb"isoscope figure=([\w./%~-]+) rows=([0-9a-f]{64}) runs=((?:[0-9a-f]{16},?)*)")
 
 
 class Origin(NamedTuple):
@@ -50,11 +49,6 @@ def packed(rows: pd.DataFrame) -> bytes:
     return gzip.compress(csv_text(rows, float_format="%.6g").encode(), mtime=0)
 
 
-def packed_rows(one: Picture) -> dict[str, bytes]:
-    """Return name → packed rows of each table that a view shows; it may keep fewer than it needs."""
-    return {name: packed(table) for name, table in zip(one.view.needs, one.table, strict=False)}
-
-
 def with_rows(svg: str, tables: Mapping[str, bytes]) -> str:
     """Return an SVG that also holds the `tables` of at most `MOST` bytes."""
     held = "".join(
@@ -68,6 +62,4 @@ def with_rows(svg: str, tables: Mapping[str, bytes]) -> str:
 def origins(content: bytes) -> list[Origin]:
     """Return the origins in an SVG, PNG, PDF or page, in their order, each once."""
     found = [[part.decode() for part in one] for one in _TEXT.findall(content)]
-    return [
-        *dict.fromkeys(Origin(figure, rows, tuple(runs.split(",") if runs else ())) for figure, rows, runs in found)
-    ]
+    return [*dict.fromkeys(Origin(one, rows, tuple(filter(None, runs.split(",")))) for one, rows, runs in found)]

@@ -16,7 +16,7 @@ from isoscope.base.code_closure import code_version
 from isoscope.base.kind import Kind, kind
 from isoscope.base.view import Tables
 from isoscope.platform.figures.fonts import fallbacks, lacking
-from isoscope.platform.figures.origin import origin, packed_rows, with_rows
+from isoscope.platform.figures.origin import origin, with_rows
 from isoscope.platform.figures.pictures import Picture, pictures
 from isoscope.platform.figures.style import to_png, to_svg
 from isoscope.platform.report.drawing import Drawing, by_question, drawing
@@ -93,7 +93,7 @@ def _drawing(out: Path, own: Kind, one: Picture, source: dict[str, str]) -> Draw
     """
     if one.lines:
         return drawing(one, str, key=one.name)
-    rows = packed_rows(one)
+    rows = one.rows
     others = lacking(one.caption + "".join(gzip.decompress(table).decode() for table in rows.values()))
     made_of = {"Source": f"{origin(one.name, rows, ()).text} {source['Source']}"}
     code = code_version("geometry", (f"{own.package}.views",))

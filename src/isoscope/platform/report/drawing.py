@@ -17,7 +17,7 @@ from markupsafe import Markup
 from isoscope.base.errors import InputError, first_line, plugin_line
 from isoscope.base.paths import LARGE_TABLES
 from isoscope.base.view import Tables
-from isoscope.platform.figures.origin import MOST, packed_rows
+from isoscope.platform.figures.origin import MOST
 from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.figures.style import WIDTH
 from isoscope.platform.figures.text_form import Lines
@@ -91,7 +91,7 @@ def drawing(one: Picture, svg: Callable[[], str], *, key: str, beside: str = "")
     title = SENTENCE.split(one.caption, 1)[0]  # the whole caption is below the figure
     lines = one.lines
     picture = Markup() if lines else inline(svg(), key=key, title=title)
-    about = (one.view.question, one.remakes, packed_rows(one), one.findings)
+    about = (one.view.question, one.remakes, one.rows, one.findings)
     return Drawing(picture, one.caption, key, *about, lines=lines, beside=beside)
 
 

@@ -15,7 +15,7 @@ from isoscope.base.kind import Kind, kind, of_study
 from isoscope.base.workers import Spread, with_bar, workers
 from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.project import Analysis, Reproduction, Study
-from isoscope.platform.figures.origin import origin, packed_rows, with_rows
+from isoscope.platform.figures.origin import origin, with_rows
 from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.figures.style import notice, to_svg
 from isoscope.platform.outputs import read_output
@@ -118,7 +118,7 @@ def _draw(folder: Path, target: Path, kind: str, spread: Spread, watch: Callable
 def _drawn(kind: str, target: Path, runs: Collection[str], place: int) -> tuple[str, str]:
     """Draw a figure, found by its place: a process cannot be sent the functions of a plugin."""
     picture = _pictures(kind, target)[place]
-    rows = packed_rows(picture)
+    rows = picture.rows
     source = origin(f"{target.name}/{picture.name}", rows, runs).text
     return picture.name, with_rows(to_svg(picture.figure(), {"Source": source}), rows)
 

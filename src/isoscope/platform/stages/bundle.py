@@ -146,7 +146,7 @@ def unpack(archive: Path, out: Path) -> list[str]:
     Returns what git did not do. Nothing is left behind if a check fails: raises `InputError` for a damaged, missing or
     added file, a name that leads out of the folder, a link, and a bundle that unpacks to far more than its size.
     """
-    name = "its list of files"
+    name = SUMS
     try:
         with export.new_folder(out) as fresh, ZipFile(archive) as zipped:
             entries = zipped.infolist()
@@ -172,4 +172,4 @@ def unpack(archive: Path, out: Path) -> list[str]:
                 (fresh / name).write_bytes(content)
             return new.commit(fresh, f"isoscope open {archive.name}")
     except (BadZipFile, zlib.error, KeyError, ValueError, EOFError, RuntimeError, FileNotFoundError) as error:
-        raise InputError(f"BUNDLE {archive}: {name} is damaged, or no bundle's ({error}); get it again") from None
+        raise InputError(f"BUNDLE {archive}: {name} is damaged, or it is no bundle ({error}); get it again") from None

@@ -41,7 +41,7 @@ def write_figures(folder: Path, kind: str, to: Path, form: str | None) -> list[P
     for one in (one for one in drawn if not one.lines):
         file = folder / FIGURES / f"{one.name}.svg"
         known = origin.origins(file.read_bytes()) if file.is_file() else []
-        if [of.rows for of in known] != [origin.origin("", origin.packed_rows(one), ()).rows]:
+        if [of.rows for of in known] != [origin.origin("", one.rows, ()).rows]:
             raise InputError(f"{file}: not the figure of the tables beside it; run: isoscope repro")
         written.append(to / f"{one.name}.{form}")
         written[-1].write_bytes(
