@@ -1,17 +1,12 @@
 """`isoscope audit` finds every kind of damage to a file at rest, every altered number, and nothing else."""
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pytest
 
-from isoscope.base.parquet import write_parquet
 from pipeline_project import Finished, Project
 from search_material import searched, write_search
 from struck import KINDS
@@ -105,7 +100,9 @@ def test_every_damaged_file_is_named(
         KINDS[damage](file)
     lines = [f"{one['place']}: {one['wrong']}" if "place" in one else one["line"] for one in audited(project, code=1)]
     missed = [
-        kind for kind, file in struck.items() if not any(_names(line, file.relative_to(project.folder)) for line in lines)
+        kind
+        for kind, file in struck.items()
+        if not any(_names(line, file.relative_to(project.folder)) for line in lines)
     ]
     assert not missed, "\n".join(lines)
 

@@ -141,7 +141,7 @@ def _vouched(project: Project, digest: str) -> dict[str, Path]:
         if named_digest(folder / CONFIG) == digest and any(
             dvc_md5(place) == known[place] for place in (folder, *folder.parents) if place in known
         ):
-            return files_in(folder)
+            return _files(folder)
     return _if_sound(_of_digest(project, digest))
 
 
@@ -239,7 +239,7 @@ def data_files(project: Project, path: str, md5: str) -> dict[str, Path] | None:
     """
     folder = project.folder / path
     if folder.is_dir() and dvc_md5(folder) == md5:
-        return files_in(folder)
+        return _files(folder)
     if not (project.state / ".dvc").is_dir():
         return None
     cache = dvc_cache(project)

@@ -114,7 +114,7 @@ def _record(project: paths.Project, digest: str) -> Iterator[Finding]:
     if record.run is None or record.run.digest != digest or record.damaged > record.mended:
         yield DAMAGE, f"{place}: damaged or missing lines; {MIRROR}"
     known = {(one.name, one.step): str(one.value) for one in record.metrics}
-    for one in stored.output_points(project, digest, record.end) or () if stored.finished(project, digest) else ():
+    for one in stored.output_points(project, digest) or () if stored.finished(project, digest) else ():
         if known.get((one["name"], one["step"])) != str(float(one["value"])):
             yield DAMAGE, f"{place}: {one['name']} at step {one['step']} is not that of metrics.jsonl; {MIRROR}"
 
