@@ -55,7 +55,7 @@ def restored(output: Path, *, root: Path, t: int) -> RunRecord:
     not a finished run.
     """
     where = _inside(output, root)
-    run = _identity(output, t)
+    run = identity_of(output, t)
     record = RunRecord(run, restored=True)
     points = read_metrics(output) if run.stage == TRAIN else _scores(output / SCORES) if run.stage == ANALYSE else ()
     record.metrics = [Point(t, one["name"], float(one["value"]), one["step"], one.get("epoch")) for one in points]
@@ -79,7 +79,7 @@ def _inside(output: Path, root: Path) -> str:
     return place.relative_to(root.resolve()).as_posix()
 
 
-def _identity(output: Path, t: int) -> Run:
+def identity_of(output: Path, t: int) -> Run:
     """Return the run that an output's config.yaml names."""
     try:
         config = read_yaml(output, Path(CONFIG))
