@@ -9,8 +9,6 @@ from isoscope.base.errors import InputError
 from isoscope.platform.cli.options import CHANGES, EXPLAIN, Arm, Here, Said, command, load
 from isoscope.platform.cli.out_folders import check_free
 
-NAMES = "A run, arm, study, checkpoint or git revision; see above."
-
 
 @command(EXPLAIN, *CHANGES)
 def why(
@@ -36,8 +34,8 @@ def why(
         found = [stage.cause(training_job(setup, *one).run) for one in here.cells(study, arm, seed)]
     elif arm is not None or seed is not None:
         raise InputError(f"{name}: not a study of params.yaml; an arm and --seed need a study")
-    targets = stage.targets(configuration, name)
-    reasons = {} if arm else stage.stage_reasons(configuration, project, targets)
+    targets = [] if arm else stage.targets(configuration, name)
+    reasons = stage.stage_reasons(configuration, project, targets) if targets else {}
     lines = [f"{study}:", *stage.causes_said(found)] if found else []
     if any(one.acceptable for one in found):
         lines.append(
@@ -45,21 +43,19 @@ def why(
         )
     if found and all(one.state == stage.FINISHED for one in found):
         lines.append("  every run is found: train takes seconds")
-    for one in [] if arm else targets:
-        said = reasons.get(one)
-        lines += [
-            f"{one}: {'DVC would run it' if said else 'up to date'}",
-            *(f"  {line}" for line in stage.shortened(said or [])),
-        ]
-    runs = [{**one._asdict(), "differences": [d._asdict() for d in one.differences]} for one in found]
-    return {"runs": runs, "stages": {one: reasons.get(one, []) for one in targets}}, "\n".join(lines)
+    for one in targets:
+        lines += [f"{one}: {'DVC would run it' if one in reasons else 'up to date'}"]
+        lines += [f"  {line}" for line in reasons.get(one, [])]
+    return {"runs": [one.values for one in found], "stages": {one: reasons.get(one, []) for one in targets}}, "\n".join(
+        lines
+    )
 
 
 @command(EXPLAIN)
 def diff(
     here: Here,
-    a: Annotated[str, typer.Argument(help=NAMES, metavar="A")],
-    b: Annotated[str, typer.Argument(help=NAMES, metavar="B")],
+    a: Annotated[str, typer.Argument(help="A run, arm, study, checkpoint or git revision.")],
+    b: Annotated[str, typer.Argument(help="Another.")],
     every: Annotated[bool, typer.Option("--all", help="Print all rows of all tables.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for a page with figures, and for the tables.")] = None,
 ) -> Said:

@@ -11,7 +11,9 @@ from typing import Protocol
 from isoscope.base.atomic_files import write_text
 from isoscope.base.code_closure import PACKAGE, functions, stripped
 from isoscope.base.paths import Project
+from isoscope.platform.runs.lines import Run
 from isoscope.platform.runs.provenance import run_git
+from isoscope.platform.runs.record import read
 
 Functions = Mapping[str, Mapping[str, str]]
 """File of the package → function → hash of its code (`isoscope.base.code_closure.code_of`)."""
@@ -34,23 +36,24 @@ def keep_functions(project: Project, one: Coded) -> None:
         write_text(file, json.dumps(one.functions, sort_keys=True) + "\n", "note", shared=True)
 
 
-def kept_functions(project: Project, code: str | None) -> Functions | None:
-    """Return the functions of a code version; None if no run of this project kept them, or the file is damaged."""
+def functions_of(project: Project, run: Run, files: Iterable[str]) -> Functions:
+    """Return the functions of a run's code: as they were kept, else those of `files` in the run's commit.
+
+    Empty if neither is known, or if the sources had changed since the commit.
+    """
     try:
-        found: Functions = json.loads(_file(project, str(code)).read_text("utf-8"))
+        found: Functions = json.loads(_file(project, str(run.code)).read_text("utf-8"))
         return found
     except (OSError, ValueError):
-        return None
+        file = project.records / f"{run.digest}.jsonl"
+    author = read(file).author if file.is_file() else None
+    commit = author.git.get("commit") if author and not author.git.get("dirty") else None
+    known = {one: _at(commit, PACKAGE / one) for one in files if commit}
+    return {one: names for one, names in known.items() if names}
 
 
 def _file(project: Project, code: str) -> Path:
     return project.records / "code" / f"{code}.json"
-
-
-def committed_functions(commit: str | None, files: Iterable[str]) -> Functions:
-    """Return the functions of files of the package in a commit of its repository, without files that it lacks."""
-    found = {file: _at(commit, PACKAGE / file) for file in files if commit and file.endswith(".py")}
-    return {file: known for file, known in found.items() if known}
 
 
 def changed_functions(old: Functions, new: Functions) -> list[tuple[str, str]]:
@@ -73,7 +76,7 @@ def commit_of(file: str, name: str) -> str | None:
         log = run_git(PACKAGE, "log", f"-n{MOST}", "--format=%h %s", "--", str(path)).splitlines()
     except (OSError, subprocess.SubprocessError):
         return None
-    now = functions(stripped(path.read_text("utf-8"))).get(name) if path.is_file() else None
+    now = _in(path, path.read_text("utf-8")).get(name) if path.is_file() else None
     if log and _at(log[0].split()[0], path).get(name) != now:
         return "not committed"
     before = (line for line, older in pairwise(log) if _at(older.split()[0], path).get(name) != now)
@@ -85,6 +88,11 @@ def _at(commit: str, path: Path) -> Mapping[str, str]:
     """Return the functions of a file of the package in a commit; empty if it is not there."""
     try:
         text = run_git(PACKAGE, "show", f"{commit}:./{path.relative_to(PACKAGE).as_posix()}")
-        return functions(stripped(text))
+        return _in(path, text)
     except (OSError, subprocess.SubprocessError, SyntaxError):
         return {}
+
+
+def _in(path: Path, text: str) -> Mapping[str, str]:
+    """Return the functions of a module; of another file, one hash."""
+    return functions(stripped(text) if path.suffix == ".py" else repr(text))

@@ -1,4 +1,4 @@
-"""How two runs differ in what determines their numbers: parameters, data, plug-ins, other runs, code."""
+"""How two runs differ in what determines their numbers: parameters, plug-ins, rows of data, other runs, code."""
 
 import json
 from collections import Counter
@@ -10,26 +10,19 @@ import pyarrow.parquet as pq
 
 from isoscope.base.paths import Project, processed
 from isoscope.platform.config.tree import NOT_IN_DIGEST, as_text
-from isoscope.platform.runs.code_changes import (
-    Functions,
-    changed_functions,
-    commit_of,
-    committed_functions,
-    kept_functions,
-)
+from isoscope.platform.runs.code_changes import Functions, changed_functions, commit_of, functions_of
 from isoscope.platform.runs.lines import PLUGIN, Run
 from isoscope.platform.runs.prepared import SETTINGS
-from isoscope.platform.runs.record import read
 from isoscope.platform.runs.stored import files_of
 
-PARAMETER, DATA, INPUT, CODE = "parameter", "data", "input", "code"
+PARAMETER, PLUG_IN, DATA, INPUT, CODE, ENVIRONMENT = "parameter", "plug-in", "data", "input", "code", "environment"
 ABSENT = "absent"
-LONGEST = 60
+_LONGEST = 60
 """Characters of a row that a difference shows."""
 
 
 class Difference(NamedTuple):
-    """One thing that differs: its kind (parameter, data, plug-in, input, code), its name, both values, and a text."""
+    """One thing that differs: its kind (`PARAMETER` …), its name, both values (or `ABSENT`), and a line of text."""
 
     kind: str
     name: str
@@ -39,118 +32,79 @@ class Difference(NamedTuple):
 
 
 def differences(project: Project, old: Run, new: Run, *, now: Functions | None = None) -> list[Difference]:
-    """Return how the identity of a run differs from that of an earlier run, in every part that is in its digest.
+    """Return how a run differs from an earlier run, in everything that is part of its digest.
 
     `now`: the functions of the new run's code [default: those that were kept beside the records].
     """
-    found = [*values_that_differ("parameter", _counted(old.params), _counted(new.params))]
+    found = [one for one in values_that_differ(old.params, new.params) if one.name not in NOT_IN_DIGEST]
     plugins = [{name: one for name, one in run.tags.items() if name.startswith(PLUGIN)} for run in (old, new)]
-    for name, (before, after) in _pairs(*plugins):
-        file, said = name.removeprefix(PLUGIN), "changed"
-        said = "added" if before == ABSENT else "removed" if after == ABSENT else said
-        found.append(Difference("plug-in", file, before, after, f"plug-in {file} was {said}"))
-    for path, (before, after) in _pairs(old.inputs, new.inputs):
-        of_data = Path(path).parent == processed("any").parent
-        found += _data(project, path, before, after) if of_data else [_input(path, before, after)]
-    return [*found, *_code(project, old, new, now)]
+    found += [
+        one._replace(name=file, text=f"{file}: {_verb(one)}")
+        for one in values_that_differ(plugins[0], plugins[1], PLUG_IN)
+        for file in [one.name.removeprefix(PLUGIN)]
+    ]
+    for one in values_that_differ(old.inputs, new.inputs, INPUT):
+        is_data = Path(one.name).parent == processed("any").parent
+        found += _of_data(project, one) if is_data else [one._replace(text=f"{one.name}: {_verb(one)}")]
+    return [*found, *(_of_code(project, old, new, now) if old.code != new.code else ())]
 
 
-def _counted(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if name not in NOT_IN_DIGEST}
-
-
-def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Yield name → both values of each value that differs."""
-    for name in sorted(old.keys() | new.keys()):
-        pair = (old.get(name, ABSENT), new.get(name, ABSENT))
-        if json.dumps(pair[0]) != json.dumps(pair[1]):
-            yield name, pair
-
-
-def values_that_differ(kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
+def values_that_differ(old: Mapping[str, Any], new: Mapping[str, Any], kind: str = PARAMETER) -> Iterator[Difference]:
     """Yield each value that differs, by name; a value that one of them lacks is `ABSENT` there."""
-    for name, (before, after) in _pairs(old, new):
-        yield Difference(kind, name, before, after, f"{name} {as_text(before)} → {as_text(after)}")
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name, ABSENT), new.get(name, ABSENT)
+        if json.dumps(before) != json.dumps(after):
+            yield Difference(kind, name, before, after, f"{name} {as_text(before)} → {as_text(after)}")
 
 
-def environment(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
-    """Return how the circumstances of two attempts differ: versions of libraries, device, variables of the shell."""
-    return [*values_that_differ("environment", old, new)]
+def _verb(one: Difference) -> str:
+    return "added" if one.old == ABSENT else "removed" if one.new == ABSENT else "changed"
 
 
-def _input(path: str, old: str, new: str) -> Difference:
-    said = f"{path} is new" if old == ABSENT else f"{path} is no input any more" if new == ABSENT else f"{path} changed"
-    return Difference(INPUT, path, old, new, said)
-
-
-def _data(project: Project, path: str, old: str, new: str) -> Iterator[Difference]:
-    """Yield how the files of prepared data differ, with the rows of each split."""
-    if ABSENT in (old, new):
-        yield Difference(DATA, path, old, new, f"{path} is {'new' if old == ABSENT else 'not read any more'}")
+def _of_data(project: Project, whole: Difference) -> Iterator[Difference]:
+    """Yield the files of prepared data that differ, with the rows of each split; its settings are in no digest."""
+    old, new = (files_of(project, whole.name, md5) for md5 in (whole.old, whole.new))
+    if old is None or new is None:
+        why = "; DVC's cache has no earlier copy to compare with" * (_verb(whole) == "changed")
+        yield whole._replace(kind=DATA, text=f"{whole.name}: {_verb(whole)}{why}")
         return
-    before, after = files_of(project, path, old), files_of(project, path, new)
-    if before is None or after is None:
-        yield Difference(
-            DATA, path, old, new, f"{path} changed; DVC's cache has no copy of the earlier files to compare"
-        )
-        return
-    for name in sorted({*before, *after} - {SETTINGS}):
-        of_old, of_new = before.get(name), after.get(name)
-        if of_old is None or of_new is None:
-            said = f"{path}/{name} was {'added' if of_old is None else 'removed'}"
-        elif of_old.read_bytes() == of_new.read_bytes():
-            continue
-        elif name.endswith(".parquet"):
-            said = f"{path}/{name}: {rows_said(_rows(of_old), _rows(of_new))}"
-        else:
-            said = f"{path}/{name} changed"
-        yield Difference(DATA, f"{path}/{name}", old, new, said)
+    for name in sorted((old.keys() | new.keys()) - {SETTINGS}):
+        files = [side[name] for side in (old, new) if name in side]
+        if len({file.read_bytes() for file in files}) + len(files) != 3:  # not two files with the same bytes
+            said = _rows_said(*map(_rows, files)) if name.endswith(".parquet") and files[1:] else "changed"
+            said = said if files[1:] else "added" if name in new else "removed"
+            yield whole._replace(kind=DATA, name=f"{whole.name}/{name}", text=f"{whole.name}/{name}: {said}")
 
 
 def _rows(file: Path) -> list[str]:
     return [json.dumps(row, ensure_ascii=False, default=str) for row in pq.read_table(file).to_pylist()]
 
 
-def rows_said(old: Sequence[str], new: Sequence[str]) -> str:
+def _rows_said(old: Sequence[str], new: Sequence[str]) -> str:
     """Return how many rows were changed (at the same place), added and removed, with the first of them."""
     gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
-    pairs = enumerate(zip(old, new, strict=False), start=1)
-    same = [place for place, (one, other) in pairs if one in gone and other in come] if len(old) == len(new) else []
-    parts = [("changed", len(same)), ("added", come.total() - len(same)), ("removed", gone.total() - len(same))]
-    said = ", ".join(f"{number:,} row{'s' * (number > 1)} {what}" for what, number in parts if number)
-    if not said:
-        return "the same rows in another order"
-    if same:
-        place = same[0]
-        return f"{said}, the first in row {place}: {_short(old[place - 1])} → {_short(new[place - 1])}"
-    return f"{said}, such as {_short(next(iter(come or gone)))}"
+    both = zip(old, new, strict=False) if len(old) == len(new) else ()
+    same = [(one, other) for one, other in both if one in gone and other in come]
+    rest = {"added": come.total() - len(same), "removed": gone.total() - len(same)}
+    said = [f"{n:,} row{'s' * (n > 1)} {what}" for what, n in {"changed": len(same), **rest}.items() if n]
+    such = [" → ".join(_short(row) for row in pair) for pair in same[:1]] or [_short(row) for row in [*come, *gone][:1]]
+    return f"{', '.join(said)}, such as {such[0]}" if said else "the same rows in another order"
 
 
 def _short(row: str) -> str:
-    return row if len(row) <= LONGEST else f"{row[:LONGEST]}…"
+    return row if len(row) <= _LONGEST else f"{row[:_LONGEST]}…"
 
 
-def _commit(project: Project, run: Run) -> str | None:
-    """Return the commit that a run was made from; None if it is not known, or if files had changed since."""
-    file = project.records / f"{run.digest}.jsonl"
-    author = read(file).author if file.is_file() else None
-    return author.git.get("commit") if author and not author.git.get("dirty") else None
-
-
-def _code(project: Project, old: Run, new: Run, now: Functions | None) -> Iterator[Difference]:
+def _of_code(project: Project, old: Run, new: Run, now: Functions | None) -> Iterator[Difference]:
     """Yield each function that differs, with the commit that changed it."""
-    if old.code == new.code:
-        return
-    after = kept_functions(project, new.code) if now is None else now
-    before = kept_functions(project, old.code) or committed_functions(_commit(project, old), after or {})
-    if not before or after is None:
-        why = "which functions is unknown: the run kept no list of them, and its commit is not here or had changes"
-        yield Difference(CODE, "", old.code, new.code, f"the code changed ({why})")
+    whole = Difference(CODE, "", old.code, new.code, "the code: changed")
+    after = now or functions_of(project, new, ())
+    before = functions_of(project, old, after)
+    if not before or not after:
+        yield whole._replace(text=f"{whole.text}; the run kept no list of its functions, and its commit cannot tell")
         return
     for file, name in changed_functions(before, after):
         pair = (before.get(file, {}).get(name, ABSENT), after.get(file, {}).get(name, ABSENT))
-        verb = "is new" if pair[0] == ABSENT else "is gone" if pair[1] == ABSENT else "changed"
+        one = Difference(CODE, f"{file}:{name}", *pair, f"{name or 'top level'} in {file}")
         commit = commit_of(file, name)
-        by = f" ({commit})" if commit else ""
-        what = f"{name} in {file}" if name else f"{file}, outside its functions,"
-        yield Difference(CODE, f"{file}:{name}", *pair, f"{what} {verb}{by}")
+        yield one._replace(text=f"{one.text}: {_verb(one)}{f' ({commit})' if commit else ''}")

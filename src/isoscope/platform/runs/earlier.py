@@ -1,6 +1,7 @@
 """The last finished run of a study, arm and seed, and why a new run of these names does not continue it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from isoscope.base.paths import Project
 from isoscope.platform.runs.differences import differences
@@ -33,13 +34,17 @@ def earlier_run(run: OwnedRun) -> str | None:
 
 def last_finished(run: OwnedRun) -> Run | None:
     """Return the identity of the last run of a run's names that finished, and is another run; None without."""
-    names = run.identity.names
-    before = [one for one in identities(run.project) if {name: getattr(one, name) for name in names} == names]
-    done = [one for one in before if one.digest != run.digest and finished(run.project, one.digest)]
+    return last_of(run.project, other_than=run.digest, **run.identity.names)
+
+
+def last_of(project: Project, other_than: str = "", **names: Any) -> Run | None:
+    """Return the identity of the last finished run of these names; None without."""
+    before = [one for one in _runs(project) if {name: getattr(one, name) for name in names} == names]
+    done = [one for one in before if one.digest != other_than and finished(project, one.digest)]
     return max(done, key=lambda one: one.t, default=None)
 
 
-def identities(project: Project) -> Iterator[Run]:
+def _runs(project: Project) -> Iterator[Run]:
     """Yield the identity in the first line of every record, except of runs of a search."""
     for path in project.records.glob("*.jsonl"):
         record = RunRecord(path=path)

@@ -230,9 +230,12 @@ def files_of(project: Project, path: str, md5: str) -> dict[str, Path] | None:
 
     None if neither has them all.
     """
-    folder, cache = project.folder / path, dvc_cache(project)
+    folder = project.folder / path
     if folder.is_dir() and dvc_md5(folder) == md5:
         return _files(folder)
+    if not (project.state / ".dvc").is_dir():
+        return None
+    cache = dvc_cache(project)
     files = {name: _object(cache, of_file) for name, of_file in _listing(cache, md5).items()}
     return files if files and all(file.is_file() for file in files.values()) else None
 

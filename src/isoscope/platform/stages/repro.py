@@ -29,10 +29,7 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
 
     A single process mirrors all records meanwhile. If this process is killed, DVC gets SIGTERM and stops its stage.
     """
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    dvc = shutil.which("dvc", path=path)
-    if dvc is None:
-        raise InputError(f"dvc: not found next to {sys.executable} or on PATH; install the project with: make install")
+    dvc, path = dvc_program()
     settings = [
         f"{f'{one.file}:' if one.file else ''}{one.name}={_quoted(one.value)}" for one in configuration.overrides
     ]
@@ -54,6 +51,14 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
         with _handed_on(child):
             code = child.wait()
     return code if code >= 0 else 128 - code
+
+
+def dvc_program() -> tuple[str, str]:
+    """Return DVC's program, and the PATH with this installation first. Raises `InputError` if there is no DVC."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    if (dvc := shutil.which("dvc", path=path)) is None:
+        raise InputError(f"dvc: not found next to {sys.executable} or on PATH; install the project with: make install")
+    return dvc, path
 
 
 def _quoted(value: Any) -> str:
