@@ -31,15 +31,10 @@ def weights(one: Path, other: Path) -> pd.DataFrame:
     rows = list[dict[str, Any]]()
     for name in sides[0] | sides[1]:
         (layer, component), stack = place_of(name), f"{name.partition('.')[0]} " * both
-        inside = "" if layer is None else f"layer {layer} "
+        inside = "outside the layers" if layer is None else f"layer {layer}"
         a, b = (side[name].get_tensor(name) if name in side else None for side in sides)
-        row = {
-            "name": name,
-            "stack": stack,
-            "layer": -1 if layer is None else layer,
-            "place": f"{stack}{inside or 'outside the layers'}",
-            "component": stack + inside + component,
-        }
+        row = {"name": name, "stack": stack, "layer": -1 if layer is None else layer, "place": stack + inside}
+        row["component"] = f"{stack}{component if layer is None else f'{inside} {component}'}"
         row |= {side: t if t is None else str([*t.shape]) for side, t in (("a", a), ("b", b))}
         if a is not None and b is not None and a.shape == b.shape:
             x, y = (tensor.reshape(-1).to(torch.float64) for tensor in (a, b))

@@ -15,7 +15,7 @@ from isoscope.base.kind import kind
 from isoscope.platform.figures.pictures import Picture, pictures
 from isoscope.platform.report.checkpoint_page import page
 from isoscope.platform.results.run_differences import compared, points, predictions, unequal_files
-from isoscope.platform.runs.differences import Difference, differences, environment, values_that_differ
+from isoscope.platform.runs.differences import Difference, differences, values_that_differ
 from isoscope.platform.runs.lines import plain
 from isoscope.platform.runs.named import NamedRun, named
 from isoscope.platform.runs.restored import read_metrics
@@ -58,8 +58,9 @@ def _pair(a: NamedRun, b: NamedRun, project: paths.Project) -> Made:
     if a.run and b.run:
         (data, states), (_, others) = a.beside(a.run), b.beside(b.run)
         made = [one.record.author.environment for one in (a, b) if one.record and one.record.author]
-        seeds = values_that_differ("parameter", {"seed": a.run.seed}, {"seed": b.run.seed})
-        of = [*seeds, *differences(project, a.run, b.run), *(environment(*made) if len(made) > 1 else ())]
+        around = values_that_differ(made[0], made[1], "environment") if len(made) > 1 else ()
+        seeds = values_that_differ({"seed": a.run.seed}, {"seed": b.run.seed})
+        of = [*seeds, *differences(project, a.run, b.run), *around]
         found["identity"] = pd.DataFrame(of, columns=Difference._fields)
         parts.append(lambda: {"points": points(a.folder, b.folder)} | predictions(a.folder, b.folder, data))
         if states and others:
