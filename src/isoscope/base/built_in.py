@@ -30,6 +30,8 @@ STAGES = {
 
 `states` consists of two runs, `extract` and `measure`.
 """
+DIFFERENCES = "isoscope.states.weights_and_states"
+"""Module whose `weights` and `representations` of two runs `isoscope diff` tells."""
 GIVEN = {
     "train": "isoscope.training.given",
     "new": "isoscope.data.text_options",

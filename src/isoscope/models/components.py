@@ -103,6 +103,14 @@ def members(model: nn.Module, *, heads: bool = True) -> list[Member]:
     return found
 
 
+def place_of(name: str) -> tuple[int | None, str]:
+    """Return layer and component of a parameter by its name, see `Group`; a matrix may be of several: `query+key`."""
+    inside = _LAYER.search(name)
+    layer, rest = (int(inside[1]), inside[2]) if inside else (None, name)
+    patterns = _OUTSIDE if layer is None else _IN_LAYER
+    return layer, next((one for one, pattern in patterns if re.search(pattern, rest, re.IGNORECASE)), "other")
+
+
 def _stem(model: nn.Module, name: str) -> str:
     """Return a name without the prefix of the model inside a model with a head."""
     return name.removeprefix("model.").removeprefix(f"{getattr(model, 'base_model_prefix', '')}.")
@@ -115,11 +123,8 @@ def _stack(model: nn.Module, name: str) -> str:
 
 def _member(model: nn.Module, name: str, parameter: nn.Parameter, stack: str, by_head: bool) -> Member:
     part = "bias" if name.endswith("bias") else "weight"
-    inside = _LAYER.search(name)
-    layer, rest = (int(inside[1]), inside[2]) if inside else (None, name)
-    patterns = _OUTSIDE if layer is None else _IN_LAYER
-    component = next((one for one, pattern in patterns if re.search(pattern, rest, re.IGNORECASE)), "other")
-    stack = "cross" if any(one in rest for one in _CROSS) else stack
+    layer, component = place_of(name)
+    stack = "cross" if any(one in name for one in _CROSS) else stack
     parts, flat = component.split("+"), parameter.ndim == 1
     columns = not flat and (component == "out") != isinstance(model.get_submodule(name.rpartition(".")[0]), Conv1D)
     whole = (component == "out" and flat) or component not in ("out", "query", "key", "value", "query+key+value")

@@ -1,11 +1,13 @@
 """Commands that say what would run, why, and how two results differ."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from isoscope.base.errors import InputError
 from isoscope.platform.cli.options import CHANGES, EXPLAIN, Arm, Here, Said, command, load
+from isoscope.platform.cli.out_folders import check_free
 
 
 @command(EXPLAIN, *CHANGES)
@@ -47,3 +49,30 @@ def why(
     return {"runs": [one.values for one in found], "stages": {one: reasons.get(one, []) for one in targets}}, "\n".join(
         lines
     )
+
+
+@command(EXPLAIN)
+def diff(
+    here: Here,
+    a: Annotated[str, typer.Argument(help="A run, arm, study, checkpoint or git revision.")],
+    b: Annotated[str, typer.Argument(help="Another.")],
+    every: Annotated[bool, typer.Option("--all", help="Print all rows of all tables.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for a page with figures, and for the tables.")] = None,
+) -> Said:
+    """Compare two runs, arms, studies, checkpoints or revisions; exit code 1 if runs of one digest differ.
+
+    A name is a digest or its begin, a folder of runs (also in another project), STUDY or STUDY/ARM, a folder of a
+    checkpoint, or a git revision: REVISION, or REVISION:models/STUDY/ARM/seed-N, read from DVC's cache. Sets of runs
+    are compared in pairs: by seed, or by arm and seed.
+
+    Shows what differs in parameters, data, code, plug-ins and environment; metrics and golden traces, and the update
+    at which they part; weights by layer; predictions that flipped; the similarity of hidden states.
+
+    Example: isoscope diff models/fusion/conv2d/seed-0 models/fusion/conv2d/seed-1
+    """
+    if out is not None:
+        check_free(out, such_as="diff")
+    stage = load("platform.stages.diff")
+    tables = stage.diff(a, b, here.project, here.configuration.root.analysis.confidence)
+    said: Said = stage.told(a, b, tables, every=every, out=out)
+    return said

@@ -1,0 +1,120 @@
+"""Compare two runs, or sets of runs in pairs: tables, told on a screen, as JSON, or on a page by the same views."""
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isoscope.base import built_in, paths
+from isoscope.base.errors import InputError
+from isoscope.base.kind import kind
+from isoscope.platform.figures.pictures import Picture, pictures
+from isoscope.platform.report.checkpoint_page import page
+from isoscope.platform.results.run_differences import compared, points, predictions, unequal_files
+from isoscope.platform.runs.differences import Difference, differences, values_that_differ
+from isoscope.platform.runs.lines import plain
+from isoscope.platform.runs.named import NamedRun, named
+from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.stages.page_folder import page_folder, write_page
+
+SHOWN, WIDE = 8, 120
+"""Rows of a table, and letters of a line, on one screen."""
+Made = dict[str, pd.DataFrame]
+
+
+def diff(a: str, b: str, project: paths.Project, confidence: float) -> Made:
+    """Return tables of how the runs differ that two words name, each with the column `pair`.
+
+    - `pairs`: digests a and b, number of `files`, names of those that are `unequal`.
+    - `identity`: see `runs.differences`. `notes`: what is not compared, and why.
+    - of unequal pairs: those of `run_differences`, weights and hidden states.
+
+    Raises `InputError` for words that name no runs, or runs without pairs.
+    """
+    found: defaultdict[str, list[pd.DataFrame]] = defaultdict(list)
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        (level, before), (of, after) = named(a, project, Path(one)), named(b, project, Path(other))
+        if level != of or not before.keys() & after.keys():
+            raise InputError(f"{a} ({level}) and {b} ({of}) have no runs of equal names to compare")
+        for key in before | after:
+            alone = {"notes": pd.DataFrame({"note": [f"only in {a if key in before else b}"]})}
+            made = _pair(before[key], after[key], project) if key in before and key in after else alone
+            for name, table in made.items():
+                found[name].append(table.assign(pair="" if key == "." else key))
+    full = {name: pd.concat([one for one in tables if len(one)] or tables[:1]) for name, tables in found.items()}
+    return full | ({"comparison": compared(full["points"], confidence)} if level != "run" and "points" in full else {})
+
+
+def _pair(a: NamedRun, b: NamedRun, project: paths.Project) -> Made:
+    """Return the tables of two runs; of equal outputs, their identity alone; of checkpoints, weights alone."""
+    unequal, files = unequal_files(a.folder, b.folder)
+    about = {"a": [a.run and a.run.digest], "b": [b.run and b.run.digest], "files": files, "unequal": [unequal]}
+    found, science = {"pairs": pd.DataFrame(about)}, import_module(built_in.DIFFERENCES)
+    parts: list[Callable[[], Made]] = [lambda: {"weights": science.weights(_weights(a), _weights(b))}]
+    if a.run and b.run:
+        (data, states), (_, others) = a.beside(a.run), b.beside(b.run)
+        made = [one.record.author.environment for one in (a, b) if one.record and one.record.author]
+        around = values_that_differ(made[0], made[1], "environment") if len(made) > 1 else ()
+        seeds = values_that_differ({"seed": a.run.seed}, {"seed": b.run.seed})
+        of = [*seeds, *differences(project, a.run, b.run), *around]
+        found["identity"] = pd.DataFrame(of, columns=Difference._fields)
+        parts.append(lambda: {"points": points(a.folder, b.folder)} | predictions(a.folder, b.folder, data))
+        if states and others:
+            parts.append(lambda: {"representations": science.representations(states, others)})
+    for part in parts if unequal else ():
+        try:
+            found |= part()
+        except InputError as error:
+            found["notes"] = pd.DataFrame({"note": [str(error)]})
+    return found
+
+
+def _weights(one: NamedRun) -> Path:
+    """Return the checkpoint whose test scores a run has; without it, the last."""
+    scored = [] if one.run is None else [point for point in read_metrics(one.folder) if point["name"][:5] == "test/"]
+    folders = [one.folder / "checkpoints" / f"epoch-{point['epoch']}" for point in scored]
+    kept = [*folders, *(one.folder / "checkpoints").glob("epoch-*")]
+    return next((folder for folder in kept if folder.is_dir()), one.folder)
+
+
+def told(a: str, b: str, tables: Made, *, every: bool, out: Path | None) -> tuple[dict[str, Any], str, bool]:
+    """Return what is found as data of JSON, as text for a screen (all rows if `every`), and whether it is an alarm.
+
+    Alarm: runs of one digest whose outputs differ. `out`: a folder for the tables, the JSON, the figures and a page.
+    """
+    shown = [one for one in pictures(kind("diff").views, tables) if one.lines]
+    pairs = tables["pairs"].assign(unequal=tables["pairs"]["unequal"].map(", ".join))
+    unequal = pairs[pairs["unequal"] != ""]
+    same = unequal[unequal["a"].notna() & (unequal["a"] == unequal["b"])]
+    said = f"{len(unequal):,} of {len(pairs):,} pairs of outputs differ"
+    answer = [
+        *(f"ALARM: two outputs of run {one.a[:12]} differ: {one.unequal:.200}" for one in same.itertuples()),
+        f"A: {a}; B: {b}: {said if len(unequal) else f'equal in every bit ({pairs.files.sum():,} files)'}",
+        *["identity: no part differs: parameters, data, code, plug-ins, inputs, environment"]
+        * ("identity" in tables and not len(tables["identity"])),
+    ]
+    rows = {one.name: one.table[0] for one in shown} | {"pairs": pairs}
+    data = {name: one.astype(object).where(one.notna(), None).to_dict("records") for name, one in rows.items()}
+    found: dict[str, Any] = plain({"alarm": bool(len(same)), "answer": answer, "out": out and str(out), **data})
+    lines = [*answer, *(line for one in shown for line in _lines(one, every))]
+    if out is not None:
+        facts = {"answer": answer, "given": {"A": a, "B": b}, "text": "", "warnings": [], "notes": [], "truncated": {}}
+        facts["checkpoints"] = {side: " ".join(filter(None, pairs[side.lower()])) for side in "AB"}
+        values = {name: one.astype(dict.fromkeys({"old", "new"} & {*one}, str)) for name, one in tables.items()}
+        with page_folder(out, "diff"):
+            write_page(out, "diff", facts, values, {"diff.json": found})
+            lines.append(f"page: {page(out)}")
+    return found, "\n".join(lines), bool(len(same))
+
+
+def _lines(picture: Picture, every: bool) -> list[str]:
+    """Return caption, heads and rows of a table in columns, cut to a screen unless `every`."""
+    kept = picture.lines if every else picture.lines[: SHOWN + 1]
+    widths = [max(len(cell) for cell, _ in column) for column in zip(*kept, strict=True)]
+    rows = ["  ".join(f"{cell:{wide}}" for (cell, _), wide in zip(row, widths, strict=True)) for row in kept]
+    more = [f"  and {len(picture.lines) - len(kept):,} more: --all"] * (len(kept) < len(picture.lines))
+    return ["", picture.caption, *(f"  {row if every else row[:WIDE]}".rstrip() for row in rows), *more]

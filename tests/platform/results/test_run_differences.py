@@ -1,0 +1,90 @@
+"""McNemar's test against its closed form; the paired interval; points and predictions that differ, and nothing else."""
+
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from finished_runs import labels_of, write_run
+from isoscope.platform.results.run_differences import compared, mcnemar, points, predictions, unequal_files
+
+
+@pytest.mark.parametrize("b, c", [(0, 0), (1, 0), (3, 3), (8, 2), (2, 8), (0, 12), (40, 61)])
+def test_mcnemar_is_the_exact_binomial_test(b: int, c: int) -> None:
+    tail = sum(comb(b + c, k) for k in range(min(b, c) + 1)) / 2 ** (b + c)
+    assert mcnemar(b, c) == pytest.approx(min(1.0, 2 * tail))
+
+
+def right(items: int, *wrong: int) -> np.ndarray:
+    found = np.ones(items, bool)
+    found[[*wrong]] = False
+    return found
+
+
+def test_flips_are_the_rows_with_another_prediction(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", "additive", 0, items=40, right=right(40, 1, 2, 3, 30))
+    b = write_run(tmp_path / "b", "additive", 0, items=40, right=right(40, 3, 5))
+    found = predictions(a, b, None)
+    assert found["flips"]["row"].tolist() == [1, 2, 5, 30]
+    (counts,) = found["mcnemar"].to_dict("records")
+    assert counts == {"rows": 40, "flipped": 4, "right_a": 1, "right_b": 3, "p": mcnemar(1, 3)}
+    assert found["flips"]["true"].tolist() == labels_of(40, 2)[[1, 2, 5, 30]].astype(str).tolist()
+    same = predictions(a, a, None)
+    assert same["flips"].empty
+    assert same["mcnemar"]["p"].tolist() == [1.0]
+
+
+def test_sets_of_labels_and_translations_can_flip_and_scores_cannot(tmp_path: Path) -> None:
+    sides = [tmp_path / name for name in "ab"]
+    for side, second in zip(sides, (1, 0), strict=True):
+        side.mkdir()
+        columns = {
+            "row": [0, 1],
+            "label_0": [1, 0],
+            "label_1": [0, 1],
+            "predicted_0": [1, 0],
+            "predicted_1": [0, second],
+        }
+        pd.DataFrame(columns).to_parquet(side / "predictions.parquet")
+    found = predictions(*sides, None)
+    assert found["flips"][["true", "a", "b"]].to_dict("records") == [{"true": "0 1", "a": "0 1", "b": "0 0"}]
+    assert found["mcnemar"][["right_a", "right_b"]].to_numpy().tolist() == [[1, 0]]
+    for side, text in zip(sides, ("one", "two"), strict=True):
+        pd.DataFrame({"row": [0], "score": [0.5], "predicted": [len(text) / 7]}).to_parquet(
+            side / "predictions.parquet"
+        )
+    assert predictions(*sides, None) == {}
+    for side, text in zip(sides, ("one", "two"), strict=True):
+        pd.DataFrame({"row": [0], "translation": [text], "bleu_share": [1.0]}).to_parquet(side / "translations.parquet")
+    found = predictions(*sides, None)
+    assert found["flips"].to_dict("records") == [{"row": 0, "a": "one", "b": "two"}]
+    assert found["mcnemar"].columns.tolist() == ["rows", "flipped"]
+
+
+def test_the_paired_interval_is_the_t_interval_over_pairs() -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"name": "test/f1", "step": 8, "a": random.random(5), "b": random.random(5)})
+    table["pair"] = [f"seed-{seed}" for seed in range(5)]
+    (found,) = compared(pd.concat([table, table.assign(name="train/f1")]), 0.9).to_dict("records")
+    test = stats.ttest_rel(table["b"], table["a"])
+    low, high = test.confidence_interval(0.9)
+    assert [found[name] for name in ("low", "high", "p")] == pytest.approx([low, high, test.pvalue])
+    assert (found["metric"], found["n"]) == ("test/f1", 5)
+
+
+def test_a_point_and_a_file_that_differ_are_named_alone(tmp_path: Path) -> None:
+    a, b = (write_run(tmp_path / side, "additive", 0) for side in "ab")
+    assert unequal_files(a, b) == ([], 2)
+    same = points(a, b)
+    assert same["a"].equals(same["b"])
+    text = (b / "metrics.jsonl").read_text("utf-8")
+    line = next(line for line in text.splitlines() if '"step": 100' in line and "validation/loss" in line)
+    (b / "metrics.jsonl").write_text(text.replace(line, line.replace('"value": 0', '"value": 9')), "utf-8")
+    other = points(a, b)
+    assert other.loc[other["a"] != other["b"], ["name", "step"]].to_numpy().tolist() == [["validation/loss", 100]]
+    assert unequal_files(a, b) == (["metrics.jsonl"], 2)
+    (a / "trace.json").write_text("{}", "utf-8")
+    assert unequal_files(a, b) == (["metrics.jsonl", "trace.json"], 3)
