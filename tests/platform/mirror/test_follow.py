@@ -13,7 +13,7 @@ from disks import Disk, disk
 from isoscope.platform.mirror.follow import Follower, follow
 from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
-from isoscope.platform.report.runs import working_seconds
+from isoscope.platform.runs.durations import working_seconds
 from isoscope.platform.runs.lines import End
 from isoscope.platform.runs.record import Record, read
 from pipeline_project import wait_for

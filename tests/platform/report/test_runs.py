@@ -7,7 +7,8 @@ import pytest
 
 from isoscope.platform.config.project import Study
 from isoscope.platform.outputs import Trained
-from isoscope.platform.report.runs import lacking, run_row, server, working_seconds
+from isoscope.platform.report.runs import lacking, run_row, server
+from isoscope.platform.runs.durations import working_seconds
 from isoscope.platform.runs.lines import Attempt, End, Point, Run, RunRecord
 from report_material import COMMIT, Material
 

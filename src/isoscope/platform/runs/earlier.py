@@ -1,9 +1,8 @@
 """How a run differs from the last finished run of its study, arm and seed: why it trains from its first epoch."""
 
-from collections.abc import Iterator
-
 from isoscope.platform.config.tree import NOT_IN_DIGEST, changes, flatten
-from isoscope.platform.runs.lines import Run, RunRecord, plugin_tags
+from isoscope.platform.runs.lines import Run, plugin_tags
+from isoscope.platform.runs.record import identities
 from isoscope.platform.runs.run import Run as OwnedRun
 from isoscope.platform.runs.stored import finished
 
@@ -16,9 +15,10 @@ def earlier_run(run: OwnedRun) -> str | None:
 
     Runs of a search are no such runs: they differ by their purpose.
     """
-    names = run.identity.names
-    before = [one for one in _runs(run) if {name: getattr(one, name) for name in names} == names]
-    done = [one for one in before if one.digest != run.digest and finished(run.project, one.digest)]
+    names, plugins = run.identity.names, run.identity.plugins
+    same = [one for one in identities(run.project.records) if {name: getattr(one, name) for name in names} == names]
+    own = [one for one in same if not one.tags.keys() - plugin_tags(plugins).keys()]
+    done = [one for one in own if one.digest != run.digest and finished(run.project, one.digest)]
     if run.tags or not done:
         return None
     last = max(done, key=lambda one: one.t)
@@ -32,16 +32,6 @@ def earlier_run(run: OwnedRun) -> str | None:
         f"not a continuation of the finished run {last.digest[:12]}: {', '.join([*changed.values()][:_SHOWN])}{more}"
         f"{why}; it trains from epoch 1, and reuses {reused}"
     )
-
-
-def _runs(run: OwnedRun) -> Iterator[Run]:
-    """Yield the identity in the first line of every record, except of runs of a search."""
-    for path in run.project.records.glob("*.jsonl"):
-        record = RunRecord(path=path)
-        with path.open("rb") as file:
-            record.add(file.readline().rstrip(b"\n"))
-        if record.run is not None and not set(record.run.tags) - plugin_tags(run.identity.plugins).keys():
-            yield record.run
 
 
 def _changes(run: OwnedRun, last: Run) -> dict[str, str]:

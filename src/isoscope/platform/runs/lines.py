@@ -87,8 +87,8 @@ def plugin_tags(plugins: Mapping[str, str]) -> dict[str, str]:
 
 
 class Attempt(NamedTuple):
-    """Start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of the enclosing MLflow run; `job`: id,
-    node and log file of its job of Slurm.
+    """Start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of the enclosing MLflow run; `job`: of
+    Slurm: id, node and log file; `estimate`: what `durations` expected.
     """
 
     t: int
@@ -98,6 +98,7 @@ class Attempt(NamedTuple):
     environment: dict[str, Any]
     parent_run: str | None = None
     job: dict[str, Any] | None = None
+    estimate: dict[str, Any] | None = None
 
 
 class Point(NamedTuple):

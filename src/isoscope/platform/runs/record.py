@@ -7,14 +7,14 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from isoscope.base.atomic_files import announce, sync, write_text
 from isoscope.base.errors import InputError
-from isoscope.platform.runs.lines import DIFF, FINISHED, RunRecord, is_inside, plain, summed
+from isoscope.platform.runs.lines import DIFF, FINISHED, Run, RunRecord, is_inside, plain, summed
 from isoscope.platform.runs.provenance import Git, slurm_job
 from isoscope.platform.runs.secrets import scrub, scrub_tree
 
@@ -65,7 +65,14 @@ class Record(AbstractContextManager["Record"]):
             self._append("run", scrub_tree({"digest": digest, "stage": stage, **fields}), force=True)
             self.begun = True
 
-    def attempt(self, *, git: Git, environment: Mapping[str, Any], parent_run: str | None = None) -> None:
+    def attempt(
+        self,
+        *,
+        git: Git,
+        environment: Mapping[str, Any],
+        parent_run: str | None = None,
+        estimate: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the start of an attempt; store the diff of the sources beside the record."""
         fields = {
             "host": socket.gethostname(),
@@ -74,6 +81,7 @@ class Record(AbstractContextManager["Record"]):
             "environment": environment,
             "parent_run": parent_run,
             "job": slurm_job(),
+            "estimate": estimate,
         }
         self._append("attempt", fields, force=True)
         if git.diff_sha256 is not None:
@@ -226,6 +234,16 @@ def read(path: Path) -> RunRecord:
     if path.stat().st_size > tail.offset:
         tail.record.damaged += 1
     return tail.record
+
+
+def identities(records: Path) -> Iterator[Run]:
+    """Yield the identity in the first line of every record of a folder."""
+    for path in records.glob("*.jsonl"):
+        record = RunRecord(path=path)
+        with path.open("rb") as file:
+            record.add(file.readline().rstrip(b"\n"))
+        if record.run is not None:
+            yield record.run
 
 
 def _ticks() -> int:

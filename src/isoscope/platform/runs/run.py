@@ -125,18 +125,22 @@ class Run:
             print(f"warning: {self.output}: {wrong}; {then}", file=sys.stderr)
         return whole
 
-    def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
-        """Write the run's identity and this attempt (process, sources, libraries) to the record."""
+    def begin(self, *, estimate: Mapping[str, Any] | None = None, **made_by: Any) -> None:
+        """Write the run's identity and this attempt (process, sources, libraries, estimate) to the record.
+
+        `made_by`: device, threads, processes and precision, as `provenance.environment` takes them.
+        """
         self.under_way = True
         self._introduce()
-        now = environment(device=device, threads=threads, processes=processes, precision=precision)
+        now = environment(**made_by)
         if self.record.before.attempts:
             changed = ", ".join(changes(self.record.before.attempts[-1].environment, now).values())
             if changed:
                 line = f"warning: {self.identity.title}: environment changed since the last attempt: {changed}"
                 print(line, file=sys.stderr)
-        self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
-        self._sampler = LoadSampler(self.record, gpus=device.startswith("cuda"))
+        about: dict[str, Any] = {"environment": now, "parent_run": os.environ.get(PARENT_RUN), "estimate": estimate}
+        self.record.attempt(git=git_state(self.project.folder), **about)
+        self._sampler = LoadSampler(self.record, gpus=made_by["device"].startswith("cuda"))
 
     def stop_sampling(self) -> None:
         """Record the machine's load no longer: the work is done, or has failed."""

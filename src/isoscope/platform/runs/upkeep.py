@@ -123,23 +123,23 @@ def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = Fa
             pieces += _remove(list(_of_run(folder, project, held, idle_days, folder.name in standing)), dry_run)
     pieces += _remove(list(_diffs(project)), dry_run)
     state = project.state / ".isoscope"  # a fresh clone has none
-    return pieces, (_size(state) if state.is_dir() else 0) - sum(piece.size for piece in pieces if dry_run)
+    return pieces, (size_of(state) if state.is_dir() else 0) - sum(piece.size for piece in pieces if dry_run)
 
 
 def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: float, stands: bool) -> Iterator[Piece]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") and path.name.endswith((".writing", ".old")):
-            yield Piece(path, _size(path), "left by a dead process")
+            yield Piece(path, size_of(path), "left by a dead process")
     output, end = folder / "output", finished(project, folder.name)
     if output.is_dir() and end and end.output_md5 in held and not stands:
-        yield Piece(output, _size(output), f"in DVC's cache ({end.output}, {end.output_md5})")
+        yield Piece(output, size_of(output), f"in DVC's cache ({end.output}, {end.output_md5})")
     unfinished = [folder / name for name in ("work", "states", "start") if (folder / name).is_dir()]
     if unfinished:
         touched = max(path.lstat().st_mtime for top in unfinished for path in (top, *top.rglob("*")))
         idle = (time.time() - touched) / 86400
         if idle >= idle_days:
             for path in unfinished:
-                yield Piece(path, _size(path), f"unfinished, unchanged for {idle:.0f} days")
+                yield Piece(path, size_of(path), f"unfinished, unchanged for {idle:.0f} days")
 
 
 def _remove(pieces: list[Piece], dry_run: bool) -> list[Piece]:
@@ -161,10 +161,10 @@ def _diffs(project: Project) -> Iterator[Piece]:
     named |= {f"{one.git.get('diff_sha256')}.patch" for record in records for one in record.attempts}
     for path in there:
         if path.name not in named and path.is_file() and time.time() - path.stat().st_mtime > YOUNG:
-            yield Piece(path, _size(path), "no record refers to it")
+            yield Piece(path, size_of(path), "no record refers to it")
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
     """Return the bytes of a file or of a folder's files; a live run may remove files meanwhile."""
     if path.is_symlink() or not path.is_dir():
         return path.lstat().st_size

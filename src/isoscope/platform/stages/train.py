@@ -15,7 +15,9 @@ from isoscope.base.processes import StoppedError, StopSignal
 from isoscope.platform.config.across_studies import metric_files, start_cells
 from isoscope.platform.config.declared import declares
 from isoscope.platform.config.load import Configuration, ResolvedCell
+from isoscope.platform.config.tree import flatten
 from isoscope.platform.executor.live_table import Progress
+from isoscope.platform.runs.durations import Estimate, History, like, updates_of
 from isoscope.platform.runs.earlier import earlier_run
 from isoscope.platform.runs.prepared import content_md5, read_manifest, target_of
 from isoscope.platform.runs.provenance import dvc_md5
@@ -190,6 +192,16 @@ def train(work: CellJob, *, output: Path | None, display: Progress | None = None
     return folder
 
 
+def expected(work: CellJob, history: History, **where: Any) -> Estimate | None:
+    """Return the estimate for what is left of a cell's training; None if no recorded run is like it.
+
+    `where`: device and threads (None: any), and processes.
+    """
+    done = max((int(one.name.removeprefix("step-")) for one in work.run.states.glob("step-*")), default=0)
+    params, split = flatten(work.run.identity.params), work.job.manifest["splits"]["train"]
+    return history.estimate(like(work.task, params), max(0, updates_of(params, split) - done), params, **where)
+
+
 class _Book:
     """The record of a run, as training keeps it."""
 
@@ -200,7 +212,8 @@ class _Book:
         """Begin an attempt with its data sets. Return why it does not continue an earlier run, if it does not."""
         run, work = self.run, self.work
         line = None if run.states.is_dir() else earlier_run(run)
-        run.begin(**environment)
+        where = {name: environment[name] for name in ("device", "threads", "processes")}
+        run.begin(**environment, estimate=expected(work, History(run.project), **where))
         for name in SPLITS:
             file = f"{name}.parquet"
             run.record.dataset(

@@ -1,0 +1,146 @@
+"""How long runs take on this machine: times of recorded runs, and estimates for runs like them.
+
+A run of n updates takes `fixed` + n × `each` seconds. Both come from the latest runs of this host on the same device.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from math import ceil, inf, prod, sqrt
+from socket import gethostname
+from statistics import median
+from typing import Any
+
+from isoscope.base.paths import Project
+from isoscope.platform.config.tree import NOT_IN_DIGEST
+from isoscope.platform.runs.lines import FINISHED, TRAIN, Run, RunRecord
+from isoscope.platform.runs.record import identities, read
+from isoscope.platform.runs.upkeep import size_of
+
+# `seconds` of a run with the interval `low` to `high`; `runs`: how many recorded runs say so, 0: updates timed now;
+# `size`: bytes of its output; `memory`: most megabytes in use on the whole machine meanwhile, 0: not recorded.
+Estimate = dict[str, float]
+# At most RECENT runs make an estimate. Fewer than FEW do not know their spread: the interval is WIDER times as wide.
+# Alike are runs whose updates compute at most FAR times more or less.
+RECENT, FEW, WIDER, FAR = 9, 3, 1.5, 4.0
+# Settings that do not change the time of an update.
+FREE = tuple(
+    f"training.{name}"
+    for name in (
+        *("epochs", "budget", "fraction", "select", "patience", "learning_rate", "fusion_lr", "weight_decay"),
+        *("adam_betas", "adam_epsilon", "clip_norm", "schedule"),
+    )
+)
+# Settings that alike runs share, and those whose product grows as what an update computes: tokens × weights.
+SHARED = ("model.encoder.kind", "model.encoder.checkpoint", "objective.kind", "penalty.kind", "training.precision")
+SIZES = ("training.batch_size", "model.max_length", "model.encoder.layers", *2 * ("model.encoder.hidden_size",))
+USED = "system_memory_usage_megabytes"
+
+
+def working_seconds(record: RunRecord) -> float | None:
+    """Return the sum over attempts of the seconds from start to last line. Pauses before a resume do not count."""
+    if record.restored or not record.attempts:
+        return None
+    times = [line.t for part in (record.metrics, record.checkpoints, record.datasets) for line in part]
+    times, starts = times + ([record.end.t] if record.end else []), [attempt.t for attempt in record.attempts]
+    spans = zip(starts, [*starts[1:], inf], strict=True)
+    return sum(max((t for t in times if start <= t < after), default=start) - start for start, after in spans) / 1000
+
+
+def timing(record: RunRecord) -> tuple[float, float]:
+    """Return the `fixed` seconds of a finished run, before its first and after its last evaluation, and `each`."""
+    seconds, evaluated = working_seconds(record) or 0.0, [one for one in record.metrics if "validation/" in one.name]
+    updates, times = max((one.step for one in evaluated), default=0), [one.t for one in evaluated]
+    outside = record.latest - record.attempts[0].t - (max(times) - times[0]) if updates else 0
+    fixed = min(seconds, outside / 1000) if updates else seconds
+    return fixed, (seconds - fixed) / max(1, updates)
+
+
+def updates_of(params: Mapping[str, Any], split: Mapping[str, Any]) -> int:
+    """Return the most updates of a training run. `split`: facts of the train split, from its task's manifest."""
+    batch, kind, number = (params.get(f"training.{one}") for one in ("batch_size", "budget.kind", "budget.number"))
+    total: int = ceil(max(1, round(split["rows"] * params["training.fraction"])) / batch) * params["training.epochs"]
+    return min(total, number or 0) if kind == "updates" else total
+
+
+def combined(parts: Sequence[tuple[tuple[float, float], float]], updates: int) -> Estimate:
+    """Return the estimate for so many updates from timings, each with what an update computes in proportion to there.
+
+    A ratio r changes the time of an update by a factor between 1 and r: small models wait for each operation, large
+    models compute. The geometric mean is the estimate.
+    """
+    found = [[one + each * updates * by for by in (min(1, r), sqrt(r), max(1, r))] for (one, each), r in parts]
+    middle, wider = median(one[1] for one in found), WIDER if len(parts) < FEW else 1.0
+    low, high = min(middle / wider, *(one[0] for one in found)), max(middle * wider, *(one[2] for one in found))
+    return {"seconds": middle, "low": low, "high": high, "runs": len(parts), "size": 0, "memory": 0}
+
+
+def like(task: str | None, params: Mapping[str, Any]) -> tuple[Callable[[Run], bool], ...]:
+    """Return which training runs make an estimate: of the same task with equal settings but `FREE`; else alike.
+
+    Alike are a model and an objective of the same kinds with the same observers, whatever the task.
+    """
+    settings, kinds, most = _settings(params), _kinds(params), computed(params)
+    return (
+        lambda one: one.stage == TRAIN and one.task == task and _settings(one.params) == settings,
+        lambda one: (
+            one.stage == TRAIN and _kinds(one.params) == kinds and 1 / FAR <= most / computed(one.params) <= FAR
+        ),
+    )
+
+
+def computed(params: Mapping[str, Any]) -> float:
+    """Return what an update computes, up to a factor; sizes of a model that starts from another count as 1."""
+    return prod(float(one) for name in SIZES if isinstance(one := params.get(name), int | float) and one > 0)
+
+
+def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if name not in NOT_IN_DIGEST and not name.startswith(FREE)}
+
+
+def _kinds(params: Mapping[str, Any]) -> list[Any]:
+    observers = {part[1] for name in _settings(params) if len(part := name.split(".")) > 2 and part[0] == "training"}
+    return [observers, *(params.get(name) for name in SHARED)]
+
+
+class History:
+    """The runs that this machine has recorded, the newest first."""
+
+    def __init__(self, project: Project) -> None:
+        self.project, self._read = project, cache(read)
+        self._runs = sorted(identities(project.records), key=lambda one: one.t, reverse=True)
+
+    def latest(self, accept: Callable[[Run], bool], most: int = RECENT, **where: Any) -> list[RunRecord]:
+        """Return the newest finished runs of this host that are accepted; `where`: their environment, None: any."""
+        records = (self._read(self.project.records / f"{run.digest}.jsonl") for run in self._runs if accept(run))
+        made = ((one, one.author) for one in records if one.status == FINISHED)
+        here = ((one, by.environment) for one, by in made if by and by.host == gethostname())
+        same = (one for one, facts in here if all(value in (None, facts.get(name)) for name, value in where.items()))
+        return [*islice(same, most)]
+
+    def estimate(
+        self,
+        choices: Iterable[Callable[[Run], bool]],
+        updates: int = 0,
+        params: Mapping[str, Any] | None = None,
+        **where: Any,
+    ) -> Estimate | None:
+        """Return the estimate from the runs of the first choice that has any; None without.
+
+        `params`: settings of a training run of so many updates. `where`: as for `latest`.
+        """
+        for records in (self.latest(accept, **where) for accept in choices):
+            if runs := [one.run for one in records if one.run]:
+                ratios = [computed(params) / computed(one.params) if params else 1.0 for one in runs]
+                sizes = [size_of(path) for one in runs if (path := self.project.runs / one.digest / "output").is_dir()]
+                used = [one.value for record in records for one in record.metrics if one.name.endswith(USED)]
+                needs = {"size": median(sizes or [0]), "memory": max(used, default=0)}
+                return combined([*zip(map(timing, records), ratios, strict=True)], updates) | needs
+        return None
+
+    def past(self) -> dict[str, float]:
+        """Return the median of |estimate − truth| / truth, and the number of uninterrupted runs with an estimate."""
+        records = self.latest(lambda run: run.stage == TRAIN, RECENT**2)
+        pairs = [(one.attempts[0].estimate, working_seconds(one)) for one in records if len(one.attempts) == 1]
+        errors = [abs(guess["seconds"] / seconds - 1) for guess, seconds in pairs if guess and seconds]
+        return {"runs": len(errors), "median_error": median(errors or [0])}
