@@ -34,15 +34,19 @@ FREE = tuple(
 # Settings that alike runs share, and those whose product grows as what an update computes: tokens × weights.
 SHARED = ("model.encoder.kind", "model.encoder.checkpoint", "objective.kind", "penalty.kind", "training.precision")
 SIZES = ("training.batch_size", "model.max_length", "model.encoder.layers", *2 * ("model.encoder.hidden_size",))
-USED = "system_memory_usage_megabytes"
 
 
 def working_seconds(record: RunRecord) -> float | None:
     """Return the sum over attempts of the seconds from start to last line. Pauses before a resume do not count."""
     if record.restored or not record.attempts:
         return None
-    times = [line.t for part in (record.metrics, record.checkpoints, record.datasets) for line in part]
-    times, starts = times + ([record.end.t] if record.end else []), [attempt.t for attempt in record.attempts]
+    lines: tuple[Any, ...] = (
+        *record.metrics,
+        *record.checkpoints,
+        *record.datasets,
+        *([record.end] if record.end else []),
+    )
+    times, starts = [line.t for line in lines], [attempt.t for attempt in record.attempts]
     spans = zip(starts, [*starts[1:], inf], strict=True)
     return sum(max((t for t in times if start <= t < after), default=start) - start for start, after in spans) / 1000
 
@@ -71,8 +75,14 @@ def combined(parts: Sequence[tuple[tuple[float, float], float]], updates: int) -
     """
     found = [[one + each * updates * by for by in (min(1, r), sqrt(r), max(1, r))] for (one, each), r in parts]
     middle, wider = median(one[1] for one in found), WIDER if len(parts) < FEW else 1.0
-    low, high = min(middle / wider, *(one[0] for one in found)), max(middle * wider, *(one[2] for one in found))
-    return {"seconds": middle, "low": low, "high": high, "runs": len(parts), "size": 0, "memory": 0}
+    return {
+        "seconds": middle,
+        "low": min(middle / wider, *(one[0] for one in found)),
+        "high": max(middle * wider, *(one[2] for one in found)),
+        "runs": len(parts),
+        "size": 0,
+        "memory": 0,
+    }
 
 
 def like(task: str | None, params: Mapping[str, Any]) -> tuple[Callable[[Run], bool], ...]:
@@ -80,27 +90,22 @@ def like(task: str | None, params: Mapping[str, Any]) -> tuple[Callable[[Run], b
 
     Alike are a model and an objective of the same kinds with the same observers, whatever the task.
     """
-    settings, kinds, most = _settings(params), _kinds(params), computed(params)
+    own, kinds, work = _facts(params)
     return (
-        lambda one: one.stage == TRAIN and one.task == task and _settings(one.params) == settings,
-        lambda one: (
-            one.stage == TRAIN and _kinds(one.params) == kinds and 1 / FAR <= most / computed(one.params) <= FAR
-        ),
+        lambda one: one.stage == TRAIN and one.task == task and _facts(one.params)[0] == own,
+        lambda one: one.stage == TRAIN and (of := _facts(one.params))[1] == kinds and 1 / FAR <= work / of[2] <= FAR,
     )
 
 
-def computed(params: Mapping[str, Any]) -> float:
-    """Return what an update computes, up to a factor; sizes of a model that starts from another count as 1."""
-    return prod(float(one) for name in SIZES if isinstance(one := params.get(name), int | float) and one > 0)
+def _facts(params: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any], float]:
+    """Return the settings of a training run but `FREE`, its kinds and observers, and what an update computes.
 
-
-def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if name not in NOT_IN_DIGEST and not name.startswith(FREE)}
-
-
-def _kinds(params: Mapping[str, Any]) -> list[Any]:
-    observers = {part[1] for name in _settings(params) if len(part := name.split(".")) > 2 and part[0] == "training"}
-    return [observers, *(params.get(name) for name in SHARED)]
+    The last is known up to a factor; sizes of a model that starts from another run count as 1.
+    """
+    own = {name: value for name, value in params.items() if name not in NOT_IN_DIGEST and not name.startswith(FREE)}
+    names = (name.split(".") for name in own if name.startswith("training."))
+    sizes = (float(one) for name in SIZES if isinstance(one := params.get(name), int | float) and one > 0)
+    return own, [{name[1] for name in names if len(name) > 2}, *(params.get(name) for name in SHARED)], prod(sizes)
 
 
 class History:
@@ -112,11 +117,14 @@ class History:
 
     def latest(self, accept: Callable[[Run], bool], most: int = RECENT, **where: Any) -> list[RunRecord]:
         """Return the newest finished runs of this host that are accepted; `where`: their environment, None: any."""
+        asked = {"host": gethostname()} | {name: value for name, value in where.items() if value is not None}
         records = (self._read(self.project.records / f"{run.digest}.jsonl") for run in self._runs if accept(run))
         made = ((one, one.author) for one in records if one.status == FINISHED)
-        here = ((one, by.environment) for one, by in made if by and by.host == gethostname())
-        same = (one for one, facts in here if all(value in (None, facts.get(name)) for name, value in where.items()))
-        return [*islice(same, most)]
+        return [
+            *islice(
+                (one for one, by in made if by and asked.items() <= {**by.environment, "host": by.host}.items()), most
+            )
+        ]
 
     def estimate(
         self,
@@ -131,16 +139,21 @@ class History:
         """
         for records in (self.latest(accept, **where) for accept in choices):
             if runs := [one.run for one in records if one.run]:
-                ratios = [computed(params) / computed(one.params) if params else 1.0 for one in runs]
+                ratios = [_facts(params)[2] / _facts(one.params)[2] if params else 1.0 for one in runs]
                 sizes = [size_of(path) for one in runs if (path := self.project.runs / one.digest / "output").is_dir()]
-                used = [one.value for record in records for one in record.metrics if one.name.endswith(USED)]
-                needs = {"size": median(sizes or [0]), "memory": max(used, default=0)}
-                return combined([*zip(map(timing, records), ratios, strict=True)], updates) | needs
+                used = (
+                    one.value
+                    for record in records
+                    for one in record.metrics
+                    if one.name.endswith("system_memory_usage_megabytes")
+                )
+                known = combined([*zip(map(timing, records), ratios, strict=True)], updates)
+                return known | {"size": median(sizes or [0]), "memory": max(used, default=0)}
         return None
 
     def past(self) -> dict[str, float]:
         """Return the median of |estimate − truth| / truth, and the number of uninterrupted runs with an estimate."""
         records = self.latest(lambda run: run.stage == TRAIN, RECENT**2)
-        pairs = [(one.attempts[0].estimate, working_seconds(one)) for one in records if len(one.attempts) == 1]
+        pairs = ((one.attempts[0].estimate, working_seconds(one)) for one in records if len(one.attempts) == 1)
         errors = [abs(guess["seconds"] / seconds - 1) for guess, seconds in pairs if guess and seconds]
         return {"runs": len(errors), "median_error": median(errors or [0])}

@@ -126,10 +126,7 @@ class Run:
         return whole
 
     def begin(self, *, estimate: Mapping[str, Any] | None = None, **made_by: Any) -> None:
-        """Write the run's identity and this attempt (process, sources, libraries, estimate) to the record.
-
-        `made_by`: device, threads, processes and precision, as `provenance.environment` takes them.
-        """
+        """Write the run's identity and this attempt to the record; `made_by`: of `provenance.environment`."""
         self.under_way = True
         self._introduce()
         now = environment(**made_by)
@@ -138,8 +135,12 @@ class Run:
             if changed:
                 line = f"warning: {self.identity.title}: environment changed since the last attempt: {changed}"
                 print(line, file=sys.stderr)
-        about: dict[str, Any] = {"environment": now, "parent_run": os.environ.get(PARENT_RUN), "estimate": estimate}
-        self.record.attempt(git=git_state(self.project.folder), **about)
+        self.record.attempt(
+            git=git_state(self.project.folder),
+            environment=now,
+            parent_run=os.environ.get(PARENT_RUN),
+            estimate=estimate,
+        )
         self._sampler = LoadSampler(self.record, gpus=made_by["device"].startswith("cuda"))
 
     def stop_sampling(self) -> None:

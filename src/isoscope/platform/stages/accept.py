@@ -52,7 +52,8 @@ def accept(jobs: Iterable[CellJob], *, project: Project) -> list[Candidate]:
     run, the newest with an equal trace is accepted. Raises `RunError` that names the first difference, `InputError` if
     a run has no trace or its output is gone.
     """
-    codes = _codes(project)
+    runs = sorted(identities(project.records), key=lambda one: one.t, reverse=True)
+    codes = [*dict.fromkeys(one.code for one in runs if one.code and one.stage == "train")]  # newest first
     found: list[Candidate] = []
     verdicts: dict[tuple[str | None, str | None, str], str | None] = {}
     for job in jobs:
@@ -91,12 +92,6 @@ def _as_before(identity: Identity) -> Identity:
     training["freeze"] = {"embeddings": False, "layers": 0, "epochs": 0}
     training["hold"] = held and {name: held[name] for name in ("after", "groups")}
     return identity._replace(params=identity.params | {"training": training})
-
-
-def _codes(project: Project) -> list[str]:
-    """Return the versions of the code that began a training run, from the records, newest first."""
-    runs = sorted(identities(project.records), key=lambda one: one.t, reverse=True)
-    return [*dict.fromkeys(one.code for one in runs if one.code and one.stage == "train")]
 
 
 def _intact(project: Project, digest: str) -> bool:

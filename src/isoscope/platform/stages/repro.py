@@ -56,6 +56,16 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
     return code if code >= 0 else 128 - code
 
 
+def dvc_status(folder: Path) -> dict[str, list[Any]]:
+    """Return stage → what has changed of it, as `dvc status --json` says. Raises `InputError` if DVC refuses."""
+    done = subprocess.run(
+        (sys.executable, "-m", "dvc", "status", "--json"), cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise InputError(f"dvc status: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
+    return dict(json.loads(done.stdout))
+
+
 def _quoted(value: Any) -> str:
     """Return a value as DVC's `-S` reads it: in a text, only quotes and backslashes before them are escaped."""
     if isinstance(value, str):

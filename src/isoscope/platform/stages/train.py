@@ -192,14 +192,13 @@ def train(work: CellJob, *, output: Path | None, display: Progress | None = None
     return folder
 
 
-def expected(work: CellJob, history: History, **where: Any) -> Estimate | None:
-    """Return the estimate for what is left of a cell's training; None if no recorded run is like it.
-
-    `where`: device and threads (None: any), and processes.
-    """
+def expected(work: CellJob, history: History) -> Estimate | None:
+    """Return the estimate for what is left of a cell's training here; None if no recorded run is like it."""
     done = max((int(one.name.removeprefix("step-")) for one in work.run.states.glob("step-*")), default=0)
-    params, split = flatten(work.run.identity.params), work.job.manifest["splits"]["train"]
-    return history.estimate(like(work.task, params), max(0, updates_of(params, split) - done), params, **where)
+    params, split, of = flatten(work.run.identity.params), work.job.manifest["splits"]["train"], work.job.parts.training
+    where = {"device": None if of.device == "auto" else of.device, "threads": of.threads}
+    where["processes"], left = processes.world_size(), max(0, updates_of(params, split) - done)
+    return history.estimate(like(work.task, params), left, params, **where)
 
 
 class _Book:
@@ -212,8 +211,7 @@ class _Book:
         """Begin an attempt with its data sets. Return why it does not continue an earlier run, if it does not."""
         run, work = self.run, self.work
         line = None if run.states.is_dir() else earlier_run(run)
-        where = {name: environment[name] for name in ("device", "threads", "processes")}
-        run.begin(**environment, estimate=expected(work, History(run.project), **where))
+        run.begin(**environment, estimate=expected(work, History(run.project)))
         for name in SPLITS:
             file = f"{name}.parquet"
             run.record.dataset(
