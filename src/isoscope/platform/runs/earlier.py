@@ -6,7 +6,6 @@ A run of more epochs has a shorter run as its beginning if all else is equal and
 import json
 import math
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ from isoscope.base.paths import Project
 from isoscope.platform.config.tree import Tree
 from isoscope.platform.runs import stored
 from isoscope.platform.runs.differences import differences
-from isoscope.platform.runs.lines import PLUGIN, Run, RunRecord
+from isoscope.platform.runs.lines import PLUGIN, Run
+from isoscope.platform.runs.record import identities
 from isoscope.platform.runs.restored import METRICS
 from isoscope.platform.runs.run import Run as OwnedRun
 
@@ -57,19 +57,10 @@ def continued(run: OwnedRun) -> str | None:
 
 def finished_runs(project: Project, other_than: str = "", **names: Any) -> list[Run]:
     """Return the identities of the finished runs of these names, the last at the end; none that a search began."""
-    before = [one for one in _runs(project) if {name: getattr(one, name) for name in names} == names]
+    same = [one for one in identities(project.records) if {name: getattr(one, name) for name in names} == names]
+    before = [one for one in same if all(name.startswith(PLUGIN) for name in one.tags)]
     done = [one for one in before if one.digest != other_than and stored.finished(project, one.digest)]
     return sorted(done, key=lambda one: one.t)
-
-
-def _runs(project: Project) -> Iterator[Run]:
-    """Yield the identity in the first line of every record, except of runs of a search."""
-    for path in project.records.glob("*.jsonl"):
-        record = RunRecord(path=path)
-        with path.open("rb") as file:
-            record.add(file.readline().rstrip(b"\n"))
-        if record.run is not None and all(name.startswith(PLUGIN) for name in record.run.tags):
-            yield record.run
 
 
 def _unmet(params: Tree, updates: float) -> str | None:

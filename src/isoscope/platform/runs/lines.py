@@ -97,6 +97,7 @@ class Attempt(NamedTuple):
     parent_run: str | None = None
     job: dict[str, Any] | None = None  # of Slurm: id, node and log file
     began: dict[str, Any] | None = None  # with a kept state of a shorter run: its digest and update
+    estimate: dict[str, Any] | None = None  # what `durations` expected
 
 
 class Point(NamedTuple):

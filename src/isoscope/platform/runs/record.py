@@ -8,14 +8,14 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from isoscope.base.atomic_files import announce, sync, write_text
 from isoscope.base.errors import InputError
-from isoscope.platform.runs.lines import DIFF, FINISHED, RunRecord, is_inside, plain, summed
+from isoscope.platform.runs.lines import DIFF, FINISHED, Run, RunRecord, is_inside, plain, summed
 from isoscope.platform.runs.provenance import Git, slurm_job
 from isoscope.platform.runs.secrets import scrub, scrub_tree
 
@@ -73,6 +73,7 @@ class Record(AbstractContextManager["Record"]):
         environment: Mapping[str, Any],
         parent_run: str | None = None,
         began: Mapping[str, Any] | None = None,
+        estimate: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the start of an attempt; store the diff of the sources beside the record."""
         fields = {
@@ -83,6 +84,7 @@ class Record(AbstractContextManager["Record"]):
             "parent_run": parent_run,
             "job": slurm_job(),
             "began": began,
+            "estimate": estimate,
         }
         self._append("attempt", fields, force=True)
         if git.diff_sha256 is not None:
@@ -248,6 +250,16 @@ def working_seconds(record: RunRecord) -> float | None:
     for start, following in zip(starts, [*starts[1:], math.inf], strict=True):
         total += max((t for t in times if start <= t < following), default=start) - start
     return total / 1000
+
+
+def identities(records: Path) -> Iterator[Run]:
+    """Yield the identity in the first line of every record of a folder."""
+    for path in records.glob("*.jsonl"):
+        record = RunRecord(path=path)
+        with path.open("rb") as file:
+            record.add(file.readline().rstrip(b"\n"))
+        if record.run is not None:
+            yield record.run
 
 
 def _ticks() -> int:

@@ -131,21 +131,26 @@ class Run:
             print(f"warning: {self.output}: {wrong}; {then}", file=sys.stderr)
         return whole
 
-    def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
-        """Write the run's identity and this attempt (process, sources, libraries) to the record."""
+    def begin(self, *, estimate: Mapping[str, Any] | None = None, **made_by: Any) -> None:
+        """Write the run's identity and this attempt to the record; `made_by`: of `provenance.environment`."""
         self.under_way = True
         self._introduce()
         keep_functions(self.project, self.identity)
-        now = environment(device=device, threads=threads, processes=processes, precision=precision)
+        now = environment(**made_by)
         if self.record.before.attempts:
             changed = ", ".join(changes(self.record.before.attempts[-1].environment, now).values())
             if changed:
                 line = f"warning: {self.identity.title}: environment changed since the last attempt: {changed}"
                 print(line, file=sys.stderr)
-        git, file = git_state(self.project.folder), self.states / stored.BEGAN
-        began = json.loads(file.read_text("utf-8")) if file.is_file() else None
-        self.record.attempt(git=git, environment=now, parent_run=os.environ.get(PARENT_RUN), began=began)
-        self._sampler = LoadSampler(self.record, gpus=device.startswith("cuda"))
+        file = self.states / stored.BEGAN
+        self.record.attempt(
+            git=git_state(self.project.folder),
+            environment=now,
+            parent_run=os.environ.get(PARENT_RUN),
+            began=json.loads(file.read_text("utf-8")) if file.is_file() else None,
+            estimate=estimate,
+        )
+        self._sampler = LoadSampler(self.record, gpus=made_by["device"].startswith("cuda"))
 
     def stop_sampling(self) -> None:
         """Record the machine's load no longer: the work is done, or has failed."""

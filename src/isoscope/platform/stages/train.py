@@ -15,7 +15,9 @@ from isoscope.base.processes import StoppedError, StopSignal
 from isoscope.platform.config.across_studies import metric_files, start_cells
 from isoscope.platform.config.declared import declares
 from isoscope.platform.config.load import Configuration, ResolvedCell
+from isoscope.platform.config.tree import flatten
 from isoscope.platform.executor.live_table import Progress
+from isoscope.platform.runs.durations import Estimate, History, like, updates_of
 from isoscope.platform.runs.earlier import continued
 from isoscope.platform.runs.prepared import content_md5, read_manifest, target_of
 from isoscope.platform.runs.provenance import dvc_md5
@@ -192,6 +194,15 @@ def train(work: CellJob, *, output: Path | None, display: Progress | None = None
     return folder
 
 
+def expected(work: CellJob, history: History) -> Estimate | None:
+    """Return the estimate for what is left of a cell's training here; None if no recorded run is like it."""
+    done = max((int(one.name.removeprefix("step-")) for one in work.run.states.glob("step-*")), default=0)
+    params, split, of = flatten(work.run.identity.params), work.job.manifest["splits"]["train"], work.job.parts.training
+    where = {"device": None if of.device == "auto" else of.device, "threads": of.threads}
+    where["processes"], left = processes.world_size(), max(0, updates_of(params, split) - done)
+    return history.estimate(like(work.task, params), left, params, **where)
+
+
 class _Book:
     """The record of a run, as training keeps it."""
 
@@ -202,7 +213,7 @@ class _Book:
         """Begin an attempt with its data sets. Return how a new run continues an earlier run, or why it does not."""
         run, work = self.run, self.work
         line = None if run.states.is_dir() else continued(run)
-        run.begin(**environment)
+        run.begin(**environment, estimate=expected(work, History(run.project)))
         for name in SPLITS:
             file = f"{name}.parquet"
             run.record.dataset(

@@ -1,8 +1,5 @@
 """Why a study's runs would train again, and why DVC would run its stages. Nothing here writes."""
 
-import json
-import os
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -27,8 +24,8 @@ from isoscope.platform.runs.locks import held
 from isoscope.platform.runs.provenance import environment
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.run import Run
-from isoscope.platform.runs.stored import LOCK, finished, output_fault, whole_files
-from isoscope.platform.stages.repro import dvc_program
+from isoscope.platform.runs.stored import LOCK, files_of
+from isoscope.platform.stages.repro import dvc_status
 
 FINISHED, RUNNING, RESUME, TRAIN = "finished", "is running", "would resume", "would train"
 ASKED = ("device", "threads", "processes", "precision")
@@ -76,7 +73,7 @@ class Cause(NamedTuple):
 def cause(run: Run) -> Cause:
     """Return why a training run would train or resume; or that it is found finished."""
     about, project = (run.identity.title, run.digest), run.project
-    if output_fault(project, run.digest) is None or whole_files(project, run.digest, finished(project, run.digest)):
+    if files_of(project, run.digest):
         return Cause(*about, FINISHED, beside=_beside(run, run.digest))
     if held(run.folder):
         return Cause(*about, RUNNING)
@@ -127,25 +124,12 @@ def stage_reasons(configuration: Configuration, project: paths.Project, names: I
     """Return DVC stage → why DVC would run it; stages that are up to date are not in it."""
     lock = read_yaml(project.folder, LOCK, most=None) if (project.folder / LOCK).is_file() else {}
     now, found = flatten(configuration.raw), {}
-    for stage, parts in dvc_status(project, names).items():
+    for stage, parts in dvc_status(project.folder, *names).items():
         then = (lock.get("stages") or {}).get(stage, {}).get("params", {})
         lines = [line for part in parts for line in _reasons(part, then, now)]
         sources = [line for line in lines if line.startswith(("src/", str(paths.CODE)))]
         said = _code_said(configuration, project, stage) if sources else []
         found[stage] = [*(line for line in lines if line not in sources or not said), *said]
-    return found
-
-
-def dvc_status(project: paths.Project, names: Iterable[str]) -> dict[str, list[Any]]:
-    """Return what `dvc status --json` says of stages. Raises `InputError` with DVC's own line if it fails."""
-    dvc, path = dvc_program()
-    env = {**os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"}
-    done = subprocess.run(
-        [dvc, "status", "--json", *names], cwd=project.folder, env=env, capture_output=True, text=True
-    )
-    if done.returncode:
-        raise InputError(f"dvc status: {(done.stderr.strip().splitlines() or ['failed'])[0]}")
-    found: dict[str, list[Any]] = json.loads(done.stdout)
     return found
 
 
