@@ -101,7 +101,8 @@ def test_a_row_of_data_is_named(project: Project) -> None:
     first, rest = before.split("\n", 1)
     file.write_text(first.replace('"class": 0', '"class": 1') + "\n" + rest, "utf-8")
     project.isoscope("prepare", "tiny")
-    found = diff(project, RUN, trained(project, "--seed", "0", "--out", "models/by-hand/row"))
+    trained(project, "--seed", "0", "--out", "models/by-hand/row")
+    found = diff(project, RUN, "models/by-hand/row")
     assert {one["kind"] for one in found["identity"]} == {"data"}
     assert any(" row" in text for text in parts(found))
     assert "text" not in found.get("flips", [{}])[0], "the data of the first run are not here"
@@ -138,7 +139,7 @@ def test_checkpoints_are_compared_by_their_weights(project: Project) -> None:
     [
         (("fusion/additve", RUN), "no folder, study, arm, digest or git revision"),
         (("fusion", RUN), r"fusion (study) and fusion/additive/seed-0 (run) have no runs of equal names"),
-        (("HEAD:models/none", RUN), "no folder, study, arm, digest or git revision"),
+        (("HEAD:models/none", RUN), "no finished run and no checkpoint"),
         (("texts", RUN), "no finished run and no checkpoint"),
         ((RUN, RUN, "--out", "src/told"), "among the project's sources"),
     ],

@@ -37,9 +37,10 @@ def _cell(digits: int, value: Any) -> Any:
 
 
 def _identity(table: pd.DataFrame) -> Table:
-    """Return what differs, with the number of pairs; first what both sides have."""
+    """Return what differs, with the number of pairs: first parameters, of which those that both sides have."""
     found = table.groupby(["kind", "name", "text"], sort=False).size().reset_index(name="pairs")
-    return (found.sort_values("text", key=lambda said: said.str.contains(r" absent(?: →|$)"), kind="stable"),)
+    order = (found["kind"] != "parameter") * 2 + found["text"].str.contains(r" absent(?: →|$)")
+    return (found.loc[order.sort_values(kind="stable").index, [*found][: 4 if any(table["pair"]) else 3]],)
 
 
 def _metrics(table: pd.DataFrame) -> Table:
