@@ -137,7 +137,7 @@ def test_checkpoints_are_compared_by_their_weights(project: Project) -> None:
 @pytest.mark.parametrize(
     "words, said",
     [
-        (("fusion/additve", RUN), "no folder, study, arm, digest or git revision"),
+        (("fusion/additve", RUN), "no folder, study, arm, digest, or git revision"),
         (("fusion", RUN), r"fusion (study) and fusion/additive/seed-0 (run) have no runs of equal names"),
         (("HEAD:models/none", RUN), "no finished run and no checkpoint"),
         (("texts", RUN), "no finished run and no checkpoint"),

@@ -53,19 +53,18 @@ def named(word: str, project: paths.Project, scratch: Path) -> tuple[str, dict[s
     """
     places = [Path(word).resolve(), project.folder / "models" / word]
     if re.fullmatch(r"[0-9a-f]{4,64}", word):
-        found = {one.parents[1].name: one.parent for one in project.runs.glob(f"{word}*/output/{METRICS}")}
-        found |= {named_digest(one) or "": one.parent for one in project.folder.glob(PUBLISHED)}
-        digests = [digest for digest in found if digest.startswith(word)]
-        if len(digests) > 1:
-            raise InputError(f"{word}: {len(digests)} runs begin with it: {', '.join(digests[:2])} …; give more of it")
-        places += [found[digest] for digest in digests]
+        stored = {one.parents[1].name: one.parent for one in project.runs.glob(f"{word}*/output/{METRICS}")}
+        published = {named_digest(one) or "": one.parent for one in project.folder.glob(PUBLISHED)}
+        found = {digest: place for digest, place in (stored | published).items() if digest.startswith(word)}
+        if len(found) > 1:
+            raise InputError(f"{word}: {len(found)} runs begin with it: {', '.join([*found][:2])} …; give more of it")
+        places += found.values()
     if not any(place.exists() for place in places):
         revision, _, path = word.partition(":")
         places = [_restored(word, revision, path.removeprefix("models").strip("/"), project, scratch)]
     for place, pattern in ((place, pattern) for place in places for pattern in LEVELS):
         if files := sorted(place.glob(pattern)):
-            runs = {one.parent.relative_to(place).as_posix(): _run(one.parent, project) for one in files}
-            return LEVELS[pattern], runs
+            return LEVELS[pattern], {str(one.parent.relative_to(place)): _run(one.parent, project) for one in files}
     raise InputError(f"{word}: no finished run and no checkpoint is there")
 
 

@@ -31,9 +31,9 @@ def _texts(heads: Mapping[str, str], digits: int = 3) -> Texts:
 
 
 def _cell(digits: int, value: Any) -> Any:
-    if isinstance(value, str | int) or pd.isna(value) or value != int(value):
-        return value if isinstance(value, str | int) else written(value, f".{digits}g")
-    return int(value)
+    if isinstance(value, str | int):
+        return value
+    return int(value) if value == value // 1 else written(value, f".{digits}g")
 
 
 def _identity(table: pd.DataFrame) -> Table:
