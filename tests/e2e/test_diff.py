@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 from page_blocks import Page
 from pipeline_project import ARMS, Project
+from tracked_runs import start
 
 COPIED = {"mirrored": False}
 RUN = "fusion/additive/seed-0"
@@ -50,6 +51,20 @@ def test_a_copy_is_equal_in_every_bit(project: Project, copied: Path) -> None:
     assert diff(project, project.digest("additive")[:8], copied)["pairs"] == found["pairs"]
     assert diff(project, f"HEAD:models/{RUN}", RUN)["pairs"] == found["pairs"]
     assert diff(project, "HEAD", ".")["pairs"][0]["unequal"] == ""
+
+
+def test_a_library_of_another_version_is_named(project: Project, copied: Path) -> None:
+    """The record of the copy stands in its own project."""
+    digest = project.digest("additive")
+    author = project.records()[digest].author
+    assert author is not None
+    with start(copied.parents[3], digest=digest, environment=author.environment | {"torch": "1.0"}) as record:
+        record.end("FINISHED")
+    found = diff(project, RUN, copied)
+    assert parts(found) == [f"torch {author.environment['torch']} → 1.0"]
+    assert found["identity"][0]["kind"] == "environment"
+    assert "equal in every bit" in found["answer"][0]
+    record.path.unlink()
 
 
 def test_a_flipped_bit_of_a_weight_is_an_alarm(project: Project, copied: Path) -> None:

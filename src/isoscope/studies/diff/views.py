@@ -33,7 +33,7 @@ def _texts(heads: Mapping[str, str], digits: int = 3) -> Texts:
 def _cell(digits: int, value: Any) -> Any:
     if isinstance(value, str | int):
         return value
-    return int(value) if value == value // 1 else written(value, f".{digits}g")
+    return written(value, f".{digits}g") if pd.isna(value) or value != value // 1 else int(value)
 
 
 def _identity(table: pd.DataFrame) -> Table:
