@@ -7,7 +7,7 @@ PYTEST = $(BIN)/python -m pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )) --
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install run ui docs wheel test faults suite check lint types floors contracts bench minilm cluster hf lock clean
+.PHONY: help install run ui docs wheel test faults suite check lint types floors contracts bench minilm cluster crate hf lock clean
 
 help:  ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -61,6 +61,12 @@ minilm: .venv/.project  ## add the pre-trained MiniLM that some tests use (90 MB
 
 cluster: .venv/.project  ## add Ray, which places runs and trials on a cluster (80 MB)
 	$(BIN)/pip install --quiet 'ray[client]==2.60.0'
+
+# roc-validator asks for rich below 14, and works with the pinned version.
+crate: .venv/.project  ## add roc-validator, which checks a bundle's metadata in a test (6 MB)
+	$(BIN)/pip install --quiet --no-deps roc-validator==0.13.0 cattrs==26.2.1 enum-tools==0.12.0 html5rdf==1.2.1 \
+	inquirerpy==0.3.4 owlrl==7.6.2 pfzy==0.3.4 pyshacl==0.40.1 rdflib==7.6.0 requests-cache==1.3.3 rich-click==1.9.9 \
+	toml==0.10.2 url-normalize==3.1.0
 
 # The tests of transformers are only in its source package; pip compares it with the published hash.
 hf: .venv/.project  ## add peft, and transformers' own model tests (12 MB)

@@ -9,7 +9,7 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).parent
 # Files and folders, to which the pages of docs/ are added; also in MANIFEST.in, so that a source distribution has them.
 PROJECT = (
-    *("params.yaml", "dvc.yaml", "variants", "plugins/README.md", "texts/README.md"),
+    *("params.yaml", "dvc.yaml", "CITATION.cff", "variants", "plugins/README.md", "texts/README.md"),
     *(".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitattributes", ".gitignore"),
 )
 

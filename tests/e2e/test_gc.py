@@ -12,7 +12,7 @@ import pytest
 
 from isoscope.base import paths
 from isoscope.platform.runs.locks import Lease
-from isoscope.platform.runs.upkeep import _size, clear
+from isoscope.platform.runs.upkeep import clear, size_of
 from pipeline_project import ARMS, Finished, Project, wait_for
 
 MONTHS = 60 * 86400
@@ -110,7 +110,7 @@ def test_what_goes_while_it_is_measured_is_no_error(tmp_path: Path, monkeypatch:
     for name in ("step-1", "step-2"):
         (tmp_path / "states" / name).mkdir(parents=True)
         (tmp_path / "states" / name / "weights").write_bytes(b"8 bytes.")
-    assert _size(tmp_path) == 16
+    assert size_of(tmp_path) == 16
     scandir = os.scandir
 
     def late(path: object) -> object:
@@ -119,7 +119,7 @@ def test_what_goes_while_it_is_measured_is_no_error(tmp_path: Path, monkeypatch:
         return scandir(str(path))
 
     monkeypatch.setattr(os, "scandir", late)
-    assert _size(tmp_path) == 8
+    assert size_of(tmp_path) == 8
 
 
 def test_leftovers_and_unnamed_diffs_go_and_a_held_run_is_passed_over(project: Project) -> None:

@@ -122,6 +122,35 @@ def test_killed_at_any_time(fresh: Fresh, whole: tuple[Project, Ended], exhausti
         equal(project, whole[0])
 
 
+def test_a_longer_run_is_killed_at_a_durable_write(prepared: Project, tmp_path: Path, exhaustive: bool) -> None:
+    """The shorter run stays finished with its kept state, and the longer run has the bytes of an uninterrupted run."""
+    words = (*TRAIN, "-S", "training.schedule.epochs=3", "-S", "training.keep_state=true")
+    base = prepared.copy(tmp_path / "shorter")
+    assert kit.attempt(base.folder, *words, "-S", "training.epochs=2").code == 0
+    (shorter,) = base.records()
+    before = file_md5s(base.folder / ".isoscope/runs" / shorter)
+    longer = (*words, "-S", "training.epochs=3")
+    alone = prepared.copy(tmp_path / "alone")
+    assert kit.attempt(alone.folder, *longer).code == 0
+    (digest,) = alone.records()
+    output = Path(".isoscope/runs", digest, "output")
+    whole = base.copy(tmp_path / "whole")
+    ended = kit.attempt(whole.folder, *longer)
+    assert "from its kept state" in ended.err
+    for number, at in enumerate(chosen(ended, exhaustive, turn=3)):
+        project = base.copy(tmp_path / f"struck-{number}")
+        assert kit.attempt(project.folder, *longer, fault=Fault("kill", at)).code == -9
+        assert file_md5s(project.folder / ".isoscope/runs" / shorter) == before
+        again = kit.attempt(project.folder, *longer)
+        assert again.code == 0, again.err
+        assert "Traceback" not in again.err
+        assert file_md5s(project.folder / output) == file_md5s(alone.folder / output)
+        assert file_md5s(project.folder / ".isoscope/runs" / shorter) == before
+        begun = {one.began["run"] for one in project.records()[digest].attempts if one.began}
+        assert begun == {shorter}
+        same_points(project.records()[digest], alone.records()[digest], but=("speed/", PREFIX))
+
+
 def test_data_is_prepared_whole_or_not_at_all(prepared: Project, fresh: Fresh, exhaustive: bool) -> None:
     right = file_md5s(prepared.folder / "data/processed/tiny")
     count = len(kit.attempt(fresh().folder, *PREPARE).points)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from isoscope.platform.figures.csv_text import FORMULA, as_it_was, csv_text
-from isoscope.platform.report.drawing import packed
+from isoscope.platform.figures.origin import packed
 
 SOURCES = Path(__file__).parents[3] / "src/isoscope"
 HOSTILE = ["=cmd|'/c calc'!A0", '=HYPERLINK("http://evil")', "+1+1", "-2+3", "@SUM(1)", "\t=1", "\n=1", "'=1", "''=1"]

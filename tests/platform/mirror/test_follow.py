@@ -13,9 +13,8 @@ from disks import Disk, disk
 from isoscope.platform.mirror.follow import Follower, follow
 from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
-from isoscope.platform.report.runs import working_seconds
 from isoscope.platform.runs.lines import End
-from isoscope.platform.runs.record import Record, read
+from isoscope.platform.runs.record import Record, read, working_seconds
 from pipeline_project import wait_for
 from tracked_runs import DIGEST, Following, lines, log_epochs, replayed, shown, start, write_record
 

@@ -7,8 +7,9 @@ import pytest
 
 from isoscope.platform.config.project import Study
 from isoscope.platform.outputs import Trained
-from isoscope.platform.report.runs import lacking, run_row, server, working_seconds
+from isoscope.platform.report.runs import lacking, run_row, server
 from isoscope.platform.runs.lines import Attempt, End, Point, Run, RunRecord
+from isoscope.platform.runs.record import working_seconds
 from report_material import COMMIT, Material
 
 RUN = Trained("fusion", "fft", 0, "order", "ab" * 32, "c" * 64, {"data/processed/order": "e" * 32}, {"p.py": "f" * 64})

@@ -47,7 +47,7 @@ def test_a_longer_run_says_why_it_does_not_continue_the_finished_run(
 ) -> None:
     first = made.job(*CELL).run.digest[:12]
     line = said(made, capsys, "training.epochs=2")
-    start = f"masked-additive seed 0: not a continuation of the finished run {first}: training.epochs 1 → 2; the sched"
+    start = f"masked-additive seed 0: not a continuation of the finished run {first}: training.epochs 1 → 2; training.b"
     assert start in line
     assert "it trains from epoch 1, and reuses the prepared data\n" in line
     assert "training.weight_decay 0.0 → 0.2; it trains" in said(

@@ -75,3 +75,24 @@ def diff(
     stage, confidence = load("platform.stages.diff"), here.configuration.root.analysis.confidence
     said: Said = stage.told(a, b, stage.diff(a, b, here.project, confidence), every=every, out=out)
     return said
+
+
+@command(EXPLAIN, *CHANGES)
+def plan(
+    here: Here,
+    target: Annotated[
+        str | None, typer.Argument(help="A study, comparison or stage, such as train@fusion [default: all].")
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Time a few updates of models that no recorded run is like.")
+    ] = False,
+) -> Said:
+    """Say what `isoscope repro` would do and how long it would take, without doing it.
+
+    Times come from the runs that this machine has recorded. They stand with an interval.
+
+    Example: isoscope plan fusion
+    """
+    stages = load("platform.stages.plan")
+    found = stages.plan(stages.Planner(here.configuration, here.project, measure=measure), target)
+    return found, stages.text(found)

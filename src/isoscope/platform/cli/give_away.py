@@ -1,7 +1,7 @@
 """Commands that write models and tables for people without the project."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -77,14 +77,17 @@ def tables(
     here: Here,
     name: Annotated[str, typer.Argument(help="A study or comparison of params.yaml.")],
     to: Annotated[Path, typer.Option(help="Folder of the files; files of the same names are replaced.")],
+    form: Annotated[Literal["csv", "latex", "markdown"], typer.Option("--format", help="Of the tables.")] = "csv",
+    figures: Annotated[Literal["svg", "png", "pdf"] | None, typer.Option(help="Also the figures.")] = None,
 ) -> Said:
-    """Write the tables of a study or comparison, and the data of its runs, for a page of results.
+    """Write the tables of a study or comparison, and the data of its runs, for a page of results or a paper.
 
-    Each table is a CSV file. A study also has runs.csv (every metric of validation and test, with digest and commit;
+    Each table is a CSV file. LaTeX and Markdown mark each difference by its verdict; tables of more than 200 rows stay
+    CSV files. A study also has runs.csv (every metric of validation and test, with digest and commit;
     and the task's baselines, which have no seed) and, for classifiers, items.parquet (whether each run predicted each
     test item correctly).
 
-    Example: isoscope tables fusion --to docs/results/fusion
+    Example: isoscope tables fusion --to paper --format latex --figures pdf
     """
     project, configuration, *_ = here
     found = load("notebook").load(name, project=project.folder)
@@ -95,10 +98,9 @@ def tables(
         outputs = [load("platform.outputs").read_output(project.folder / folder) for folder in folders]
         manifest = project.folder / paths.processed(study.task) / "manifest.json"
         made["runs"] = stage.of_runs(outputs, project.records, manifest)
-    written = [to / f"{table}.csv" for table in made]
     to.mkdir(parents=True, exist_ok=True)
-    for file, rows in zip(written, made.values(), strict=True):
-        file.write_text(load("platform.figures.csv_text").csv_text(rows), "utf-8")
+    written = [stage.write_table(rows, to / table, "csv" if table == "runs" else form) for table, rows in made.items()]
+    written += stage.write_figures(found.folder, found.kind, to, figures)
     items = stage.correct_items(outputs)
     if len(items):
         written.append(to / "items.parquet")

@@ -192,6 +192,8 @@ class Training(Section):
     """Steps between logged values of loss, gradient norm, learning rate, penalty and monitored anisotropy."""
     checkpoint_every: Count
     """Steps between resumable states; the end of an epoch always writes a state."""
+    keep_state: bool = False
+    """Keep the last state of a finished run, so that a run of more epochs can start from it. No part of the run."""
 
     def _conflicts(self) -> Conflicts:
         length = self.schedule.epochs

@@ -280,10 +280,11 @@ class Origin:
         return self._files[path]
 
 
-# Device, threads and checkpoint interval are in the record, not in the digest: they do not define the run.
+# Device, threads and checkpoint interval are in the record, not in the digest: they do not define the run, and neither
+# does what is kept of it.
 NOT_IN_DIGEST = frozenset(
     {
-        *("training.device", "training.threads", "training.checkpoint_every"),
+        *("training.device", "training.threads", "training.checkpoint_every", "training.keep_state"),
         *("extraction.device", "extraction.threads"),
         *("measures.device", "measures.processes", "measures.threads"),
         # Names of the run to start from, whose digest is an input.

@@ -106,6 +106,14 @@ def listed(state: Path) -> Iterator[dict[str, str]]:
             }
 
 
+def ended(state: Path) -> list[Path]:
+    """Return what jobs have left that have all ended: the folders of their arrays, and what no other array names."""
+    over = re.compile(f"done|ended|lost|{OVER}", re.IGNORECASE)
+    live = {Path(one["log"]).parent for one in listed(state) if not over.match(one["state"])}
+    words = {word for one in submissions(state) if one.folder in live for _, words in one.runs for word in words}
+    return [path for path in sorted(state.glob("*")) if path not in live and str(path) not in words]
+
+
 class Slurm(Place):
     """A cluster with Slurm, which queues what has no room. Pieces that start together are jobs of one array.
 

@@ -16,6 +16,7 @@ from isoscope.base import kind as kinds
 from isoscope.base.errors import InputError, brief, plugin_line, said
 from isoscope.base.paths import checked_name
 from isoscope.base.view import Table, Tables, View
+from isoscope.platform.figures.origin import packed
 from isoscope.platform.figures.style import notice
 from isoscope.platform.figures.text_form import Lines, Texts
 from isoscope.platform.statistics.findings import Finding
@@ -38,6 +39,11 @@ class Picture(NamedTuple):
     def name(self) -> str:
         """Stem of its file names."""
         return self.view.name if self.value is None else f"{self.view.name}-{str(self.value).replace(' ', '_')}"
+
+    @property
+    def rows(self) -> dict[str, bytes]:
+        """Table → its rows, packed; a view may show fewer tables than it needs."""
+        return {name: packed(table) for name, table in zip(self.view.needs, self.table, strict=False)}
 
     @property
     def caption(self) -> str:

@@ -167,6 +167,14 @@ def models(record: RunRecord, run: Run) -> list[Model]:
     return found
 
 
+def told(status: str, points: Iterable[Any]) -> dict[str, str]:
+    """Return a run's status, and of each metric, by MLflow's name, how many points it has and the last."""
+    found: dict[str, dict[int, float]] = {}
+    for point in points:
+        found.setdefault(safe_name(getattr(point, "name", None) or point.key), {})[point.step] = point.value
+    return {"status": status} | {name: f"{len(at)} points, the last {at[max(at)]:.12g}" for name, at in found.items()}
+
+
 def chunks(items: Iterable[Any], count: int) -> Iterator[list[Any]]:
     """Yield `items` in lists of at most `count`, each below the maximum request size of a server."""
     chunk: list[Any] = []

@@ -21,7 +21,7 @@ from sqlalchemy import create_engine
 from isoscope.base.errors import InputError
 from isoscope.platform.mirror.browsing import EXPERIMENT, VIEW_TAG, columns, view
 from isoscope.platform.mirror.errors import SCHEMA, RefusedError, UnreachableError, trouble
-from isoscope.platform.mirror.fields import DIGEST, Model, note_experiment, safe_name
+from isoscope.platform.mirror.fields import DIGEST, Model, note_experiment, safe_name, told
 from isoscope.platform.runs.lines import Dataset, Point
 from isoscope.platform.runs.locks import file_lock
 from isoscope.platform.runs.secrets import scrub
@@ -134,6 +134,17 @@ class Server:
             self.introduce(known[place], self.names[place])
         return sorted(map(Present, found), key=lambda run: run.run_id)
 
+    def told(self, digests: Collection[str]) -> dict[str, dict[str, str]]:
+        """Return digest → what MLflow has of a run, as `fields.told` tells it of a record; nothing is written."""
+        ask, places = self.client.search_runs, [item.experiment_id for item in self.experiments()]
+        every = get_results_from_paginated_fn(lambda most, at: ask(places, max_results=most, page_token=at), 1000)
+        history = self.client.get_metric_history
+        return {
+            digest: told(run.info.status, [one for name in run.data.metrics for one in history(run.info.run_id, name)])
+            for run in every
+            if (digest := run.data.tags.get(DIGEST)) in digests
+        }
+
     def retire(self, run: Present) -> None:
         """Delete a run and its models (MLflow can restore them)."""
         for model in self.models(run.experiment, run.run_id):
@@ -226,6 +237,20 @@ def connect(uri: str | None, root: Path) -> Server:
             f"{scrub(uri)}: written by another version of MLflow ({version('mlflow')} is installed); back it up, then "
             f"run: mlflow db upgrade {scrub(uri)}; if that fails, a newer MLflow wrote it: install that version"
         ) from error
+
+
+def retire(root: Path, runs: Mapping[str, Collection[str]]) -> None:
+    """Delete runs in MLflow, by digest and names of experiments. Raises `InputError` if it does not answer or refuses.
+
+    MLflow keeps what is deleted, and can restore it.
+    """
+    try:
+        with trouble():
+            server = connect(None, root)
+            for one in [one for digest, names in runs.items() for one in server.find(names, digest)]:
+                server.retire(one)
+    except (UnreachableError, RefusedError) as error:
+        raise InputError(f"MLflow at {scrub(default_uri(root))}: {error}; no run was removed") from None
 
 
 def _make_whole(database: Path) -> None:

@@ -1,11 +1,10 @@
 """Write the page of a kind of study that looks at checkpoints: findings, figures and numbers in one file."""
 
-import hashlib
+import gzip
 import json
 import re
 from collections.abc import Mapping
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from isoscope.base.code_closure import code_version
 from isoscope.base.kind import Kind, kind
 from isoscope.base.view import Tables
 from isoscope.platform.figures.fonts import fallbacks, lacking
+from isoscope.platform.figures.origin import origin, with_rows
 from isoscope.platform.figures.pictures import Picture, pictures
 from isoscope.platform.figures.style import to_png, to_svg
 from isoscope.platform.report.drawing import Drawing, by_question, drawing
@@ -93,21 +93,20 @@ def _drawing(out: Path, own: Kind, one: Picture, source: dict[str, str]) -> Draw
     """
     if one.lines:
         return drawing(one, str, key=one.name)
-    cells = [table.astype(str) for table in one.table]
-    rows = [hashlib.sha256(pd.util.hash_pandas_object(table).to_numpy().tobytes()) for table in cells]
-    texts = {one.caption, *map(str, chain.from_iterable(table.to_numpy().ravel() for table in cells))}
-    others = lacking("".join(texts))
+    rows = one.rows
+    others = lacking(one.caption + "".join(gzip.decompress(table).decode() for table in rows.values()))
+    made_of = {"Source": f"{origin(one.name, rows, ()).text} {source['Source']}"}
     code = code_version("geometry", (f"{own.package}.views",))
-    made_from = [one.name, one.caption, source, code, [table.hexdigest() for table in rows]]
+    made_from = [one.name, one.caption, made_of, code]
     made_from += [fallbacks(others)] if others else []
-    folder = kept(out / "cache" / "figures", {"figure": made_from}, partial(_draw, one, source), "report")
+    folder = kept(out / "cache" / "figures", {"figure": made_from}, partial(_draw, one, made_of, rows), "report")
     svg = (folder / "drawing.svg").read_text("utf-8")
     write_text(out / "figures" / f"{one.name}.svg", svg, "report")
     (out / "figures" / f"{one.name}.png").write_bytes((folder / "drawing.png").read_bytes())
     return drawing(one, lambda: svg, key=one.name)
 
 
-def _draw(one: Picture, source: dict[str, str], folder: Path) -> None:
+def _draw(one: Picture, source: dict[str, str], rows: dict[str, bytes], folder: Path) -> None:
     figure = one.figure()
-    (folder / "drawing.svg").write_text(to_svg(figure, source), "utf-8")
+    (folder / "drawing.svg").write_text(with_rows(to_svg(figure, source), rows), "utf-8")
     (folder / "drawing.png").write_bytes(to_png(figure, metadata=source))

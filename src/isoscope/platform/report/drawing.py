@@ -1,6 +1,5 @@
 """Figures and tables of views, with what stands below them on the page."""
 
-import gzip
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
@@ -19,15 +17,13 @@ from markupsafe import Markup
 from isoscope.base.errors import InputError, first_line, plugin_line
 from isoscope.base.paths import LARGE_TABLES
 from isoscope.base.view import Tables
-from isoscope.platform.figures.csv_text import csv_text
+from isoscope.platform.figures.origin import MOST
 from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.figures.style import WIDTH
 from isoscope.platform.figures.text_form import Lines
 from isoscope.platform.report.inline_svg import inline
 from isoscope.platform.statistics.findings import Finding
 
-MOST = 24_000
-"""Bytes of a packed table that the page still holds."""
 SENTENCE = re.compile(r"(?<=[.?])(?<!et al\.)\s+")
 """Where a sentence ends; the point of `et al.` ends none."""
 
@@ -95,16 +91,8 @@ def drawing(one: Picture, svg: Callable[[], str], *, key: str, beside: str = "")
     title = SENTENCE.split(one.caption, 1)[0]  # the whole caption is below the figure
     lines = one.lines
     picture = Markup() if lines else inline(svg(), key=key, title=title)
-    tables = {
-        name: packed(rows) for name, rows in zip(one.view.needs, one.table, strict=False)
-    }  # a view may keep fewer
-    about = (one.view.question, one.remakes, tables, one.findings)
+    about = (one.view.question, one.remakes, one.rows, one.findings)
     return Drawing(picture, one.caption, key, *about, lines=lines, beside=beside)
-
-
-def packed(rows: pd.DataFrame) -> bytes:
-    """Return a table as a gzipped CSV, equal for equal tables."""
-    return gzip.compress(csv_text(rows, float_format="%.6g").encode(), mtime=0)
 
 
 def read_drawings(kind: str, tables: Tables, figures: Path, *, key: str) -> list[Drawing]:

@@ -18,7 +18,7 @@ COUNTED = re.compile(r"(?!axes)(?:[A-Za-z.]|2d)+_[0-9]+")
 PLACES = {"d", "x", "y", "x1", "y1", "x2", "y2", "width", "height", "transform", "points", "cx", "cy", "r"}
 DECIMALS = re.compile(r"(\.\d\d)\d+")
 REFERENCE = re.compile(r"url\(#([^)]+)\)")
-DESCRIPTION = "{http://purl.org/dc/elements/1.1/}description"
+DESCRIPTION, SOURCE = (f"{{http://purl.org/dc/elements/1.1/}}{term}" for term in ("description", "source"))
 HASHED = re.compile(r"[A-Za-z]*[0-9a-f_]{8,}")
 """Ids that matplotlib makes of a part's content."""
 
@@ -36,6 +36,7 @@ def inline(
 
     - It is made small (`compact`), and its ids are unique on the page.
     - The page sets the size.
+    - Of its metadata, it keeps the source, as `data-source`.
     - A screen reader reads `title` and `description` (default: the figure's own, which has its values in words).
     - `parts`: name (`gid`) of a part → what it is, for the pointer; the keyboard and screen readers find the `stops`.
 
@@ -47,6 +48,7 @@ def inline(
     except ElementTree.ParseError as error:
         raise ValueError(f"not an SVG: {error}") from None
     description = description or root.findtext(f".//{DESCRIPTION}") or title
+    source = root.findtext(f".//{SOURCE}")
     for parent, kind in product(list(root.iter()), ("metadata", "style")):
         for child in parent.findall(f"{{{SVG}}}{kind}"):
             parent.remove(child)  # the page has its own style; the SVG's `*` rule would apply to all of it
@@ -60,7 +62,7 @@ def inline(
     for name in ("width", "height"):
         root.attrib.pop(name, None)
     held = root.findall(".//*[@tabindex]")
-    about = {"id": f"{key}-svg", "role": "group" if held else "img"}
+    about = {"id": f"{key}-svg", "role": "group" if held else "img"} | ({"data-source": source} if source else {})
     root.attrib.update(about | {"aria-labelledby": f"{key}-title {key}-description"})
     _insert(root, "desc", description, {"id": f"{key}-description"})
     _insert(root, "title", title, {"id": f"{key}-title"})

@@ -6,7 +6,7 @@ from typing import Any
 from isoscope.base.metric import Metric
 from isoscope.platform.config.declared import title
 from isoscope.platform.figures import numbers
-from isoscope.platform.report.sentences import sentence, way
+from isoscope.platform.report.sentences import COMPARED, sentence, way
 from isoscope.platform.results.paired_comparison import ArmRow, in_units
 from isoscope.platform.results.study_tables import Tables
 from isoscope.platform.statistics.findings import Difference
@@ -38,6 +38,7 @@ def overview(tables: Tables) -> dict[str, Any]:
         "findings": [finding(row, tables) for row in judged[:SHOWN] if not few(row)],
         "left": max(0, len(judged) - SHOWN) if judged and not few(judged[0]) else 0,
         "limits": _limits(judged, arms, [row for row in rows if row.kind == "baseline"], tables, len(metrics)),
+        "source": f"{tables.study}/comparison/{(metrics or [''])[0]}#{COMPARED}",
     }
 
 
@@ -61,6 +62,7 @@ def finding(row: ArmRow, tables: Tables) -> dict[str, str]:
     interval = row.two_way or (row.paired and row.paired.interval)  # that of the verdict
     about = (row.verdict, row.difference, interval, len(row.paired_seeds), row.detectable)
     said = sentence(Difference(title(row.metric, tables.metrics), row.arm, reference, *about))
+    said["source"] = f"{tables.study}/comparison/{row.metric} {row.arm}#{COMPARED}"
     return said | {"text": said["text"] + _apart(row)}
 
 

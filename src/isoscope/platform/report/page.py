@@ -41,6 +41,7 @@ def build(
     kinds: Mapping[str, str] = MappingProxyType({}),
     lacks: Mapping[str, Sequence[str]] = MappingProxyType({}),
     search: Path | None = None,
+    audited: str = "",
 ) -> Page:
     """Return the report: figures, tables, style and script are in its HTML, and nothing is loaded.
 
@@ -55,6 +56,7 @@ def build(
     - `abouts`: study → what it asks, in its author's words.
     - `kinds`: study → its kind, if it has another than `arms`.
     - `lacks`: study → what its part lacks of params.yaml.
+    - `audited`: the result of the last audit, in a line.
     - `search`: where `isoscope search` wrote its results; a search without trials has no section.
 
     Raises `InputError` if a manifest lacks what the page shows, or for damaged files.
@@ -98,6 +100,7 @@ def build(
     template = environment().get_template("page.html")
     html = template.render(
         title=title,
+        audited=audited,
         version=__version__,
         studies=shown,
         comparisons=compared,

@@ -1,6 +1,5 @@
 """The runs of a report: rows of its table, their settings, and what is missing or older than params.yaml."""
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from isoscope.platform.mirror.fields import DIGEST
 from isoscope.platform.outputs import Trained
 from isoscope.platform.results.study_tables import Tables
 from isoscope.platform.runs.lines import RunRecord
-from isoscope.platform.runs.record import read
+from isoscope.platform.runs.record import read, working_seconds
 
 SHORT = 12
 """How many digits of a digest a page shows."""
@@ -63,19 +62,6 @@ def _device(environment: Mapping[str, Any]) -> str | None:
     if device == "cpu" and threads:
         device = f"{device}, {threads} thread{'s' * (threads != 1)}"
     return f"{device}, {processes} processes" if (processes or 1) > 1 else device
-
-
-def working_seconds(record: RunRecord) -> float | None:
-    """Return the sum over attempts of the seconds from start to last line. Pauses before a resume do not count."""
-    if record.restored or not record.attempts:
-        return None
-    times = [line.t for part in (record.metrics, record.checkpoints, record.datasets) for line in part]
-    times += [record.end.t] if record.end else []
-    starts = [attempt.t for attempt in record.attempts]
-    total = 0
-    for start, following in zip(starts, [*starts[1:], math.inf], strict=True):
-        total += max((t for t in times if start <= t < following), default=start) - start
-    return total / 1000
 
 
 def server(tracking_uri: str | None) -> str | None:

@@ -12,7 +12,8 @@ from isoscope.base.paths import CONFIRMED, LARGE_TABLES
 from isoscope.platform.config.declared import title as title_of
 from isoscope.platform.config.tree import as_text
 from isoscope.platform.figures.numbers import count
-from isoscope.platform.report.drawing import Drawing, numbered, packed, read_rows, reading
+from isoscope.platform.figures.origin import packed
+from isoscope.platform.report.drawing import Drawing, numbered, read_rows, reading
 from isoscope.platform.report.inline_svg import inline
 from isoscope.platform.report.runs import SHORT, link, pasted
 from isoscope.platform.report.sentences import confirmed

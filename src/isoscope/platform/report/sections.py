@@ -40,7 +40,7 @@ def environment() -> Environment:
         *(numbers.probability, numbers.score, numbers.short, numbers.signed, numbers.spread),
     ):
         found.filters[function.__name__] = function
-    found.filters["title_of"] = title
+    found.filters |= {"title_of": title, "origin": Markup(' data-from="{}"').format}
     found.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return found
 
@@ -54,12 +54,15 @@ def show_kind(name: str, tables: Tables, folder: Path, *, key: str, chapter: int
     own = kind(name)
     with reading(folder, command):
         found = read_drawings(name, tables.by_name, folder / FIGURES, key=key)
-        tested = [(caption, read_rows(folder / TABLES / f"{table}.parquet")) for table, caption in own.tested.items()]
+        tested = [
+            (caption, read_rows(folder / TABLES / f"{table}.parquet"), table) for table, caption in own.tested.items()
+        ]
         known = of_kind(own, tables.by_name)
         extra = _section(own, folder / TABLES, key)
     drawings = numbered(found, chapter)
     claims = own.claims(tables.by_name, confidence=tables.confidence, margin=tables.margin)
-    inner = [*map(sentence, claims), *of_figures(drawings)]
+    inner = [sentence(claim, f"{tables.study}/{','.join(own.tested)}") for claim in claims]
+    inner += of_figures(drawings, tables.study)
     questions = by_question(drawings)
     plain = questions[: bool(questions) and not questions[0][0]]
     return {
@@ -72,6 +75,7 @@ def show_kind(name: str, tables: Tables, folder: Path, *, key: str, chapter: int
         "answer": f"{inner[0]['what']}: {inner[0]['value']}." if inner else "",
         "published": known if known and known.cells else None,
         "source": published(own.folder).get("source"),
+        "remade": f"{tables.study}/{published(own.folder).get('table')}",
         "tested": tested,
         "extra": extra,
         "script": own.script if extra else None,
@@ -83,7 +87,8 @@ def _section(own: Kind, folder: Path, key: str) -> Markup:
     data = {file.stem: json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("*.json"))}
     if own.section is None or not data:
         return Markup()
-    return Markup(environment().from_string(own.section).render(key=key, **data))
+    shown = Markup(environment().from_string(own.section).render(key=key, **data))
+    return Markup('<div data-from="{}/{}">\n{}\n</div>').format(folder.parent.name, ",".join(data), shown)
 
 
 def show(tables: Tables, rows: Sequence[RunRow], *, kind: str, folder: Path, chapter: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from isoscope.base.paths import CONFIRMED
 from isoscope.platform.config.declared import title
 from isoscope.platform.figures import numbers
 from isoscope.platform.report.drawing import Drawing
@@ -12,20 +13,27 @@ from isoscope.platform.statistics.paired import NO_VERDICT, Interval
 
 MOST = 8
 """Values in one sentence."""
+COMPARED = "mean,sd,seeds,difference,paired_seeds,paired,two_way,detectable,p_holm,verdict,items"
+"""Columns of the comparison of arms that sentences about it use."""
 DECIDED = ("holds", "does not")
 """Verdicts beside which a smallest detectable effect says nothing more."""
 
 
-def sentence(found: Finding) -> dict[str, str]:
-    """Return a finding as a sentence, `text`, and as a row: what, value, n, the verdict's word (or none), and why."""
+def sentence(found: Finding, tables: str = "") -> dict[str, str]:
+    """Return a finding as a sentence, `text`, and as a row: what, value, n, the verdict's word (or none), and why.
+
+    `tables`: names of those that it is made from; `source` of the result also has row and columns.
+    """
     if isinstance(found, Untested):
         row = {"what": found.what, "value": _values(found), "n": numbers.count(found.n, found.of), "word": ""}
+        row["source"] = f"{tables}/{found.what}#{','.join(found.values)}"
         return row | {"why": "not tested", "text": f"{row['what']}: {row['value']} ({row['n']}; not tested)."}
     said = way(found.verdict.word, found.difference)
     number = "no common seed" if found.difference is None else numbers.signed(found.difference)
     bounds = f" {numbers.interval(found.interval)}" if found.interval else ""
     row = {"what": f"{found.what}, {found.one} against {found.other}", "value": f"{number}{bounds}"}
     row |= {"n": numbers.count(found.pairs, "paired seed"), "word": found.verdict.word, "why": found.verdict.reason}
+    row["source"] = f"{tables}/{row['what']}#difference,low,high,n,detectable,p_holm"
     known = found.detectable is not None and found.verdict.word not in DECIDED
     effect = f"; detectable {numbers.score(found.detectable)}" * known
     return row | {"text": f"{row['what']}: {said}, {row['value']} ({row['n']}{effect}); {row['why']}."}
@@ -49,7 +57,7 @@ def confirmed(row: Mapping[str, Any], believed: Mapping[str, float]) -> dict[str
     default, trial = (numbers.score(row[name]) for name in ("mean_reference", "mean"))
     text = f"{title(row['judged'])}: {default} (default), {trial} (trial{inside})"
     text += f", difference {numbers.signed(row['difference'])} {bounds} over {row['by']}; {row['reason']}."
-    return {"word": row["verdict"], "text": text}
+    return {"word": row["verdict"], "text": text, "source": f"{CONFIRMED}#{row['judged']}"}
 
 
 def _values(found: Untested) -> str:
@@ -80,6 +88,10 @@ def _spread(sd: float | None, number: Callable[[float], str]) -> str:
     return "" if sd is None or math.isnan(sd) else f" ± {number(sd)}"
 
 
-def of_figures(drawings: Sequence[Drawing]) -> list[dict[str, str]]:
-    """Return the findings of figures, with the figure's number and id on the page."""
-    return [{**sentence(found), "figure": one.number, "key": one.key} for one in drawings for found in one.findings]
+def of_figures(drawings: Sequence[Drawing], study: str = "") -> list[dict[str, str]]:
+    """Return the findings of figures, with the figure's number and id on the page. `study`: whose figures they are."""
+    return [
+        {**sentence(found, f"{study}/{','.join(one.tables)}"), "figure": one.number, "key": one.key}
+        for one in drawings
+        for found in one.findings
+    ]

@@ -13,7 +13,7 @@ from isoscope.platform.config.tree import NOT_IN_DIGEST, as_text
 from isoscope.platform.runs.code_changes import Functions, changed_functions, commit_of, functions_of
 from isoscope.platform.runs.lines import PLUGIN, Run
 from isoscope.platform.runs.prepared import SETTINGS
-from isoscope.platform.runs.stored import files_of
+from isoscope.platform.runs.stored import data_files
 
 PARAMETER, PLUG_IN, DATA, INPUT, CODE, ENVIRONMENT = "parameter", "plug-in", "data", "input", "code", "environment"
 ABSENT = "absent"
@@ -63,7 +63,7 @@ def _verb(one: Difference) -> str:
 
 def _of_data(project: Project, whole: Difference) -> Iterator[Difference]:
     """Yield the files of prepared data that differ, with the rows of each split; its settings are in no digest."""
-    old, new = (files_of(project, whole.name, md5) for md5 in (whole.old, whole.new))
+    old, new = (data_files(project, whole.name, md5) for md5 in (whole.old, whole.new))
     if old is None or new is None:
         why = "; DVC's cache has no earlier copy to compare with" * (_verb(whole) == "changed")
         yield whole._replace(kind=DATA, text=f"{whole.name}: {_verb(whole)}{why}")

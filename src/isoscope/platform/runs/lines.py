@@ -87,17 +87,17 @@ def plugin_tags(plugins: Mapping[str, str]) -> dict[str, str]:
 
 
 class Attempt(NamedTuple):
-    """Start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of the enclosing MLflow run; `job`: id,
-    node and log file of its job of Slurm.
-    """
+    """Start of a process; `parent_run`: id of the enclosing MLflow run."""
 
     t: int
     host: str
     pid: int
-    git: dict[str, Any]
+    git: dict[str, Any]  # commit, dirty, diff_sha256
     environment: dict[str, Any]
     parent_run: str | None = None
-    job: dict[str, Any] | None = None
+    job: dict[str, Any] | None = None  # of Slurm: id, node and log file
+    began: dict[str, Any] | None = None  # with a kept state of a shorter run: its digest and update
+    estimate: dict[str, Any] | None = None  # what `durations` expected
 
 
 class Point(NamedTuple):

@@ -1,20 +1,21 @@
 """Record of a run: an append-only file of JSON lines that survives kills; MLflow mirrors it."""
 
 import json
+import math
 import os
 import socket
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from isoscope.base.atomic_files import announce, sync, write_text
 from isoscope.base.errors import InputError
-from isoscope.platform.runs.lines import DIFF, FINISHED, RunRecord, is_inside, plain, summed
+from isoscope.platform.runs.lines import DIFF, FINISHED, Run, RunRecord, is_inside, plain, summed
 from isoscope.platform.runs.provenance import Git, slurm_job
 from isoscope.platform.runs.secrets import scrub, scrub_tree
 
@@ -65,7 +66,15 @@ class Record(AbstractContextManager["Record"]):
             self._append("run", scrub_tree({"digest": digest, "stage": stage, **fields}), force=True)
             self.begun = True
 
-    def attempt(self, *, git: Git, environment: Mapping[str, Any], parent_run: str | None = None) -> None:
+    def attempt(
+        self,
+        *,
+        git: Git,
+        environment: Mapping[str, Any],
+        parent_run: str | None = None,
+        began: Mapping[str, Any] | None = None,
+        estimate: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the start of an attempt; store the diff of the sources beside the record."""
         fields = {
             "host": socket.gethostname(),
@@ -74,6 +83,8 @@ class Record(AbstractContextManager["Record"]):
             "environment": environment,
             "parent_run": parent_run,
             "job": slurm_job(),
+            "began": began,
+            "estimate": estimate,
         }
         self._append("attempt", fields, force=True)
         if git.diff_sha256 is not None:
@@ -226,6 +237,29 @@ def read(path: Path) -> RunRecord:
     if path.stat().st_size > tail.offset:
         tail.record.damaged += 1
     return tail.record
+
+
+def working_seconds(record: RunRecord) -> float | None:
+    """Return the sum over attempts of the seconds from start to last line. Pauses before a resume do not count."""
+    if record.restored or not record.attempts:
+        return None
+    times = [line.t for part in (record.metrics, record.checkpoints, record.datasets) for line in part]
+    times += [record.end.t] if record.end else []
+    starts = [attempt.t for attempt in record.attempts]
+    total = 0
+    for start, following in zip(starts, [*starts[1:], math.inf], strict=True):
+        total += max((t for t in times if start <= t < following), default=start) - start
+    return total / 1000
+
+
+def identities(records: Path) -> Iterator[Run]:
+    """Yield the identity in the first line of every record of a folder."""
+    for path in records.glob("*.jsonl"):
+        record = RunRecord(path=path)
+        with path.open("rb") as file:
+            record.add(file.readline().rstrip(b"\n"))
+        if record.run is not None:
+            yield record.run
 
 
 def _ticks() -> int:

@@ -131,19 +131,26 @@ class Run:
             print(f"warning: {self.output}: {wrong}; {then}", file=sys.stderr)
         return whole
 
-    def begin(self, *, device: str, threads: int | None, processes: int = 1, precision: str) -> None:
-        """Write the run's identity and this attempt (process, sources, libraries) to the record."""
+    def begin(self, *, estimate: Mapping[str, Any] | None = None, **made_by: Any) -> None:
+        """Write the run's identity and this attempt to the record; `made_by`: of `provenance.environment`."""
         self.under_way = True
         self._introduce()
         keep_functions(self.project, self.identity)
-        now = environment(device=device, threads=threads, processes=processes, precision=precision)
+        now = environment(**made_by)
         if self.record.before.attempts:
             changed = ", ".join(changes(self.record.before.attempts[-1].environment, now).values())
             if changed:
                 line = f"warning: {self.identity.title}: environment changed since the last attempt: {changed}"
                 print(line, file=sys.stderr)
-        self.record.attempt(git=git_state(self.project.folder), environment=now, parent_run=os.environ.get(PARENT_RUN))
-        self._sampler = LoadSampler(self.record, gpus=device.startswith("cuda"))
+        file = self.states / stored.BEGAN
+        self.record.attempt(
+            git=git_state(self.project.folder),
+            environment=now,
+            parent_run=os.environ.get(PARENT_RUN),
+            began=json.loads(file.read_text("utf-8")) if file.is_file() else None,
+            estimate=estimate,
+        )
+        self._sampler = LoadSampler(self.record, gpus=made_by["device"].startswith("cuda"))
 
     def stop_sampling(self) -> None:
         """Record the machine's load no longer: the work is done, or has failed."""
@@ -182,8 +189,8 @@ class Run:
                     "under the digest of other inputs; run the same command again: it resumes if the input is put back"
                 )
 
-    def complete(self) -> None:
-        """Seal the work, make it the run's output, and remove the states to resume from."""
+    def complete(self, *, keep_state: bool = False) -> None:
+        """Seal the work, make it the run's output, and remove the states to resume from [or: all but the last]."""
         self.stop_sampling()
         self.check_inputs()
         seal(self.work, of=self.digest)
@@ -191,7 +198,8 @@ class Run:
         shutil.rmtree(self.output, ignore_errors=True)  # a damaged output
         self.work.rename(self.output)
         self.record.end("FINISHED")  # even if nothing is published
-        for left in (self.states, self.start):
+        older = stored.states_of(self.folder)[:-1] if keep_state else [self.states]
+        for left in (*older, self.start):
             shutil.rmtree(left, ignore_errors=True)
 
     def publish(self, target: Path, **facts: Any) -> str:

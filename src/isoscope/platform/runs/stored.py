@@ -25,6 +25,7 @@ from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import CONFIG, METRICS, named_digest, points_of
 
 LOCK = Path("dvc.lock")
+BEGAN = "began.json"  # in a run's folder of states: the finished run whose kept state it began from
 
 _FICLONE = 0x40049409  # Linux ioctl: share a file's blocks, copy on write
 
@@ -41,25 +42,25 @@ def publish(source: Path, output: Path, *, extra: Mapping[str, str]) -> None:
             place = fresh / Path(folder).relative_to(source)
             place.mkdir(exist_ok=True)
             for name in set(files) - {MANIFEST}:
-                _duplicate(Path(folder) / name, place / name)
+                duplicate(Path(folder) / name, place / name)
         for name, text in extra.items():
             (fresh / name).write_text(text, "utf-8")
 
 
-def _duplicate(source: Path, target: Path) -> None:
+def duplicate(source: str | Path, target: str | Path) -> None:
     """Link or copy a file, as cheaply as the file system allows."""
     try:
-        with source.open("rb") as reader, target.open("xb") as writer:
+        with Path(source).open("rb") as reader, Path(target).open("xb") as writer:
             fcntl.ioctl(writer.fileno(), _FICLONE, reader.fileno())
     except OSError:
-        target.unlink(missing_ok=True)
+        Path(target).unlink(missing_ok=True)
         try:
             os.link(source, target)
         except OSError:
             shutil.copyfile(source, target)
 
 
-_PUBLISHED = tuple(f"{place}/*/*/seed-*" for place in ("models", "data/hidden_states", "data/measures"))
+PUBLISHED = tuple(f"{place}/*/*/seed-*" for place in ("models", "data/hidden_states", "data/measures"))
 _MD5 = re.compile(r"[0-9a-f]{32}")
 _OF_RUN = re.compile(r"(.+/seed-\d+)/(.+)")
 
@@ -82,7 +83,7 @@ def take_back(project: Project, digest: str) -> bool:
         with replacing(project.runs / digest / "output", "output") as fresh:
             for name, path in _written(files).items():
                 (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-                _duplicate(path, fresh / name)
+                duplicate(path, fresh / name)
             seal(fresh, of=digest)
     return bool(files)
 
@@ -90,6 +91,11 @@ def take_back(project: Project, digest: str) -> bool:
 def _written(files: Mapping[str, Path]) -> dict[str, Path]:
     """Return the files that the run wrote; publishing writes the others, which differ between studies with one cell."""
     return {name: path for name, path in files.items() if name != CONFIG and Path(name).name != CARD}
+
+
+def states_of(folder: Path) -> list[Path]:
+    """Return the states in a run's folder, the newest last."""
+    return sorted(folder.glob("states/step-*"))
 
 
 def output_fault(project: Project, digest: str) -> str | None:
@@ -115,29 +121,23 @@ def stored_points(project: Project, digest: str) -> list[dict[str, Any]] | None:
 
     None if the run is not finished here.
     """
-    end = finished(project, digest)
-    points = output_points(project, digest, end)
-    if points is not None or end is None:
+    points = output_points(project, digest)
+    if points is not None or finished(project, digest) is None:
         return points
     record = read(project.records / f"{digest}.jsonl")
     return None if record.damaged else [point._asdict() for point in record.metrics]
 
 
-def output_points(project: Project, digest: str, end: End | None) -> list[dict[str, Any]] | None:
-    """Return the metric points in a run's intact output, stored or published; None if there is none, or it has none.
-
-    `end`: as in `whole_files`.
-    """
-    stored: Path = project.runs / digest / "output" / METRICS
-    intact = output_fault(project, digest) is None
-    file = stored if intact else whole_files(project, digest, end).get(METRICS)
-    return [*points_of(file)] if file is not None and file.is_file() else None
+def output_points(project: Project, digest: str) -> list[dict[str, Any]] | None:
+    """Return the metric points in a run's intact output, stored or published; None if there is none, or it has none."""
+    file = files_of(project, digest).get(METRICS)
+    return None if file is None else [*points_of(file)]
 
 
 def _vouched(project: Project, digest: str) -> dict[str, Path]:
     """Return the files of an output with the run's digest, checked by dvc.lock (its own or a parent folder's hash)."""
     known = {project.folder / path: md5 for path, md5 in locked(project.folder).items()}
-    for folder in (one for pattern in _PUBLISHED for one in sorted(project.folder.glob(pattern))):
+    for folder in (one for pattern in PUBLISHED for one in sorted(project.folder.glob(pattern))):
         if named_digest(folder / CONFIG) == digest and any(
             dvc_md5(place) == known[place] for place in (folder, *folder.parents) if place in known
         ):
@@ -192,6 +192,13 @@ def _cached_runs(project: Project) -> dict[str, dict[str, Path]]:
     return locked_runs(project.folder, dvc_cache(project)) if (project.state / ".dvc").is_dir() else {}
 
 
+def files_of(project: Project, digest: str) -> dict[str, Path]:
+    """Return the files that a run wrote, of its intact output, stored or published, by relative path; else none."""
+    output = project.runs / digest / "output"
+    there = output_fault(project, digest) is None
+    return _written(_files(output) if there else whole_files(project, digest, finished(project, digest)))
+
+
 def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
 
@@ -215,7 +222,7 @@ def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
     found: dict[str, dict[str, Path]] = {}
     for place, md5 in locked(folder).items():
         listed: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for name, of_file in _listing(cache, md5).items():
+        for name, of_file in listing(cache, md5).items():
             if match := _OF_RUN.fullmatch(f"{place}/{name}"):
                 listed[match[1]][match[2]] = of_file
         for md5s in listed.values():
@@ -225,7 +232,7 @@ def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
     return found
 
 
-def files_of(project: Project, path: str, md5: str) -> dict[str, Path] | None:
+def data_files(project: Project, path: str, md5: str) -> dict[str, Path] | None:
     """Return the files of the folder that had a DVC hash, by relative path: the folder's own, or those of DVC's cache.
 
     None if neither has them all.
@@ -236,11 +243,11 @@ def files_of(project: Project, path: str, md5: str) -> dict[str, Path] | None:
     if not (project.state / ".dvc").is_dir():
         return None
     cache = dvc_cache(project)
-    files = {name: _object(cache, of_file) for name, of_file in _listing(cache, md5).items()}
+    files = {name: _object(cache, of_file) for name, of_file in listing(cache, md5).items()}
     return files if files and all(file.is_file() for file in files.values()) else None
 
 
-def _listing(cache: Path, md5: str) -> dict[str, str]:
+def listing(cache: Path, md5: str) -> dict[str, str]:
     """Return relative path → hash of a folder in DVC's cache; empty if it is not there, or names other places."""
     try:
         listed = {str(one["relpath"]): str(one["md5"]) for one in json.loads(_object(cache, md5).read_text("utf-8"))}
@@ -273,10 +280,10 @@ def accept_run(project: Project, digest: str, *, run: str, code: str) -> None:
     write_text(_note(project, digest), json.dumps({"run": run, "code": code}) + "\n", "note", shared=True)
 
 
-def accepted_runs(project: Project) -> set[str]:
-    """Return the digests of the accepted runs."""
-    notes = map(_accepted, _note(project, "").parent.glob("*.json"))
-    return {run for run, _ in filter(None, notes)}
+def accepted_runs(project: Project) -> dict[str, list[Path]]:
+    """Return the digests of the accepted runs, and the notes that accept each."""
+    notes = {path: note[0] for path in sorted(_note(project, "").parent.glob("*.json")) if (note := _accepted(path))}
+    return {run: [path for path in notes if notes[path] == run] for run in notes.values()}
 
 
 def _note(project: Project, digest: str) -> Path:

@@ -32,7 +32,7 @@ def mended(project: Project, digest: str) -> RunRecord:
     damaged = record.damaged > record.mended
     if record.run is None or (record.status == FINISHED and not damaged):
         return record
-    points = output_points(project, digest, record.end)
+    points = output_points(project, digest)
     if points is None and not damaged:
         return record
     with suppress(HeldError), Lease(project.runs / digest, note=False), Record(path) as opened:
@@ -108,41 +108,61 @@ class Piece(NamedTuple):
     reason: str
 
 
-def clear(project: Project, *, cache: Path, idle_days: float, dry_run: bool = False) -> tuple[list[Piece], int]:
+def kept_states(project: Project) -> list[Piece]:
+    """Return the kept states of finished runs, by digest."""
+    folders = [path for path in sorted(project.runs.glob("*/states")) if finished(project, path.parent.name)]
+    return [Piece(path, size_of(path), "state of a finished run") for path in folders]
+
+
+def clear(
+    project: Project,
+    *,
+    cache: Path,
+    idle_days: float,
+    states: bool = False,
+    ended: Collection[Path] = (),
+    dry_run: bool = False,
+) -> tuple[list[Piece], int]:
     """Remove unneeded files from `.isoscope/`; `cache` is DVC's cache. Records are never removed.
 
     Removes a stored output if dvc.lock names its hash and the cache holds all its files, except outputs of accepted
     runs. Removes unfinished work that is unchanged for `idle_days`. Keeps everything that a live process owns. Returns
-    the removed pieces, and the bytes that `.isoscope/` still holds.
+    the removed pieces, and the bytes that `.isoscope/` still holds. `states`: also remove the kept states of finished
+    runs. `ended`: what jobs of Slurm have left; it stays for `idle_days`, like unfinished work.
     """
     held = locked_runs(project.folder, cache).keys()
-    standing = accepted_runs(project)
+    standing, kept = accepted_runs(project), kept_states(project)
     pieces: list[Piece] = []
     for folder in sorted(path for path in project.runs.glob("*") if path.is_dir() and not path.is_symlink()):
         with suppress(HeldError), Lease(folder, note=False):  # a live process may own it
-            pieces += _remove(list(_of_run(folder, project, held, idle_days, folder.name in standing)), dry_run)
-    pieces += _remove(list(_diffs(project)), dry_run)
+            own = [one for one in kept if states and one.path.parent == folder]
+            pieces += remove([*own, *_of_run(folder, project, held, idle_days, folder.name in standing)], dry_run)
+    young = time.time() - max(YOUNG, idle_days * 86400)
+    jobs = [Piece(one, size_of(one), "left by jobs of Slurm") for one in ended if one.lstat().st_mtime < young]
+    pieces += remove([*_diffs(project), *jobs], dry_run)
     state = project.state / ".isoscope"  # a fresh clone has none
-    return pieces, (_size(state) if state.is_dir() else 0) - sum(piece.size for piece in pieces if dry_run)
+    return pieces, (size_of(state) if state.is_dir() else 0) - sum(piece.size for piece in pieces if dry_run)
 
 
 def _of_run(folder: Path, project: Project, held: Collection[str], idle_days: float, stands: bool) -> Iterator[Piece]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") and path.name.endswith((".writing", ".old")):
-            yield Piece(path, _size(path), "left by a dead process")
+            yield Piece(path, size_of(path), "left by a dead process")
     output, end = folder / "output", finished(project, folder.name)
     if output.is_dir() and end and end.output_md5 in held and not stands:
-        yield Piece(output, _size(output), f"in DVC's cache ({end.output}, {end.output_md5})")
-    unfinished = [folder / name for name in ("work", "states", "start") if (folder / name).is_dir()]
+        yield Piece(output, size_of(output), f"in DVC's cache ({end.output}, {end.output_md5})")
+    names = ("work", "start") if end else ("work", "states", "start")
+    unfinished = [folder / name for name in names if (folder / name).is_dir()]
     if unfinished:
         touched = max(path.lstat().st_mtime for top in unfinished for path in (top, *top.rglob("*")))
         idle = (time.time() - touched) / 86400
         if idle >= idle_days:
             for path in unfinished:
-                yield Piece(path, _size(path), f"unfinished, unchanged for {idle:.0f} days")
+                yield Piece(path, size_of(path), f"unfinished, unchanged for {idle:.0f} days")
 
 
-def _remove(pieces: list[Piece], dry_run: bool) -> list[Piece]:
+def remove(pieces: list[Piece], dry_run: bool) -> list[Piece]:
+    """Remove files and folders unless it is a dry run; return them."""
     for piece in [] if dry_run else pieces:
         if piece.path.is_dir() and not piece.path.is_symlink():
             shutil.rmtree(piece.path)
@@ -161,16 +181,17 @@ def _diffs(project: Project) -> Iterator[Piece]:
     named |= {f"{one.git.get('diff_sha256')}.patch" for record in records for one in record.attempts}
     for path in there:
         if path.name not in named and path.is_file() and time.time() - path.stat().st_mtime > YOUNG:
-            yield Piece(path, _size(path), "no record refers to it")
+            yield Piece(path, size_of(path), "no record refers to it")
 
 
-def _size(path: Path) -> int:
-    """Return the bytes of a file or of a folder's files; a live run may remove files meanwhile."""
-    if path.is_symlink() or not path.is_dir():
-        return path.lstat().st_size
-    size = 0
-    for folder, _, files in os.walk(path):  # unlike rglob, it tolerates folders that disappear
-        for name in files:
-            with suppress(FileNotFoundError):
-                size += Path(folder, name).lstat().st_size
-    return size
+def size_of(*paths: Path) -> int:
+    """Return the bytes of files and folders, each linked file once; a live run may remove files meanwhile."""
+    places = [
+        one for path in paths for one in (path, *(Path(of, name) for of, _, names in os.walk(path) for name in names))
+    ]
+    sizes: dict[tuple[int, int], int] = {}
+    for path in places:  # unlike rglob, os.walk tolerates folders that disappear
+        with suppress(FileNotFoundError):
+            known = path.lstat()
+            sizes[known.st_dev, known.st_ino] = 0 if path.is_dir() and not path.is_symlink() else known.st_size
+    return sum(sizes.values())

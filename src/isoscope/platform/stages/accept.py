@@ -11,7 +11,7 @@ from isoscope.base import built_in
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.paths import Project
 from isoscope.platform.runs.locks import Lease
-from isoscope.platform.runs.record import Record, read
+from isoscope.platform.runs.record import Record, identities, read
 from isoscope.platform.runs.run import Identity
 from isoscope.platform.runs.stored import accept_run, finished, output_fault, take_back
 from isoscope.platform.stages.train import CellJob
@@ -52,7 +52,8 @@ def accept(jobs: Iterable[CellJob], *, project: Project) -> list[Candidate]:
     run, the newest with an equal trace is accepted. Raises `RunError` that names the first difference, `InputError` if
     a run has no trace or its output is gone.
     """
-    codes = _codes(project)
+    runs = sorted(identities(project.records), key=lambda one: one.t, reverse=True)
+    codes = [*dict.fromkeys(one.code for one in runs if one.code and one.stage == "train")]  # newest first
     found: list[Candidate] = []
     verdicts: dict[tuple[str | None, str | None, str], str | None] = {}
     for job in jobs:
@@ -91,16 +92,6 @@ def _as_before(identity: Identity) -> Identity:
     training["freeze"] = {"embeddings": False, "layers": 0, "epochs": 0}
     training["hold"] = held and {name: held[name] for name in ("after", "groups")}
     return identity._replace(params=identity.params | {"training": training})
-
-
-def _codes(project: Project) -> list[str]:
-    """Return the versions of the code that finished a training run, from the records, newest first."""
-    newest: dict[str, int] = {}
-    for path in project.records.glob("*.jsonl"):
-        record = read(path)
-        if record.run and record.run.code and record.run.stage == "train" and record.end:
-            newest[record.run.code] = max(record.end.t, newest.get(record.run.code, 0))
-    return sorted(newest, key=lambda code: newest[code], reverse=True)
 
 
 def _intact(project: Project, digest: str) -> bool:

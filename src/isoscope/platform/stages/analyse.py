@@ -15,6 +15,7 @@ from isoscope.base.kind import Kind, kind, of_study
 from isoscope.base.workers import Spread, with_bar, workers
 from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.project import Analysis, Reproduction, Study
+from isoscope.platform.figures.origin import origin, with_rows
 from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.figures.style import notice, to_svg
 from isoscope.platform.outputs import read_output
@@ -73,7 +74,7 @@ def analyse(
         run.check_inputs()
         write_tables(target, made)
         with replacing(target / paths.FIGURES, "table") as drawn:
-            _draw(drawn, target, own.name, run.digest, spread, watch)
+            _draw(drawn, target, own.name, spread, watch, *runs.values())
         test = scores(made.comparison)
         if task:
             write_text(target / SCORES, json.dumps(test, indent=1, sort_keys=True) + "\n", "table")
@@ -104,19 +105,22 @@ def _source(project: paths.Project, run: Mapping[str, Any]) -> Mapping[str, Any]
     return source(project, run["task"], run["inputs"].get(paths.processed(run["task"]).as_posix()))
 
 
-def _draw(folder: Path, target: Path, kind: str, digest: str, spread: Spread, watch: Callable[[], None]) -> None:
+def _draw(folder: Path, target: Path, kind: str, spread: Spread, watch: Callable[[], None], *runs: StudyRuns) -> None:
     """Draw the views of all studies, of plugins and of the kind; of none, a figure that says so."""
     places = range(len(_pictures(kind, target)))
-    for name, svg in spread(partial(_drawn, kind, target, {"Source": f"isoscope digest {digest}"}), places, watch):
+    digests = [one.output.run.digest for of in runs for seeds in of.arms.values() for one in seeds.values()]
+    for name, svg in spread(partial(_drawn, kind, target, digests), places, watch):
         write_text(folder / f"{name}.svg", svg, "table")
     if not places:
         write_text(folder / "nothing.svg", to_svg(notice("No runs: the study has no seeds")), "table")
 
 
-def _drawn(kind: str, target: Path, about: Mapping[str, str], place: int) -> tuple[str, str]:
+def _drawn(kind: str, target: Path, runs: Collection[str], place: int) -> tuple[str, str]:
     """Draw a figure, found by its place: a process cannot be sent the functions of a plugin."""
     picture = _pictures(kind, target)[place]
-    return picture.name, to_svg(picture.figure(), about)
+    rows = picture.rows
+    source = origin(f"{target.name}/{picture.name}", rows, runs).text
+    return picture.name, with_rows(to_svg(picture.figure(), {"Source": source}), rows)
 
 
 @lru_cache(maxsize=1)

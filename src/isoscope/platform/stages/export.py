@@ -30,7 +30,7 @@ def export(folder: Path, out: Path, *, form: str | None) -> tuple[Any, list[str]
     _check_new(out)
     science = built_in.load(built_in.STAGES, "export")
     model = science.read_model(folder)
-    with _new_folder(out) as fresh:
+    with new_folder(out) as fresh:
         made = {"loader": auto_class(type(model).__name__), "form": form}
         exported, reasons = science.write(model, folder, fresh, **made)
         (fresh / CARD).write_text(_card(exported, folder), "utf-8")
@@ -47,13 +47,13 @@ def convert(folder: Path, out: Path) -> list[str]:
     if not folder.is_dir():
         raise InputError(f"IN {folder}: no such folder")
     science = built_in.load(built_in.STAGES, "convert")
-    with _new_folder(out) as fresh:
+    with new_folder(out) as fresh:
         told: list[str] = science.convert(folder, fresh)
     return told
 
 
 @contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
+def new_folder(out: Path) -> Iterator[Path]:
     """Yield a folder to fill, which becomes `out` if nothing fails, and is removed otherwise."""
     fresh = None
     with writing(out, called=f"OUT {out}"):

@@ -66,6 +66,11 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
     }
 
 
+def all_records(project: Project) -> list["RunRecord"]:
+    """Return the records of all runs, and of outputs without a record here what they restore."""
+    return _readable(project, _sizes(project))[0]
+
+
 def _readable(project: Project, there: Iterable[str]) -> tuple[list["RunRecord"], dict[str, str]]:
     """Return the records to send, parents first, and digest → reason of the runs that cannot be read."""
     records: list[RunRecord] = []

@@ -38,8 +38,6 @@ def new(folder: Path, *, profile: str | None = None, **text: Any) -> Made:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise InputError(f"{folder}: is not a folder; give another name")
     _check_empty(folder)
-    if shutil.which("git") is None:
-        raise InputError("git: not found; install it, because DVC needs it")
     task = built_in.load(built_in.GIVEN, "new").task(**text)
     content, notes = project_files(name, task, profile), [*task.notes]
     new_parent = not folder.exists()
@@ -66,7 +64,7 @@ def new(folder: Path, *, profile: str | None = None, **text: Any) -> Made:
             shutil.copyfile(file, building / path)
             notes += _leave_out(building, path)
         check_all(Configuration(building))
-        notes += _commit(building, name)
+        notes += commit(building, f"isoscope new {name}")
         for made in [*building.iterdir()]:
             made.rename(folder / made.name)
         building.rmdir()
@@ -90,16 +88,18 @@ def _leave_out(project: Path, path: str) -> list[str]:
     return [f"{path} is not in git ({size / 1e6:.0f} MB); to share it by DVC: dvc add '{path}'"]
 
 
-def _commit(project: Path, name: str) -> list[str]:
+def commit(project: Path, message: str) -> list[str]:
     """Make a git repository with one commit; without a name and address of the author, without the commit.
 
     Returns what was not done, and why.
     """
+    if shutil.which("git") is None:
+        raise InputError("git: not found; install it, because DVC needs it")
     _git(project, "init", "--quiet")
     if _git(project, "-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT", may_fail=True) is not None:
         return ["git has no user.name and user.email, so nothing is committed; set them, then: " + _FIRST_COMMIT]
     _git(project, "add", "--all")
-    if fault := _git(project, "commit", "--quiet", "--message", f"isoscope new {name}", may_fail=True):
+    if fault := _git(project, "commit", "--quiet", "--message", message, may_fail=True):
         return [f"git commit failed ({fault}); commit yourself: {_FIRST_COMMIT}"]
     return []
 

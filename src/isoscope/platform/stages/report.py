@@ -12,12 +12,16 @@ from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.load import ResolvedCell
 from isoscope.platform.config.project import Report, Study
 from isoscope.platform.config.tree import flatten
-from isoscope.platform.mirror.fields import known_experiments
+from isoscope.platform.mirror.fields import known_experiments, read_notes
 from isoscope.platform.report import build, read_records, summary
 from isoscope.platform.report.runs import lacking
 from isoscope.platform.results.study_tables import read_tables
 from isoscope.platform.runs.locks import writing
 from isoscope.platform.runs.prepared import read_manifest
+from isoscope.platform.runs.provenance import dvc_md5
+
+AUDIT = Path(".isoscope/audit.json")
+"""The hash of `reports/parts` → the result of the last audit."""
 
 
 class Reported(NamedTuple):
@@ -68,6 +72,7 @@ def report(
         comparisons=comparisons,
         kinds={name: study.kind for name, study in studies.items()},
         abouts={name: study.about for name, study in studies.items()},
+        audited=audited(project),
     )
     target = project.folder / paths.INDEX
     with (
@@ -78,6 +83,12 @@ def report(
             (folder / Path(name).name).write_bytes(rows)
         write_text(target, page.html, "report")
     return Reported(target, {study.study: summary(study) for study in shown})
+
+
+def audited(project: paths.Project) -> str:
+    """Return the line of the last audit; empty without an audit, and if tables or figures have changed since."""
+    notes = read_notes(project.state / AUDIT)
+    return str(notes.get(dvc_md5(project.folder / paths.PARTS), {}).get("line", "")) if notes else ""
 
 
 def heading(studies: Iterable[str]) -> str:

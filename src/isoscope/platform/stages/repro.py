@@ -61,6 +61,19 @@ def dvc_program() -> tuple[str, str]:
     return dvc, path
 
 
+def dvc_status(folder: Path, *names: str) -> dict[str, list[Any]]:
+    """Return stage → what has changed of it, as `dvc status --json` says of stages [default: of all].
+
+    Raises `InputError` with DVC's own line if it refuses.
+    """
+    dvc, path = dvc_program()
+    env = {**os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"}
+    done = subprocess.run([dvc, "status", "--json", *names], cwd=folder, env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise InputError(f"dvc status: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
+    return dict(json.loads(done.stdout))
+
+
 def _quoted(value: Any) -> str:
     """Return a value as DVC's `-S` reads it: in a text, only quotes and backslashes before them are escaped."""
     if isinstance(value, str):

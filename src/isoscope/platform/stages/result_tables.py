@@ -7,14 +7,51 @@ from pathlib import Path
 import pandas as pd
 
 from isoscope.base.errors import InputError
+from isoscope.base.paths import FIGURES
 from isoscope.platform.config.declared import declares
+from isoscope.platform.figures import csv_text, origin, pictures, style, table_text
 from isoscope.platform.outputs import Output, read_predictions
+from isoscope.platform.results.study_tables import read_tables
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import read_metrics
 
 COLUMNS = ["digest", "commit", "arm", "seed", "metric", "epoch", "step", "value"]
 SHOWN = ("validation/", "test/", "training/", "baseline/")
 """Metrics of a page: none of optimiser steps."""
+
+
+def write_table(table: pd.DataFrame, place: Path, form: str) -> Path:
+    """Write a table to `place` with the ending of its format; a long table as CSV. Return the file."""
+    made = {"latex": (".tex", table_text.latex), "markdown": (".md", table_text.markdown)}
+    ending, text = made.get(
+        form if len(table) <= table_text.MOST_ROWS else "", (".csv", lambda rows, _: csv_text.csv_text(rows))
+    )
+    (file := place.with_name(place.name + ending)).write_text(text(table, place.name.replace("_", " ")), "utf-8")
+    return file
+
+
+def write_figures(folder: Path, kind: str, to: Path, form: str | None) -> list[Path]:
+    """Write the figures of a study or comparison in a format to the folder `to`, with their origin; return the files.
+
+    `folder`: where its stage drew them; those figures name the runs. Raises `InputError` if a figure there has no
+    origin, or other rows.
+    """
+    written = []
+    drawn = pictures.pictures(pictures.views_of(kind), read_tables(folder).by_name) if form else ()
+    for one in (one for one in drawn if not one.lines):
+        file = folder / FIGURES / f"{one.name}.svg"
+        known = origin.origins(file.read_bytes()) if file.is_file() else []
+        if [of.rows for of in known] != [origin.origin("", one.rows, ()).rows]:
+            raise InputError(f"{file}: not the figure of the tables beside it; run: isoscope repro")
+        written.append(to / f"{one.name}.{form}")
+        written[-1].write_bytes(
+            file.read_bytes()
+            if form == "svg"
+            else style.to_pdf(one.figure(), subject=known[0].text)
+            if form == "pdf"
+            else style.to_png(one.figure(), metadata={"Source": known[0].text})
+        )
+    return written
 
 
 def of_run(output: Output, commit: str) -> pd.DataFrame:

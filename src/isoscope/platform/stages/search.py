@@ -22,6 +22,7 @@ from isoscope.platform.config.tree import difference, dump_yaml
 from isoscope.platform.executor.execute import Place
 from isoscope.platform.executor.placement import SLURM, Placement
 from isoscope.platform.executor.this_machine import ThisMachine
+from isoscope.platform.figures.origin import origin, packed
 from isoscope.platform.runs.locks import HeldError
 from isoscope.platform.search import space
 from isoscope.platform.search.driver import Driver
@@ -170,8 +171,9 @@ def write_results(
         if params is not None:
             write_text(fresh / "best.yaml", overlay(configuration, search, params), "table")
         (fresh / "figures").mkdir()
-        source = {"Source": f"isoscope digest {digest}"}
-        for name, svg in pictures(study, found, chosen=number, metadata=source):
+        rows = {"trials": packed(table.drop(columns="trial"))}
+        source = origin("search", rows, (run for digests in table["digests"] for run in digests))
+        for name, svg in pictures(study, found, chosen=number, metadata={"Source": source.text}):
             write_text(fresh / "figures" / f"{name}.svg", svg, "table")
         seal(fresh)
     return folder

@@ -15,13 +15,15 @@ from isoscope.base.processes import StoppedError, StopSignal
 from isoscope.platform.config.across_studies import metric_files, start_cells
 from isoscope.platform.config.declared import declares
 from isoscope.platform.config.load import Configuration, ResolvedCell
+from isoscope.platform.config.tree import flatten
 from isoscope.platform.executor.live_table import Progress
-from isoscope.platform.runs.earlier import earlier_run
+from isoscope.platform.runs.durations import Estimate, History, like, updates_of
+from isoscope.platform.runs.earlier import continued
 from isoscope.platform.runs.prepared import content_md5, read_manifest, target_of
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import METRICS, OBJECTIVE, read_metrics
 from isoscope.platform.runs.run import Identity, Run, carry_out
-from isoscope.platform.runs.stored import output_fault
+from isoscope.platform.runs.stored import BEGAN, output_fault
 
 SECTIONS = ("model", "objective", "penalty", "observers", "training")
 SPLITS = ("train", "validation", "test")
@@ -80,6 +82,8 @@ def job(
     def read() -> dict[str, str]:
         return {"data": content_md5(data), **given.published(tokenizer, data)}
 
+    # What is kept of a run is in no output, so that nothing depends on it.
+    training = {name: value for name, value in found.tree["training"].items() if name != "keep_state"}
     hashes = read()
     by_path = {paths.processed(task).as_posix(): dvc_md5(data)}
     if "checkpoint" in hashes:
@@ -95,7 +99,7 @@ def job(
             seed=seed,
             task=task,
             axes=found.axes,
-            params={section: found.tree[section] for section in SECTIONS},
+            params={section: found.tree[section] for section in SECTIONS} | {"training": training},
             inputs=hashes,
             input_paths=by_path,
             plugins=Configuration.plugin_digests(found.cell)
@@ -190,6 +194,15 @@ def train(work: CellJob, *, output: Path | None, display: Progress | None = None
     return folder
 
 
+def expected(work: CellJob, history: History) -> Estimate | None:
+    """Return the estimate for what is left of a cell's training here; None if no recorded run is like it."""
+    done = max((int(one.name.removeprefix("step-")) for one in work.run.states.glob("step-*")), default=0)
+    params, split, of = flatten(work.run.identity.params), work.job.manifest["splits"]["train"], work.job.parts.training
+    where = {"device": None if of.device == "auto" else of.device, "threads": of.threads}
+    where["processes"], left = processes.world_size(), max(0, updates_of(params, split) - done)
+    return history.estimate(like(work.task, params), left, params, **where)
+
+
 class _Book:
     """The record of a run, as training keeps it."""
 
@@ -197,10 +210,10 @@ class _Book:
         self.work, self.run, self.metric = work, work.run, work.run.record.metric
 
     def begin(self, **environment: Any) -> list[str]:
-        """Begin an attempt with its data sets. Return why it does not continue an earlier run, if it does not."""
+        """Begin an attempt with its data sets. Return how a new run continues an earlier run, or why it does not."""
         run, work = self.run, self.work
-        line = None if run.states.is_dir() else earlier_run(run)
-        run.begin(**environment)
+        line = None if run.states.is_dir() else continued(run)
+        run.begin(**environment, estimate=expected(work, History(run.project)))
         for name in SPLITS:
             file = f"{name}.parquet"
             run.record.dataset(
@@ -214,7 +227,10 @@ class _Book:
 
     def resumed(self) -> None:
         """Give the record the points of the resumed state that it lacks."""
-        self.run.mend(read_metrics(self.run.work), source=METRICS)
+        points = read_metrics(self.run.work)
+        for point in points if (self.run.states / BEGAN).is_file() else ():  # they are in another run's record
+            self.metric(**point)
+        self.run.mend(points, source=METRICS)
 
 
 def _complete(work: CellJob, made: Any, output: Path | None) -> None:
@@ -233,4 +249,4 @@ def _complete(work: CellJob, made: Any, output: Path | None) -> None:
             md5=dvc_md5(folder, leave_out={"manifest.json"}),
             metrics={point["name"]: point["value"] for point in points if point["epoch"] == epoch},
         )
-    run.complete()
+    run.complete(keep_state=work.job.parts.training.keep_state)

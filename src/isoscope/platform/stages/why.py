@@ -1,8 +1,5 @@
 """Why a study's runs would train again, and why DVC would run its stages. Nothing here writes."""
 
-import json
-import os
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -22,13 +19,13 @@ from isoscope.platform.runs.differences import (
     differences,
     values_that_differ,
 )
-from isoscope.platform.runs.earlier import last_finished, last_of
+from isoscope.platform.runs.earlier import finished_runs
 from isoscope.platform.runs.locks import held
 from isoscope.platform.runs.provenance import environment
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.run import Run
-from isoscope.platform.runs.stored import LOCK, finished, output_fault, whole_files
-from isoscope.platform.stages.repro import dvc_program
+from isoscope.platform.runs.stored import LOCK, files_of
+from isoscope.platform.stages.repro import dvc_status
 
 FINISHED, RUNNING, RESUME, TRAIN = "finished", "is running", "would resume", "would train"
 ASKED = ("device", "threads", "processes", "precision")
@@ -76,14 +73,15 @@ class Cause(NamedTuple):
 def cause(run: Run) -> Cause:
     """Return why a training run would train or resume; or that it is found finished."""
     about, project = (run.identity.title, run.digest), run.project
-    if output_fault(project, run.digest) is None or whole_files(project, run.digest, finished(project, run.digest)):
+    if files_of(project, run.digest):
         return Cause(*about, FINISHED, beside=_beside(run, run.digest))
     if held(run.folder):
         return Cause(*about, RUNNING)
     updates = [int(one.name.removeprefix("step-")) for one in run.states.glob("step-*")]
     state = f"{RESUME} from update {max(updates)}" if updates else TRAIN
-    if (last := last_finished(run)) is None:
+    if not (before := finished_runs(project, other_than=run.digest, **run.identity.names)):
         return Cause(*about, state)
+    last = before[-1]
     found = differences(project, last, run.line, now=run.identity.functions)
     return Cause(*about, state, last.digest, tuple(found), _beside(run, last.digest))
 
@@ -126,25 +124,12 @@ def stage_reasons(configuration: Configuration, project: paths.Project, names: I
     """Return DVC stage → why DVC would run it; stages that are up to date are not in it."""
     lock = read_yaml(project.folder, LOCK, most=None) if (project.folder / LOCK).is_file() else {}
     now, found = flatten(configuration.raw), {}
-    for stage, parts in dvc_status(project, names).items():
+    for stage, parts in dvc_status(project.folder, *names).items():
         then = (lock.get("stages") or {}).get(stage, {}).get("params", {})
         lines = [line for part in parts for line in _reasons(part, then, now)]
         sources = [line for line in lines if line.startswith(("src/", str(paths.CODE)))]
         said = _code_said(configuration, project, stage) if sources else []
         found[stage] = [*(line for line in lines if line not in sources or not said), *said]
-    return found
-
-
-def dvc_status(project: paths.Project, names: Iterable[str]) -> dict[str, list[Any]]:
-    """Return what `dvc status --json` says of stages. Raises `InputError` with DVC's own line if it fails."""
-    dvc, path = dvc_program()
-    env = {**os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"}
-    done = subprocess.run(
-        [dvc, "status", "--json", *names], cwd=project.folder, env=env, capture_output=True, text=True
-    )
-    if done.returncode:
-        raise InputError(f"dvc status: {(done.stderr.strip().splitlines() or ['failed'])[0]}")
-    found: dict[str, list[Any]] = json.loads(done.stdout)
     return found
 
 
@@ -172,11 +157,11 @@ def _code_said(configuration: Configuration, project: paths.Project, stage: str)
         if section is None or kind == "states"
         else tuple(one for of in of_study(section.kind) for one in of.modules)
     )
-    lasts = {part: last_of(project, stage=part, study=name) for part in PARTS.get(kind, ())}
+    lasts = {part: finished_runs(project, stage=part, study=name)[-1:] for part in PARTS.get(kind, ())}
     found = {
         one.text: None
-        for part, last in lasts.items()
-        if last
+        for part, runs in lasts.items()
+        for last in runs
         for code in [(part, None, whole)]
         for one in differences(
             project, last, last._replace(code=code_closure.code_version(*code)), now=code_closure.code_of(*code)

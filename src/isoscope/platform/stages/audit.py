@@ -1,0 +1,269 @@
+"""Audit a project: is every number on the page backed by a run, and is every file what its run wrote?
+
+What was made from runs is made again, in an empty folder with links to the project's data and models, and compared.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
+from functools import partial
+from itertools import chain, islice, takewhile, zip_longest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+from tqdm import tqdm
+
+from isoscope.base import built_in, paths
+from isoscope.base.errors import InputError, RunError, first_line
+from isoscope.base.symlinks import dvc_cache
+from isoscope.platform.config.tree import parse_yaml, read_yaml
+from isoscope.platform.figures.pictures import DATA_ERRORS
+from isoscope.platform.mirror.errors import RefusedError, UnreachableError, trouble
+from isoscope.platform.mirror.fields import LOCAL, address, told, write_notes
+from isoscope.platform.runs import stored
+from isoscope.platform.runs.follower import FOLLOWED
+from isoscope.platform.runs.lines import RunRecord
+from isoscope.platform.runs.prepared import check_prepared
+from isoscope.platform.runs.provenance import dvc_md5, file_md5s
+from isoscope.platform.runs.record import read
+from isoscope.platform.runs.restored import CONFIG, named_digest
+from isoscope.platform.stages.analyse import analyse
+from isoscope.platform.stages.report import AUDIT, report
+from isoscope.platform.stages.study_cells import Setup, training_job
+
+DAMAGE, MISMATCH, TRACKING, NOTE = ORDER = ("damage", "mismatch", "MLflow", "note")
+Finding = tuple[str, str]
+"""Kind, of `ORDER` (the most serious first), and a line: place, what is wrong there, what to do."""
+MIRROR, REPRO, REPORT = "run: isoscope mirror", "run: isoscope repro", "run: isoscope repro report"
+MOST, AROUND = 10, 40
+"""Findings listed of a file; characters shown around a difference."""
+_PLACE, _CELL = re.compile(r' data-from="([^"]*)"|(?=<h[1-3][ >])'), re.compile(r"\s*<t[dh][ >]")
+_SOURCE = re.compile("isoscope digest [0-9a-f]{64}")
+
+
+def audit(setup: Setup, *, deep: bool = False) -> list[Finding]:
+    """Return what is damaged, differs or is unknown in a project, the most serious first; note the result.
+
+    `deep`: also repeat the first updates of each arm, and compare with the golden traces.
+    """
+    project, known, root = setup.project, setup.configuration, setup.configuration.root
+    outputs = [folder for pattern in stored.PUBLISHED for folder in sorted(project.folder.glob(pattern))]
+    digests = {path.stem for path in (*project.records.glob("*.jsonl"), *project.runs.glob("*"))}
+    names = [*(name for name, study in root.studies.items() if study.seeds), *root.comparisons]
+    cells = {(name, arm): study.seeds for name, study in root.studies.items() for arm in known.arms(name)}
+    firsts = [(*cell, seeds[0]) for cell, seeds in cells.items() if seeds and deep]
+    os.environ[FOLLOWED] = "1"  # what is made again is not sent to MLflow
+    with TemporaryDirectory() as folder:
+        made = Path(folder)
+        (made / "reports").mkdir()
+        for name in ("data", "models", paths.SEARCH, paths.CONFIRMED):
+            (made / name).symlink_to(project.folder / name)
+        steps: list[tuple[str, Path, Callable[[], Iterable[Finding] | None]]] = [
+            *((DAMAGE, one.relative_to(project.folder), partial(_output, project, one)) for one in outputs),
+            *((DAMAGE, Path(".isoscope/records", one), partial(_record, project, one)) for one in sorted(digests)),
+            *((DAMAGE, paths.processed(task), partial(check_prepared, project, known, task)) for task in root.tasks),
+            (DAMAGE, stored.LOCK, partial(_lock, project)),
+            *((MISMATCH, paths.analysed(name), partial(_again, setup, name, made)) for name in names),
+            (MISMATCH, paths.INDEX, partial(_page, setup, made)),
+            (MISMATCH, Path("docs/results"), partial(_results, project.folder)),
+            (NOTE, Path(address(None)), partial(_tracked, project)),
+            (NOTE, paths.PARAMS, partial(_unknown, setup, cells, outputs)),
+            *((MISMATCH, paths.trained(*cell), partial(_repeated, setup, cell)) for cell in firsts),
+        ]
+        lines = chain.from_iterable(_tried(*step) for step in tqdm(steps, "audit", disable=None))
+        found = sorted(dict.fromkeys(lines), key=lambda one: ORDER.index(one[0]))
+    line = ", ".join(f"{kind} {sum(one[0] == kind for one in found)}" for kind in ORDER)
+    said = {"line": f"Audited on {date.today()}. Findings: {line}."}
+    write_notes(project.state / AUDIT, {dvc_md5(project.folder / paths.PARTS): said})
+    return found
+
+
+def _tried(kind: str, where: Path, do: Callable[[], Iterable[Finding] | None]) -> Iterator[Finding]:
+    try:
+        yield from do() or ()
+    except (InputError, RunError, RefusedError, UnreachableError, OSError, RuntimeError, *DATA_ERRORS) as error:
+        yield kind, f"{where}: {first_line(error).removeprefix(f'{where}: ')}"
+
+
+# Published and stored outputs, their inputs and records
+
+
+def _output(project: paths.Project, folder: Path) -> Iterator[Finding]:
+    where = folder.relative_to(project.folder).as_posix()
+    stored.check_published(project, folder)
+    config = read_yaml(folder, Path(CONFIG))
+    for name, known in (config.get("inputs") or {}).items():
+        place = project.folder / name
+        if place.exists() and known not in (named_digest(place / CONFIG), dvc_md5(place)):
+            yield MISMATCH, f"{where}: was made from another {name} than is here; {REPRO}"
+    end = stored.finished(project, str(config["digest"]))
+    if end and end.output == where and end.output_md5 != dvc_md5(folder):
+        yield DAMAGE, f"{where}: {CONFIG}, or a file that the run did not write, has changed; {REPRO}"
+
+
+def _record(project: paths.Project, digest: str) -> Iterator[Finding]:
+    file, place = project.records / f"{digest}.jsonl", f".isoscope/records/{digest}.jsonl"
+    if (project.runs / digest / "output").is_dir() and (wrong := stored.output_fault(project, digest)):
+        yield DAMAGE, f".isoscope/runs/{digest}/output: {wrong}; run the command of the run again"
+    record = read(file) if file.is_file() else RunRecord()
+    if record.run is None or record.run.digest != digest or record.damaged > record.mended:
+        yield DAMAGE, f"{place}: damaged or missing lines; {MIRROR}"
+    known = {(one.name, one.step): str(one.value) for one in record.metrics}
+    for one in stored.output_points(project, digest) or () if stored.finished(project, digest) else ():
+        if known.get((one["name"], one["step"])) != str(float(one["value"])):
+            yield DAMAGE, f"{place}: {one['name']} at step {one['step']} is not that of metrics.jsonl; {MIRROR}"
+
+
+def _lock(project: paths.Project) -> Iterator[Finding]:
+    asked = subprocess.run(["git", "ls-files", stored.LOCK], cwd=project.folder, capture_output=True, check=False)
+    if not asked.stdout and not (project.folder / stored.LOCK).exists():
+        return
+    stages, cache = read_yaml(project.folder, stored.LOCK, most=None)["stages"], dvc_cache(project)
+    outs = {one["path"]: one["md5"] for of in stages.values() for one in of["outs"]}
+    for name, one in ((name, one) for name, of in stages.items() for one in of["deps"]):
+        if outs.get(one["path"], one["md5"]) != one["md5"]:
+            yield MISMATCH, f"{stored.LOCK}: {one['path']} is not what {name} read; run: isoscope repro {name}"
+    for path, md5, place in ((path, md5, project.folder / path) for path, md5 in outs.items()):
+        was, now = stored.listing(cache, md5), file_md5s(place) if place.is_dir() else {}
+        compared = path == str(paths.INDEX) or (path.startswith(str(paths.PARTS)) and place.is_dir() and not was)
+        same = compared or (place.exists() and dvc_md5(place) == md5)
+        for file in [] if same else sorted(one for one in was | now if was.get(one) != now.get(one)) or [""]:
+            kind = NOTE if was and file not in {*was, ""} else MISMATCH if path.startswith("reports") else DAMAGE
+            wrong = "no run wrote it; remove it" if kind == NOTE else f"is missing, or not what {stored.LOCK} names"
+            yield kind, f"{path}/{file}".rstrip("/") + f": {wrong}; or run: dvc checkout {path}"
+
+
+# Tables, figures and the page, made again
+
+
+def _again(setup: Setup, name: str, folder: Path) -> Iterator[Finding]:
+    known, root, where = setup.configuration, setup.configuration.root, paths.analysed(name)
+    asked = root.studies.get(name) or root.comparisons[name]
+    arms = {study: known.arms(study) for study in getattr(asked, "compared", (name,))}
+    sections = (root.analysis, root.reproduction, asked, root.studies)
+    made = analyse(*sections, name=name, arms=arms, project=paths.Project(folder, folder))
+    before = setup.project.folder / where
+    for file in sorted({path.relative_to(one) for one in (before, made) for path in one.rglob("[!.]*.*")}):
+        if (made / file).exists():
+            yield from _tried(MISMATCH, where / file, partial(_compared, where / file, before / file, made / file))
+        else:
+            yield NOTE, f"{where / file}: no run wrote it; remove it"
+    (made / CONFIG).write_bytes((before / CONFIG).read_bytes())  # the page shows it
+
+
+def _compared(place: Path, old: Path, new: Path) -> Iterator[Finding]:
+    cells = {} if old.read_bytes() == new.read_bytes() else differing_cells(old, new)
+    for cell, (one, other) in islice(cells.items(), MOST):
+        code = "column code" in cells and cell in ("column code", "column digest")
+        said = f"{one!r:.80}, the runs give {other!r:.80} ({len(cells)} differ)"
+        yield NOTE if code else MISMATCH, f"{place}: {cell}: {said}; {REPRO}"
+
+
+def differing_cells(old: Path, new: Path) -> dict[str, tuple[Any, Any]]:
+    """Return place (row and column) → both values, of each cell that differs between two files of a table or figure.
+
+    A cell that a file lacks is None there. Numbers have nine digits, because other machines may give others. Raises
+    `ValueError` or `OSError` if a file cannot be read.
+    """
+    before, now = (dict(_cells(_read(file))) for file in (old, new))
+    pairs = {place: (before.get(place), now.get(place)) for place in before | now}
+    return {place: (one, other) for place, (one, other) in pairs.items() if one != other}
+
+
+def _read(file: Path) -> Any:
+    if file.suffix in (".csv", ".parquet"):
+        return (pd.read_parquet if file.suffix == ".parquet" else pd.read_csv)(file).to_dict("records")
+    text = _SOURCE.sub("", file.read_text("utf-8"))
+    return text.splitlines() if file.suffix == ".svg" else parse_yaml(text, file.name, most=None)
+
+
+def _cells(value: Any, place: str = "", column: str = "") -> Iterator[tuple[str, Any]]:
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from _cells(one, place, f"{column}.{name}".removeprefix("."))
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            known = one.values() if isinstance(one, dict) else ()
+            texts = " ".join(str(text) for text in known if isinstance(text, str | int))
+            yield from _cells(one, f"{place}row {number} {texts}".strip() + ", ", column)
+    else:
+        yield f"{place}column {column}", f"{value:.9g}" if isinstance(value, float) else value
+
+
+def _page(setup: Setup, folder: Path) -> Iterator[Finding]:
+    project, known, root, where = setup.project, setup.configuration, setup.configuration.root, paths.INDEX
+    cells = {name: known.cells(name) for name, study in root.studies.items() if study.seeds}
+    sections = (root.report, root.studies, root.comparisons, root.tasks)
+    made = report(*sections, project=paths.Project(folder, project.state), cells=cells).page
+    html, again = (file.read_text("utf-8") for file in (project.folder / where, made))
+    runs = map(named_digest, project.folder.glob(f"models/*/*/seed-*/{CONFIG}"))
+    elsewhere = ["record"] * (not all((project.records / f"{run}.jsonl").is_file() for run in runs))
+    found = [*islice(differing_places(html, again, ("mlflow", "audit", *elsewhere)), MOST)]
+    for place, one, other in found:
+        yield MISMATCH, f"{where}: {place}: {one!r}, the runs give {other!r}; {REPORT}"
+    locked = {stored.locked(project.folder).get(str(where))} - {None, dvc_md5(project.folder / where)}
+    if locked and html != again and not found:
+        yield MISMATCH, f"{where}: is not what {stored.LOCK} names, in what shows no number; {REPORT}"
+
+
+def differing_places(page: str, again: str, left_out: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield (place, its text in `page`, in `again`) where pages differ, by `data-from`; of texts, the part around it.
+
+    `left_out`: beginnings of places that are not compared.
+    """
+    (before, now), columns = (["", *_PLACE.split(one)] for one in (page, again)), list[str]()
+    for place, old, other, new in zip_longest(before[::2], before[1::2], now[::2], now[1::2], fillvalue=""):
+        if (place, old) != (other, new) and not (place or "").startswith(left_out):
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+            cell = len(_CELL.findall(old[:same])) - 1 if _CELL.match(old[1:]) else len(columns)  # of a row
+            start = max(old.rfind(">", 0, same) + 1, same - AROUND)
+            said, given = (text[start : same + AROUND].partition("<")[0] for text in (old, new))
+            yield f"{place or 'other text'}#{[*columns, ''][min(cell, len(columns))]}".rstrip("#"), said, given
+        columns = re.findall(r'data-column="([^"]*)"', old) or columns
+
+
+# Pages of results, MLflow, unknown folders, golden traces
+
+
+def _results(folder: Path) -> Iterator[Finding]:
+    if (folder / "docs/results/rebuild.py").is_file():
+        sys.path.insert(0, str(folder / "docs/results"))
+        pages = map(__import__("rebuild").rebuilt, sorted(folder.glob("docs/results/*.md")))
+        for file, text in chain.from_iterable(page.items() for page in pages):
+            if file.read_text("utf-8") != text:
+                where = file.relative_to(folder)
+                yield MISMATCH, f"{where}: is not what its data give; run: python docs/results/rebuild.py"
+
+
+def _tracked(project: paths.Project) -> Iterator[Finding]:
+    from isoscope.platform.mirror.mlflow import connect
+
+    if address(None) == LOCAL and not (project.state / LOCAL).is_file():
+        raise InputError(f"{LOCAL}: is not here, so nothing was compared with MLflow; {MIRROR}")
+    ended = {path.stem for path in project.records.glob("*.jsonl") if stored.finished(project, path.stem)}
+    with trouble():
+        there = connect(None, project.state).told(ended)
+    for digest, record in ((digest, read(project.records / f"{digest}.jsonl")) for digest in sorted(ended)):
+        for name, mine in told(record.status, record.metrics).items():
+            if mine != (its := there.get(digest, {}).get(name, "missing")):
+                yield TRACKING, f"MLflow, run {digest[:12]}: {name} is {its}, the record has {mine}; {MIRROR}"
+
+
+def _unknown(setup: Setup, cells: Mapping[Any, Any], outputs: list[Path]) -> Iterator[Finding]:
+    folder, root = setup.project.folder, setup.configuration.root
+    places = (one for place in ("models", paths.PARTS, "data/processed") for one in folder.glob(f"{place}/[!.]*"))
+    strange = [path for path in places if path.name not in {*root.studies, *root.comparisons, *root.tasks}]
+    strange += [path for path in outputs if int(path.name[5:]) not in cells.get(path.parts[-3:-1], ())]
+    yield from ((NOTE, f"{path.relative_to(folder)}: is not in params.yaml; remove it") for path in strange)
+
+
+def _repeated(setup: Setup, cell: tuple[str, str, int]) -> Iterator[Finding]:
+    where, job = paths.trained(*cell), training_job(setup, *cell).job
+    if wrong := built_in.load(built_in.STAGES, "train").retraced(job, setup.project.folder / where, str(where)):
+        yield MISMATCH, f"{where}: the first updates again: {wrong}; {REPRO}"
