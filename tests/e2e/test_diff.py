@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 from page_blocks import Page
 from pipeline_project import ARMS, Project
+from tracked_runs import start
 
 COPIED = {"mirrored": False}
 RUN = "fusion/additive/seed-0"
@@ -50,6 +51,20 @@ def test_a_copy_is_equal_in_every_bit(project: Project, copied: Path) -> None:
     assert diff(project, project.digest("additive")[:8], copied)["pairs"] == found["pairs"]
     assert diff(project, f"HEAD:models/{RUN}", RUN)["pairs"] == found["pairs"]
     assert diff(project, "HEAD", ".")["pairs"][0]["unequal"] == ""
+
+
+def test_a_library_of_another_version_is_named(project: Project, copied: Path) -> None:
+    """The record of the copy stands in its own project."""
+    digest = project.digest("additive")
+    author = project.records()[digest].author
+    assert author is not None
+    with start(copied.parents[3], digest=digest, environment=author.environment | {"torch": "1.0"}) as record:
+        record.end("FINISHED")
+    found = diff(project, RUN, copied)
+    assert parts(found) == [f"torch {author.environment['torch']} → 1.0"]
+    assert found["identity"][0]["kind"] == "environment"
+    assert "equal in every bit" in found["answer"][0]
+    record.path.unlink()
 
 
 def test_a_flipped_bit_of_a_weight_is_an_alarm(project: Project, copied: Path) -> None:
@@ -101,7 +116,8 @@ def test_a_row_of_data_is_named(project: Project) -> None:
     first, rest = before.split("\n", 1)
     file.write_text(first.replace('"class": 0', '"class": 1') + "\n" + rest, "utf-8")
     project.isoscope("prepare", "tiny")
-    found = diff(project, RUN, trained(project, "--seed", "0", "--out", "models/by-hand/row"))
+    trained(project, "--seed", "0", "--out", "models/by-hand/row")
+    found = diff(project, RUN, "models/by-hand/row")
     assert {one["kind"] for one in found["identity"]} == {"data"}
     assert any(" row" in text for text in parts(found))
     assert "text" not in found.get("flips", [{}])[0], "the data of the first run are not here"
@@ -136,9 +152,9 @@ def test_checkpoints_are_compared_by_their_weights(project: Project) -> None:
 @pytest.mark.parametrize(
     "words, said",
     [
-        (("fusion/additve", RUN), "no folder, study, arm, digest or git revision"),
+        (("fusion/additve", RUN), "no folder, study, arm, digest, or git revision"),
         (("fusion", RUN), r"fusion (study) and fusion/additive/seed-0 (run) have no runs of equal names"),
-        (("HEAD:models/none", RUN), "no folder, study, arm, digest or git revision"),
+        (("HEAD:models/none", RUN), "no finished run and no checkpoint"),
         (("texts", RUN), "no finished run and no checkpoint"),
         ((RUN, RUN, "--out", "src/told"), "among the project's sources"),
     ],

@@ -31,17 +31,21 @@ def weights(one: Path, other: Path) -> pd.DataFrame:
     rows = list[dict[str, Any]]()
     for name in sides[0] | sides[1]:
         (layer, component), stack = place_of(name), f"{name.partition('.')[0]} " * both
-        inside = "outside the layers" if layer is None else f"layer {layer}"
         a, b = (side[name].get_tensor(name) if name in side else None for side in sides)
-        row = {"name": name, "stack": stack, "layer": -1 if layer is None else layer, "place": stack + inside}
-        row["component"] = f"{stack}{component if layer is None else f'{inside} {component}'}"
-        row |= {side: t if t is None else str([*t.shape]) for side, t in (("a", a), ("b", b))}
+        shapes = {side: t if t is None else str([*t.shape]) for side, t in (("a", a), ("b", b))}
+        places = (
+            ("outside the layers", component) if layer is None else (f"layer {layer}", f"layer {layer} {component}")
+        )
+        about = {"place": stack + places[0], "component": stack + places[1]}
+        rows.append({"name": name, "stack": stack, "layer": -1 if layer is None else layer, **about, **shapes})
         if a is not None and b is not None and a.shape == b.shape:
             x, y = (tensor.reshape(-1).to(torch.float64) for tensor in (a, b))
             bits = [tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (a, b)]
-            row |= {"equal": a.dtype == b.dtype and torch.equal(*bits)}
-            row |= {"aa": float(x @ x), "bb": float(y @ y), "ab": float(x @ y), "dd": float((x - y) @ (x - y))}
-        rows.append(row)
+            sums = {"aa": x @ x, "bb": y @ y, "ab": x @ y, "dd": (x - y) @ (x - y)}
+            rows[-1] |= {
+                "equal": a.dtype == b.dtype and torch.equal(*bits),
+                **{key: float(one) for key, one in sums.items()},
+            }
     return pd.DataFrame(rows).sort_values(["stack", "layer", "name"])
 
 

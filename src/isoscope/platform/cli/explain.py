@@ -72,9 +72,8 @@ def diff(
     """
     if out is not None:
         check_free(out, such_as="diff")
-    stage = load("platform.stages.diff")
-    tables = stage.diff(a, b, here.project, here.configuration.root.analysis.confidence)
-    said: Said = stage.told(a, b, tables, every=every, out=out)
+    stage, confidence = load("platform.stages.diff"), here.configuration.root.analysis.confidence
+    said: Said = stage.told(a, b, stage.diff(a, b, here.project, confidence), every=every, out=out)
     return said
 
 

@@ -3,6 +3,7 @@
 import filecmp
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from scipy.stats import binomtest
@@ -13,8 +14,7 @@ from isoscope.platform.runs.card import CARD
 from isoscope.platform.runs.restored import METRICS, points_of
 from isoscope.platform.statistics.paired import paired_t
 
-LETTERS = 120
-"""Maximum number of letters of a text."""
+TRACED, LETTERS = ("loss", "gradient norm"), 120  # of an update; of a text, at most
 
 
 def unequal_files(a: Path, b: Path) -> tuple[list[str], int]:
@@ -42,11 +42,10 @@ def points(a: Path, b: Path) -> pd.DataFrame:
 def _points(output: Path) -> dict[tuple[str, int], float]:
     file = output / "trace.json"
     trace = json.loads(file.read_text("utf-8")) if file.is_file() else {"validation": {}, "steps": [], "weights": None}
+    pairs = [(step, one) for step, pair in enumerate(trace["steps"], start=1) for one in zip(TRACED, pair, strict=True)]
     found = {(f"validation/{name}", 0): value for name, value in trace["validation"].items()}
-    for step, (loss, norm) in enumerate(trace["steps"], start=1):
-        found |= {("loss", step): loss, ("gradient norm", step): norm}
-    if hashed := trace["weights"]:
-        found["hash of the weights", len(trace["steps"])] = f"0x{hashed[:12]}"
+    found |= {(name, step): value for step, (name, value) in pairs}
+    found |= {("hash of the weights", pairs[-1][0]): f"0x{trace['weights'][:12]}"} if trace["weights"] else {}
     metrics = {(one["name"], one["step"]): float(one["value"]) for one in points_of(output / METRICS)}
     return metrics | {(f"trace/{name}", step): float.fromhex(value) for (name, step), value in found.items()}
 
@@ -60,8 +59,7 @@ def compared(points: pd.DataFrame, confidence: float) -> pd.DataFrame:
     rows = []
     for (arm, name), rest in own.groupby([own["pair"].str.rpartition("/")[0], "name"], sort=False):
         test = paired_t([*(rest["b"] - rest["a"])], confidence=confidence, scale=rest[["a", "b"]].abs().max().max())
-        means = rest[["a", "b"]].mean()
-        rows.append((arm, name, test.n, *means, test.mean, *(test.interval or (None, None)), test.p))
+        rows.append((arm, name, test.n, *rest[["a", "b"]].mean(), test.mean, *(test.interval or (None, None)), test.p))
     return pd.DataFrame(rows, columns=["arm", "metric", "n", "a", "b", "difference", "low", "high", "p"])
 
 
@@ -84,8 +82,8 @@ def predictions(a: Path, b: Path, data: Path | None) -> dict[str, pd.DataFrame]:
         manifest = json.loads((data / "manifest.json").read_text("utf-8"))
         names = {str(place): label for place, label in enumerate(manifest.get("labels") or ())}
         texts = pd.read_parquet(data / "test.parquet", columns=manifest["columns"]).astype(str).agg(" / ".join, axis=1)
-        flips = flips.replace({name: names for name in ("true", "a", "b") if name in flips})
-        flips = flips.assign(text=texts.str.slice(0, LETTERS).iloc[flips["row"]].to_numpy())
+        named = flips.replace({name: names for name in ("true", "a", "b") if name in flips})
+        flips = named.assign(text=texts.str.slice(0, LETTERS).iloc[flips["row"]].to_numpy())
     return {"mcnemar": counts, "flips": flips}
 
 
@@ -94,11 +92,14 @@ def mcnemar(right_a: int, right_b: int) -> float:
     return float(binomtest(right_a, right_a + right_b).pvalue) if right_a + right_b else 1.0
 
 
+# What a run says of each row, and what is true, as text; no columns without a class, label set or text.
 def _predicted(output: Path) -> pd.DataFrame:
-    """Return what a run says of each row, and what is true, as text; no columns without a class, label set or text."""
     file = next((output / one for one in (TRANSLATIONS, PREDICTIONS) if (output / one).is_file()), None)
     table = pd.DataFrame() if file is None else pd.read_parquet(file).set_index("row").select_dtypes(exclude="floating")
-    sides = {"true": r"^label(_\d+)?$", "said": r"^(predicted|translation)(_\d+)?$"}
-    columns = {side: table.filter(regex=pattern) for side, pattern in sides.items()}
-    said = {to: one.map(lambda value: value if isinstance(value, str) else f"{value:d}") for to, one in columns.items()}
-    return pd.DataFrame({to: one.agg(" ".join, axis=1) for to, one in said.items() if not one.empty})
+    patterns = {"true": r"^label(_\d+)?$", "said": r"^(predicted|translation)(_\d+)?$"}
+    columns = {side: table.filter(regex=pattern).map(_text) for side, pattern in patterns.items()}
+    return pd.DataFrame({side: one.agg(" ".join, axis=1) for side, one in columns.items() if not one.empty})
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:d}"

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import NamedTuple
 
 from dvc.api import DVCFileSystem
@@ -11,7 +12,7 @@ from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.runs.lines import Run, RunRecord
-from isoscope.platform.runs.provenance import dvc_md5
+from isoscope.platform.runs.provenance import dvc_md5, run_git
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import CONFIG, METRICS, identity_of, named_digest
 
@@ -52,42 +53,39 @@ def named(word: str, project: paths.Project, scratch: Path) -> tuple[str, dict[s
     """
     places = [Path(word).resolve(), project.folder / "models" / word]
     if re.fullmatch(r"[0-9a-f]{4,64}", word):
-        found = {one.parents[1].name: one.parent for one in project.runs.glob(f"{word}*/output/{METRICS}")}
-        found |= {named_digest(one) or "": one.parent for one in project.folder.glob(PUBLISHED)}
-        digests = [digest for digest in found if digest.startswith(word)]
-        if len(digests) > 1:
-            raise InputError(f"{word}: {len(digests)} runs begin with it: {', '.join(digests[:2])} …; give more of it")
-        places += [found[digest] for digest in digests]
+        stored = {one.parents[1].name: one.parent for one in project.runs.glob(f"{word}*/output/{METRICS}")}
+        published = {named_digest(one) or "": one.parent for one in project.folder.glob(PUBLISHED)}
+        found = {digest: place for digest, place in (stored | published).items() if digest.startswith(word)}
+        if len(found) > 1:
+            raise InputError(f"{word}: {len(found)} runs begin with it: {', '.join([*found][:2])} …; give more of it")
+        places += found.values()
     if not any(place.exists() for place in places):
         revision, _, path = word.partition(":")
         places = [_restored(word, revision, path.removeprefix("models").strip("/"), project, scratch)]
     for place, pattern in ((place, pattern) for place in places for pattern in LEVELS):
         if files := sorted(place.glob(pattern)):
-            runs = {one.parent.relative_to(place).as_posix(): _run(one.parent, project) for one in files}
-            return LEVELS[pattern], runs
+            return LEVELS[pattern], {str(one.parent.relative_to(place)): _run(one.parent, project) for one in files}
     raise InputError(f"{word}: no finished run and no checkpoint is there")
 
 
 def _run(folder: Path, project: paths.Project) -> NamedRun:
     run = identity_of(folder, 0) if (folder / CONFIG).is_file() else None
     root = folder.parents[3] if folder.parts[-4:-3] == ("models",) else project.folder
-    name = f"{run.digest if run else folder.parent.name}.jsonl"
-    files = [paths.Project(home, home).records / name for home in (root, project.state)]
-    record = next((read(file) for file in files if file.is_file()), None)
+    name = f".isoscope/records/{run.digest if run else folder.parent.name}.jsonl"
+    record = next((read(home / name) for home in (root, project.state) if (home / name).is_file()), None)
     return NamedRun(folder, run or (record.run if record else None), record, (root, project.folder))
 
 
 def _restored(word: str, revision: str, path: str, project: paths.Project, scratch: Path) -> Path:
     """Copy a path below models/ of a revision, and the hidden states of its runs, from DVC's cache; return the copy."""
     try:
+        run_git(project.folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         files = DVCFileSystem(str(project.folder), rev=revision)
         for place in (f"{top}/{path}".strip("/") for top in ("models", "data/hidden_states")):
             if files.exists(place):
                 files.get(place, str(scratch / place), recursive=True)
-    except (DvcException, OSError, ValueError) as error:
+    except (DvcException, OSError, SubprocessError) as error:
         known = nearest(word.partition("/")[0], [one.name for one in project.folder.glob("models/*")])
-        why = " ".join(str(error).split())[:200]
-        raise InputError(
-            f"{word}: no folder, study, arm, digest or git revision with its files{known} ({why})"
-        ) from None
+        said = f"{word}: no folder, study, arm, digest, or git revision with its files in DVC's cache{known}"
+        raise InputError(said) from error
     return scratch / "models" / path if path else scratch

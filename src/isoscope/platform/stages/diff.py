@@ -1,7 +1,6 @@
 """Compare two runs, or sets of runs in pairs: tables, told on a screen, as JSON, or on a page by the same views."""
 
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -21,8 +20,7 @@ from isoscope.platform.runs.named import NamedRun, named
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.stages.page_folder import page_folder, write_page
 
-SHOWN, WIDE = 8, 120
-"""Rows of a table, and letters of a line, on one screen."""
+SHOWN, WIDE = 8, 120  # rows of a table, and letters of a line, on one screen
 Made = dict[str, pd.DataFrame]
 
 
@@ -35,22 +33,21 @@ def diff(a: str, b: str, project: paths.Project, confidence: float) -> Made:
 
     Raises `InputError` for words that name no runs, or runs without pairs.
     """
-    found: defaultdict[str, list[pd.DataFrame]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         (level, before), (of, after) = named(a, project, Path(one)), named(b, project, Path(other))
         if level != of or not before.keys() & after.keys():
             raise InputError(f"{a} ({level}) and {b} ({of}) have no runs of equal names to compare")
-        for key in before | after:
-            alone = {"notes": pd.DataFrame({"note": [f"only in {a if key in before else b}"]})}
-            made = _pair(before[key], after[key], project) if key in before and key in after else alone
-            for name, table in made.items():
-                found[name].append(table.assign(pair="" if key == "." else key))
-    full = {name: pd.concat([one for one in tables if len(one)] or tables[:1]) for name, tables in found.items()}
+        alone = {key: f"only in {a if key in before else b}" for key in before.keys() ^ after.keys()}
+        made = {key: _pair(before[key], after[key], project) for key in before if key in after}
+    made |= {key: {"notes": pd.DataFrame({"note": [said]})} for key, said in sorted(alone.items())}
+    names = dict.fromkeys(name for tables in made.values() for name in tables)
+    parts = {name: [(key.strip("."), one[name]) for key, one in made.items() if name in one] for name in names}
+    full = {name: pd.concat([table.assign(pair=key) for key, table in tables]) for name, tables in parts.items()}
     return full | ({"comparison": compared(full["points"], confidence)} if level != "run" and "points" in full else {})
 
 
+# Of two runs; of equal outputs, their identity alone; of checkpoints, weights alone.
 def _pair(a: NamedRun, b: NamedRun, project: paths.Project) -> Made:
-    """Return the tables of two runs; of equal outputs, their identity alone; of checkpoints, weights alone."""
     unequal, files = unequal_files(a.folder, b.folder)
     about = {"a": [a.run and a.run.digest], "b": [b.run and b.run.digest], "files": files, "unequal": [unequal]}
     found, science = {"pairs": pd.DataFrame(about)}, import_module(built_in.DIFFERENCES)
@@ -59,12 +56,14 @@ def _pair(a: NamedRun, b: NamedRun, project: paths.Project) -> Made:
         (data, states), (_, others) = a.beside(a.run), b.beside(b.run)
         made = [one.record.author.environment for one in (a, b) if one.record and one.record.author]
         around = values_that_differ(made[0], made[1], "environment") if len(made) > 1 else ()
-        seeds = values_that_differ({"seed": a.run.seed}, {"seed": b.run.seed})
-        of = [*seeds, *differences(project, a.run, b.run), *around]
+        of = [
+            *values_that_differ({"seed": a.run.seed}, {"seed": b.run.seed}),
+            *differences(project, a.run, b.run),
+            *around,
+        ]
         found["identity"] = pd.DataFrame(of, columns=Difference._fields)
         parts.append(lambda: {"points": points(a.folder, b.folder)} | predictions(a.folder, b.folder, data))
-        if states and others:
-            parts.append(lambda: {"representations": science.representations(states, others)})
+        parts += [lambda: {"representations": science.representations(states, others)}] * bool(states and others)
     for part in parts if unequal else ():
         try:
             found |= part()
@@ -73,8 +72,8 @@ def _pair(a: NamedRun, b: NamedRun, project: paths.Project) -> Made:
     return found
 
 
+# The checkpoint whose test scores a run has; without it, the last.
 def _weights(one: NamedRun) -> Path:
-    """Return the checkpoint whose test scores a run has; without it, the last."""
     scored = [] if one.run is None else [point for point in read_metrics(one.folder) if point["name"][:5] == "test/"]
     folders = [one.folder / "checkpoints" / f"epoch-{point['epoch']}" for point in scored]
     kept = [*folders, *(one.folder / "checkpoints").glob("epoch-*")]
@@ -90,10 +89,10 @@ def told(a: str, b: str, tables: Made, *, every: bool, out: Path | None) -> tupl
     pairs = tables["pairs"].assign(unequal=tables["pairs"]["unequal"].map(", ".join))
     unequal = pairs[pairs["unequal"] != ""]
     same = unequal[unequal["a"].notna() & (unequal["a"] == unequal["b"])]
-    said = f"{len(unequal):,} of {len(pairs):,} pairs of outputs differ"
+    equal = f"equal in every bit ({pairs['files'].sum():,} files)"
     answer = [
         *(f"ALARM: two outputs of run {one.a[:12]} differ: {one.unequal:.200}" for one in same.itertuples()),
-        f"A: {a}; B: {b}: {said if len(unequal) else f'equal in every bit ({pairs.files.sum():,} files)'}",
+        f"A: {a}; B: {b}: {f'{len(unequal):,} of {len(pairs):,} pairs of outputs differ' if len(unequal) else equal}",
         *["identity: no part differs: parameters, data, code, plug-ins, inputs, environment"]
         * ("identity" in tables and not len(tables["identity"])),
     ]
@@ -103,16 +102,16 @@ def told(a: str, b: str, tables: Made, *, every: bool, out: Path | None) -> tupl
     lines = [*answer, *(line for one in shown for line in _lines(one, every))]
     if out is not None:
         facts = {"answer": answer, "given": {"A": a, "B": b}, "text": "", "warnings": [], "notes": [], "truncated": {}}
-        facts["checkpoints"] = {side: " ".join(filter(None, pairs[side.lower()])) for side in "AB"}
+        digests = {"checkpoints": {side: " ".join(filter(None, pairs[side.lower()])) for side in "AB"}}
         values = {name: one.astype(dict.fromkeys({"old", "new"} & {*one}, str)) for name, one in tables.items()}
         with page_folder(out, "diff"):
-            write_page(out, "diff", facts, values, {"diff.json": found})
+            write_page(out, "diff", facts | digests, values, {"diff.json": found})
             lines.append(f"page: {page(out)}")
     return found, "\n".join(lines), bool(len(same))
 
 
+# Caption, heads and rows of a table in columns, cut to a screen unless `every`.
 def _lines(picture: Picture, every: bool) -> list[str]:
-    """Return caption, heads and rows of a table in columns, cut to a screen unless `every`."""
     kept = picture.lines if every else picture.lines[: SHOWN + 1]
     widths = [max(len(cell) for cell, _ in column) for column in zip(*kept, strict=True)]
     rows = ["  ".join(f"{cell:{wide}}" for (cell, _), wide in zip(row, widths, strict=True)) for row in kept]

@@ -31,15 +31,16 @@ def _texts(heads: Mapping[str, str], digits: int = 3) -> Texts:
 
 
 def _cell(digits: int, value: Any) -> Any:
-    if isinstance(value, str | int) or pd.isna(value) or value != int(value):
-        return value if isinstance(value, str | int) else written(value, f".{digits}g")
-    return int(value)
+    if isinstance(value, str | int):
+        return value
+    return written(value, f".{digits}g") if pd.isna(value) or value != value // 1 else int(value)
 
 
 def _identity(table: pd.DataFrame) -> Table:
-    """Return what differs, with the number of pairs; first what both sides have."""
+    """Return what differs, with the number of pairs: first parameters, of which those that both sides have."""
     found = table.groupby(["kind", "name", "text"], sort=False).size().reset_index(name="pairs")
-    return (found.sort_values("text", key=lambda said: said.str.contains(r" absent(?: →|$)"), kind="stable"),)
+    order = (found["kind"] != "parameter") * 2 + found["text"].str.contains(r" absent(?: →|$)")
+    return (found.loc[order.sort_values(kind="stable").index, [*found][: 4 if any(table["pair"]) else 3]],)
 
 
 def _metrics(table: pd.DataFrame) -> Table:
