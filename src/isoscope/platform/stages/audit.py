@@ -43,7 +43,7 @@ MIRROR, REPRO, REPORT = "run: isoscope mirror", "run: isoscope repro", "run: iso
 MOST, AROUND = 10, 40
 """Findings listed of a file; characters shown around a difference."""
 _PLACE, _CELL = re.compile(r' data-from="([^"]*)"|(?=<h[1-3][ >])'), re.compile(r"\s*<t[dh][ >]")
-_SOURCE = re.compile("isoscope digest [0-9a-f]{64}")
+_SOURCE, _MADE = re.compile("isoscope digest [0-9a-f]{64}"), re.compile(r"\S*/isoscope-audit-\w+/")
 
 
 def audit(setup: Setup, *, deep: bool = False) -> list[Finding]:
@@ -58,7 +58,7 @@ def audit(setup: Setup, *, deep: bool = False) -> list[Finding]:
     cells = {(name, arm): study.seeds for name, study in root.studies.items() for arm in known.arms(name)}
     firsts = [(*cell, seeds[0]) for cell, seeds in cells.items() if seeds and deep]
     os.environ[FOLLOWED] = "1"  # what is made again is not sent to MLflow
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(prefix="isoscope-audit-") as folder:
         made = Path(folder)
         (made / "reports").mkdir()
         for name in ("data", "models", paths.SEARCH, paths.CONFIRMED):
@@ -87,7 +87,7 @@ def _tried(kind: str, where: Path, do: Callable[[], Iterable[Finding] | None]) -
     try:
         yield from do() or ()
     except (InputError, RunError, RefusedError, UnreachableError, OSError, RuntimeError, *DATA_ERRORS) as error:
-        yield kind, f"{where}: {first_line(error).removeprefix(f'{where}: ')}"
+        yield kind, f"{where}: {_MADE.sub('', first_line(error)).removeprefix(f'{where}: ')}"
 
 
 # Published and stored outputs, their inputs and records
