@@ -75,6 +75,7 @@ def bundle(
     """
     root = here.configuration.root
     names = [one for one in study or root.studies if here.configuration.study(one).seeds]
+    here.begin(*(root.studies[one].task for one in names))
     known = load("platform.stages.bundle").bundle(out, root, here.project, studies=names, weights=bool(weights))
     notes = {"without data, as no licence allows it": "without_data", "secrets replaced in": "scrubbed"}
     told = (f"\n  {words}: {', '.join(known[key])}" for words, key in notes.items() if known[key])
