@@ -35,9 +35,18 @@ SCHEMA = "out-of-date database schema"
 """In MLflow's text, if another version of MLflow has written a database; also if that version is newer."""
 
 
+DENIED = (
+    "the MLflow server refuses user and password (401): set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD; "
+    "what is not sent now, isoscope mirror sends later"
+)
+
+
 @contextmanager
 def trouble() -> Iterator[None]:
-    """Convert errors to `UnreachableError`, `ConflictError` or `RefusedError`, in one line."""
+    """Convert errors to `UnreachableError`, `ConflictError` or `RefusedError`, in one line.
+
+    Raises `InputError` if the server refuses user and password: it refuses every record.
+    """
     try:
         yield
     except (UnreachableError, RefusedError, InputError):
@@ -45,6 +54,8 @@ def trouble() -> Iterator[None]:
     except LockTimeout as error:
         raise UnreachableError(f"another process holds the lock {error.lock_file}") from error
     except Exception as error:
+        if getattr(error, "error_code", None) == "UNAUTHENTICATED":
+            raise InputError(DENIED) from error
         raise _kind(error)(_line(error)) from error
 
 

@@ -87,8 +87,8 @@ def plugin_tags(plugins: Mapping[str, str]) -> dict[str, str]:
 
 
 class Attempt(NamedTuple):
-    """Start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of the enclosing MLflow run; `job`: of
-    Slurm: id, node and log file; `estimate`: what `durations` expected.
+    """Start of a process. `git`: commit, dirty, diff_sha256; `parent_run`: id of the enclosing MLflow run; `job`: its
+    job of Slurm (id, node, log file); `estimate`: as `durations` makes it.
     """
 
     t: int
