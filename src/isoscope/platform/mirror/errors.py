@@ -35,12 +35,6 @@ SCHEMA = "out-of-date database schema"
 """In MLflow's text, if another version of MLflow has written a database; also if that version is newer."""
 
 
-DENIED = (
-    "the MLflow server refuses user and password (401): set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD; "
-    "what is not sent now, isoscope mirror sends later"
-)
-
-
 @contextmanager
 def trouble() -> Iterator[None]:
     """Convert errors to `UnreachableError`, `ConflictError` or `RefusedError`, in one line.
@@ -55,7 +49,10 @@ def trouble() -> Iterator[None]:
         raise UnreachableError(f"another process holds the lock {error.lock_file}") from error
     except Exception as error:
         if getattr(error, "error_code", None) == "UNAUTHENTICATED":
-            raise InputError(DENIED) from error
+            raise InputError(
+                "the MLflow server refuses user and password (401): set MLFLOW_TRACKING_USERNAME and "
+                "MLFLOW_TRACKING_PASSWORD; what is not sent now, isoscope mirror sends later"
+            ) from error
         raise _kind(error)(_line(error)) from error
 
 
