@@ -106,12 +106,12 @@ def test_each_entry_of_the_lists_names_a_block() -> None:
 
 
 def commands(page: str) -> Iterator[list[str]]:
-    """Yield the words of every `isoscope` command in a page's shell blocks."""
+    """Yield the words of every `isoscope` command in a page's shell blocks, without where its output goes."""
     text = (ROOT / page).read_text("utf-8")
     for block in re.findall(r"^ *```(?:sh|bash)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             if line.strip().startswith("isoscope "):
-                yield shlex.split(line, comments=True)[1:]
+                yield shlex.split(re.split(r" 2?>| \| ", line)[0], comments=True)[1:]
 
 
 def refusal(words: list[str]) -> str | None:
