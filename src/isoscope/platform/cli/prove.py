@@ -91,7 +91,8 @@ def open_(
     """Check every file of a bundle, and make it a project: a git repository with page, tables, runs and records.
 
     Works outside a project. The page and isoscope.load work at once; isoscope train repeats an arm where the data are
-    there, or are made again by isoscope prepare. A bundle's plugins are code: read them before you run a command there.
+    there, or are made again by isoscope prepare. Plugins, dvc.yaml and the src/ of a checkout are code: read them
+    before you run a command there.
 
     Example: isoscope open review.zip review
     """
