@@ -77,6 +77,20 @@ def test_training_again_gives_the_same_bytes(project: Project) -> None:
     assert project.isoscope("repro").ran == []
 
 
+def test_a_run_is_gone_for_good_without_its_arm_and_its_cached_files(project: Project) -> None:
+    digest, objects = project.digest("conv2d"), project.folder / ".dvc/cache/files/md5"
+    before = {path for path in objects.rglob("*") if path.is_file()}
+    project.isoscope("rm", RUN, "--yes")
+    project.lay("studies: {fusion: {axes: {fusion: [additive]}}}")
+    assert "train@fusion" in project.isoscope("repro").ran
+    project.dvc("gc", "--workspace", "--force")
+    assert len(before - {*objects.rglob("*")}) > 5
+    assert digest not in rows(project)
+    project.git("checkout", "params.yaml")
+    assert "found finished" not in project.isoscope(*CELL).err
+    assert project.digest("conv2d") == digest
+
+
 def test_what_nobody_answers_names_or_may_have_is_refused(project: Project) -> None:
     assert project.refused("rm", RUN) == (
         "isoscope: rm asks before it removes, and nobody can answer here; give --yes (see: --dry-run)"
