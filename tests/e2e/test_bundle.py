@@ -140,7 +140,9 @@ def test_weights_go_along_if_they_are_asked_for(project: Project) -> None:
 def test_what_is_wrong_is_said_in_a_line(project: Project, bundled: Path) -> None:
     assert "OUT review.zip: exists already" in project.refused("bundle", "review.zip")
     assert "no such study" in project.refused("bundle", "new.zip", "--study", "fusoin")
-    assert "holds something already" in project.refused("open", str(bundled), "paper")
+    (project.folder / "full").mkdir()
+    (project.folder / "full/mine").touch()
+    assert "holds something already" in project.refused("open", str(bundled), "full")
     assert not (project.folder / "new.zip").exists()
 
 
@@ -149,10 +151,11 @@ def test_data_without_a_licence_and_secrets_stay_here(finished: Finished, tmp_pa
     project.edit("variants/task/tiny.yaml", "CC0-1.0", "unknown")
     project.isoscope("prepare", "tiny")
     token = "hf_" + "aB3" * 10
-    (project.folder / "plugins/mine.py").write_text(f'"""Mine."""\nTOKEN = "{token}"\n', "utf-8")
+    for name in ("mine.py", "secrets.py", "notes.txt"):
+        (project.folder / "plugins" / name).write_text(f'"""Mine."""\nTOKEN = "{token}"\n', "utf-8")
     said = project.isoscope("bundle", "a.zip").out
     assert "without data, as no licence allows it: tiny" in said
-    assert "secrets replaced in: plugins/mine.py" in said
+    assert "secrets replaced in: plugins/mine.py, plugins/notes.txt, plugins/secrets.py" in said
     with zipfile.ZipFile(project.folder / "a.zip") as zipped:
         names = {name for name in zipped.namelist() if name.startswith(("data/", "texts/"))}
         assert names == {"data/processed/tiny/manifest.json", "data/processed/tiny/settings.json", "texts/README.md"}
