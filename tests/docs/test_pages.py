@@ -23,7 +23,7 @@ from page_blocks import ROOT, Page
 from pipeline_project import Project, copy_checkout
 from probe_material import bert, pieces
 
-RUN_WHOLE = ("docs/tutorial.md", "docs/concepts.md", "docs/runs.md")
+RUN_WHOLE = ("docs/tutorial.md", "docs/concepts.md", "docs/runs.md", "docs/bundle.md")
 PAGES = [str(path.relative_to(ROOT)) for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
 TESTED_BY = {
     ("README.md", 'pipeline("text-classification"'): "docs/test_pages.py",

@@ -37,8 +37,11 @@ OPEN = re.compile(
 )
 _LEFT_OUT = re.compile(r"__pycache__|\.pyc$|\.egg-info|(^|/)\.(?!gitignore$)")
 _GIT = re.compile(r"(?i)(^|/)\.git(/|$)")  # git would run what such files say
-# Files without their secrets; records and data have none when they are written, and figures are drawn of them.
-TEXTS = ("", ".cff", ".html", ".json", ".lock", ".md", ".patch", ".py", ".toml", ".yaml")
+# Files that stay as they are: data, what is drawn of them, what was written without secrets, and the secrets' patterns.
+_AS_WRITTEN = re.compile(
+    r"(data|models|texts|\.isoscope|reports/data|reports/parts)/.*|.*\.(parquet|safetensors|svg)"
+    r"|src/isoscope/platform/runs/secrets\.py"
+)
 # Bytes that a bundle may have unpacked, or this many times its size, if that is more.
 LARGEST, DENSEST = 1_000_000_000, 200
 
@@ -99,7 +102,7 @@ def _files(folder: Path, places: Iterable[str], weights: bool) -> Iterator[tuple
 
 def _without_secrets(name: str, content: bytes) -> bytes:
     """Return the content of a file, a text that people write without its secrets."""
-    if Path(name).suffix not in TEXTS or name.endswith("/secrets.py"):  # the patterns of secrets
+    if _AS_WRITTEN.fullmatch(name):
         return content
     return secrets.scrub(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
