@@ -210,10 +210,10 @@ def text(plan: Mapping[str, Any]) -> str:
     unknown = ", ".join(one["stage"] for one in stages if one["unknown"])
     lines = {
         "\n".join(ROW.format(*row) for row in (("stage", *STATES, "time", "why"), *rows)): stages,
-        f"about {_time(total)}, {total['size'] / 1e6:.0f} MB, {cluster['workers']} workers"
+        f"about {_time(total)}, {total['size'] / 1e6:.0f} MB, {cluster['workers']} worker{'s' * (cluster['workers'] > 1)}"
         + f", {total['memory'] / 1e3:.1f} GB in use on the machine" * bool(total["memory"]): stages,
         f"not recorded, so not counted: {unknown}; isoscope plan --measure times models": unknown,
-        f"on a cluster: {cluster['runs']} runs, each on {cluster['cpus']} CPUs{' and a GPU' * cluster['gpus']}, the "
+        f"on a cluster: {cluster['runs']} runs, each on {cluster['cpus']} CPU{'s' * (cluster['cpus'] > 1)}{' and a GPU' * cluster['gpus']}, the "
         f"longest for {cluster['longest']:.0f} s": cluster["runs"],
         f"past estimates: median error {past['median_error']:.0%} of {past['runs']} runs": past["runs"],
         "nothing to do": not stages,
