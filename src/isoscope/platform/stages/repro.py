@@ -59,7 +59,7 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
 def dvc_status(folder: Path) -> dict[str, list[Any]]:
     """Return stage → what has changed of it, as `dvc status --json` says. Raises `InputError` if DVC refuses."""
     done = subprocess.run(
-        (sys.executable, "-m", "dvc", "status", "--json"), cwd=folder, capture_output=True, text=True, check=False
+        (sys.executable, "-P", "-m", "dvc", "status", "--json"), cwd=folder, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise InputError(f"dvc status: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
