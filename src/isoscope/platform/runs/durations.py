@@ -103,9 +103,9 @@ class History:
     def latest(self, accept: Callable[[Run], bool], most: int = RECENT, **where: Any) -> list[RunRecord]:
         """Return the newest finished runs of this host that are accepted; `where`: their environment, None: any."""
         asked = {"host": gethostname()} | {name: value for name, value in where.items() if value is not None}
-        tried = islice(filter(accept, self._runs), 10 * most)  # on a cluster most are of other hosts
-        records = (self._read(self.project.records / f"{run.digest}.jsonl") for run in tried)
-        made = ((one, one.author) for one in records if one.status == FINISHED)
+        # On a cluster most are of other hosts.
+        files = (self.project.records / f"{run.digest}.jsonl" for run in islice(filter(accept, self._runs), 10 * most))
+        made = ((one, one.author) for one in map(self._read, files) if one.status == FINISHED)
         return [
             *islice(
                 (one for one, by in made if by and asked.items() <= {**by.environment, "host": by.host}.items()), most

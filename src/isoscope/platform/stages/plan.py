@@ -15,6 +15,7 @@ from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
 from isoscope.platform.config import load, new_project, tree
 from isoscope.platform.executor.placement import Placement
+from isoscope.platform.figures.numbers import count
 from isoscope.platform.runs import prepared, stored
 from isoscope.platform.runs.durations import Estimate, History, combined, updates_of
 from isoscope.platform.stages import repro, states, study_cells, train
@@ -203,12 +204,12 @@ def text(plan: Mapping[str, Any]) -> str:
     unknown = ", ".join(one["stage"] for one in stages if one["unknown"])
     lines = {
         "\n".join(ROW.format(*row) for row in (("stage", *STATES, "time", "why"), *rows)): stages,
-        f"about {_time(total)}, {total['size'] / 1e6:.0f} MB, {cluster['workers']} workers"
+        f"about {_time(total)}, {total['size'] / 1e6:.0f} MB, {count(cluster['workers'], 'worker')}"
         + f", {total['memory'] / 1e3:.1f} GB in use on the machine" * bool(total["memory"]): stages,
         f"not recorded, so not counted: {unknown}; isoscope plan --measure times models": unknown,
-        f"on a cluster: {cluster['runs']} runs, each on {cluster['cpus']} CPUs{' and a GPU' * cluster['gpus']}, the "
-        f"longest for {cluster['longest']:.0f} s": cluster["runs"],
-        f"past estimates: median error {past['median_error']:.0%} of {past['runs']} runs": past["runs"],
+        f"on a cluster: {count(cluster['runs'], 'run')}, each on {count(cluster['cpus'], 'CPU')}"
+        + f"{' and a GPU' * cluster['gpus']}, the longest for {cluster['longest']:.0f} s": cluster["runs"],
+        f"past estimates: median error {past['median_error']:.0%} of {count(past['runs'], 'run')}": past["runs"],
         "nothing to do": not stages,
         **{cell["note"]: True for one in stages for cell in one["cells"] if "note" in cell},
     }
