@@ -6,8 +6,9 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -32,20 +33,32 @@ def free_port() -> int:
 
 
 class MlflowServer:
-    """`mlflow server` in its own process group; it can be stopped and restarted on the same port."""
+    """`mlflow server` in its own process group; it can be stopped and restarted on the same port.
 
-    def __init__(self, folder: Path) -> None:
+    `prefix`: of its addresses, such as /tracking. `options`: further words. `environment`: further variables.
+    """
+
+    def __init__(
+        self, folder: Path, *options: str, prefix: str = "", environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.folder = folder
         self.port = free_port()
-        self.uri = f"http://127.0.0.1:{self.port}"
+        self.uri = f"http://127.0.0.1:{self.port}{prefix}"
+        self.options = (*options, *(("--static-prefix", prefix) if prefix else ()))
+        self.environment = environment
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it and wait until it answers."""
         command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{self.folder / 'mlflow.db'}"]
-        command += ["--artifacts-destination", str(self.folder / "artifacts")]
-        env = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
+        command += ["--artifacts-destination", str(self.folder / "artifacts"), *self.options]
+        env = {
+            **os.environ,
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "PYTHONWARNINGS": "ignore",
+            **self.environment,
+        }
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 command, cwd=self.folder, env=env, stdout=log, stderr=log, start_new_session=True

@@ -6,7 +6,8 @@ from typing import Any
 
 from isoscope.base.paths import Project
 from isoscope.base.processes import StopSignal
-from isoscope.platform.runs.run import Identity, Run, tracked
+from isoscope.platform.runs.identity import Identity
+from isoscope.platform.runs.run import Run, tracked
 
 NAMES = {"study": "fusion", "arm": "additive", "seed": 0, "task": "words", "axes": {"fusion": "additive"}}
 NOTHING: dict[str, Any] = {"params": {}, "inputs": {}, "input_paths": {}, "plugins": {}}

@@ -23,7 +23,7 @@ from page_blocks import ROOT, Page
 from pipeline_project import Project, copy_checkout
 from probe_material import bert, pieces
 
-RUN_WHOLE = ("docs/tutorial.md", "docs/concepts.md")
+RUN_WHOLE = ("docs/tutorial.md", "docs/concepts.md", "docs/runs.md")
 PAGES = [str(path.relative_to(ROOT)) for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
 TESTED_BY = {
     ("README.md", 'pipeline("text-classification"'): "docs/test_pages.py",
@@ -106,12 +106,12 @@ def test_each_entry_of_the_lists_names_a_block() -> None:
 
 
 def commands(page: str) -> Iterator[list[str]]:
-    """Yield the words of every `isoscope` command in a page's shell blocks."""
+    """Yield the words of every `isoscope` command in a page's shell blocks, without where its output goes."""
     text = (ROOT / page).read_text("utf-8")
     for block in re.findall(r"^ *```(?:sh|bash)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             if line.strip().startswith("isoscope "):
-                yield shlex.split(line, comments=True)[1:]
+                yield shlex.split(re.split(r" 2?>| \| ", line)[0], comments=True)[1:]
 
 
 def refusal(words: list[str]) -> str | None:
@@ -159,6 +159,13 @@ def test_the_concepts_print_what_they_show(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     copy_checkout(tmp_path)
     assert Page("docs/concepts.md", Project(tmp_path, sources=ROOT / "src", mirrored=False)).run() > 5
+
+
+@pytest.mark.slow
+def test_the_page_of_runs_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    copy_checkout(tmp_path)
+    assert Page("docs/runs.md", Project(tmp_path, sources=ROOT / "src", mirrored=False)).run() == 12
 
 
 def test_another_output_than_the_page_shows_fails(tmp_path: Path) -> None:

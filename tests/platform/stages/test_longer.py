@@ -135,7 +135,7 @@ def test_what_depends_on_the_length_is_named_and_gives_other_bytes(
             ("training.budget={kind: updates, number: 3}", "training.schedule.epochs=null"),
             "training.budget is not null: it decides where a run ends",
         ),
-        (("training.keep_state=false",), "the run of 1 epochs kept no state (training.keep_state)"),
+        (("training.keep_state=false",), "the run of 1 epoch kept no state (training.keep_state)"),
     ],
 )
 def test_the_first_condition_that_fails_is_named(
@@ -165,9 +165,9 @@ def changed(project: Copy) -> None:
 @pytest.mark.parametrize(
     "damage, line",
     [
-        (broken, "the run of 1 epochs kept a damaged state: model.safetensors has changed since it was written"),
-        (lost, "the output of the run of 1 epochs is not here; restore it with dvc pull"),
-        (changed, "the output of the run of 1 epochs is not here; restore it with dvc pull"),
+        (broken, "the run of 1 epoch kept a damaged state: model.safetensors has changed since it was written"),
+        (lost, "the output of the run of 1 epoch is not here; restore it with dvc pull"),
+        (changed, "the output of the run of 1 epoch is not here; restore it with dvc pull"),
     ],
 )
 def test_a_damaged_beginning_is_no_beginning(

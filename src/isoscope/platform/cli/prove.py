@@ -28,8 +28,8 @@ def audit(
     setup = load("platform.stages.study_cells").Setup(here.configuration, here.project, "train")
     found = load("platform.stages.audit").audit(setup, deep=deep)
     bad = sum(kind != "note" for kind, _ in found)
-    said = f"{bad} faults" if bad else "every number on the page is backed by a run"
-    text = "\n".join([*map(": ".join, found), f"audit: {said}, {len(found) - bad} notes"])
+    end = f"audit: {bad} faults" if bad else "audit: every number on the page is backed by a run"
+    text = "\n".join([*map(": ".join, found), f"{end}, {len(found) - bad} notes"])
     return {"sound": not bad, "findings": [{"kind": kind, "line": line} for kind, line in found]}, text, bool(bad)
 
 
@@ -75,6 +75,7 @@ def bundle(
     """
     root = here.configuration.root
     names = [one for one in study or root.studies if here.configuration.study(one).seeds]
+    here.begin(*(root.studies[one].task for one in names))
     known = load("platform.stages.bundle").bundle(out, root, here.project, studies=names, weights=bool(weights))
     notes = {"without data, as no licence allows it": "without_data", "secrets replaced in": "scrubbed"}
     told = (f"\n  {words}: {', '.join(known[key])}" for words, key in notes.items() if known[key])

@@ -108,8 +108,8 @@ def listed(state: Path) -> Iterator[dict[str, str]]:
 
 def ended(state: Path) -> list[Path]:
     """Return what jobs have left that have all ended: the folders of their arrays, and what no other array names."""
-    over = re.compile(f"done|ended|lost|{OVER}", re.IGNORECASE)
-    live = {Path(one["log"]).parent for one in listed(state) if not over.match(one["state"])}
+    over = f"(?i:done|ended|lost|{OVER})"
+    live = {Path(one["log"]).parent for one in listed(state) if not re.match(over, one["state"])}
     words = {word for one in submissions(state) if one.folder in live for _, words in one.runs for word in words}
     return [path for path in sorted(state.glob("*")) if path not in live and str(path) not in words]
 

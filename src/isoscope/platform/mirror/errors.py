@@ -37,7 +37,10 @@ SCHEMA = "out-of-date database schema"
 
 @contextmanager
 def trouble() -> Iterator[None]:
-    """Convert errors to `UnreachableError`, `ConflictError` or `RefusedError`, in one line."""
+    """Convert errors to `UnreachableError`, `ConflictError` or `RefusedError`, in one line.
+
+    Raises `InputError` if the server refuses user and password: it refuses every record.
+    """
     try:
         yield
     except (UnreachableError, RefusedError, InputError):
@@ -45,6 +48,11 @@ def trouble() -> Iterator[None]:
     except LockTimeout as error:
         raise UnreachableError(f"another process holds the lock {error.lock_file}") from error
     except Exception as error:
+        if getattr(error, "error_code", None) == "UNAUTHENTICATED":
+            raise InputError(
+                "the MLflow server refuses user and password (401): set MLFLOW_TRACKING_USERNAME and "
+                "MLFLOW_TRACKING_PASSWORD; what is not sent now, isoscope mirror sends later"
+            ) from error
         raise _kind(error)(_line(error)) from error
 
 

@@ -279,7 +279,7 @@ def mirror(root: Path, *, uri: str | None = None, records: Iterable[RunRecord] |
     """Mirror `records` [default: all in `root`/.isoscope/records], each independently.
 
     Errors go to `MirrorResult.error` and are not raised. After MLflow is unreachable, the remaining records are not
-    tried. Raises `InputError` for an invalid address.
+    tried. Raises `InputError` for an invalid address, or if the server refuses user and password.
     """
     if records is None:
         records = [read(path) for path in sorted((root / ".isoscope" / "records").glob("*.jsonl"))]

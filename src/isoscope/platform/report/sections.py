@@ -87,8 +87,9 @@ def _section(own: Kind, folder: Path, key: str) -> Markup:
     data = {file.stem: json.loads(file.read_text("utf-8")) for file in sorted(folder.glob("*.json"))}
     if own.section is None or not data:
         return Markup()
-    shown = Markup(environment().from_string(own.section).render(key=key, **data))
-    return Markup('<div data-from="{}/{}">\n{}\n</div>').format(folder.parent.name, ",".join(data), shown)
+    return Markup('<div data-from="{}/{}">\n{}\n</div>').format(
+        folder.parent.name, ",".join(data), Markup(environment().from_string(own.section).render(key=key, **data))
+    )
 
 
 def show(tables: Tables, rows: Sequence[RunRow], *, kind: str, folder: Path, chapter: int) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from isoscope.platform.statistics.paired import NO_VERDICT, Interval
 
 MOST = 8
 """Values in one sentence."""
+# Columns of the comparison of arms that sentences about it use:
 COMPARED = "mean,sd,seeds,difference,paired_seeds,paired,two_way,detectable,p_holm,verdict,items"
-"""Columns of the comparison of arms that sentences about it use."""
 DECIDED = ("holds", "does not")
 """Verdicts beside which a smallest detectable effect says nothing more."""
 

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 from isoscope.base.paths import Project, processed
+from isoscope.base.symlinks import dvc_cache
 from isoscope.platform.config.tree import NOT_IN_DIGEST, as_text
 from isoscope.platform.runs.code_changes import Functions, changed_functions, commit_of, functions_of
 from isoscope.platform.runs.lines import PLUGIN, Run
 from isoscope.platform.runs.prepared import SETTINGS
-from isoscope.platform.runs.stored import data_files
+from isoscope.platform.runs.provenance import dvc_md5, file_md5s
+from isoscope.platform.runs.stored import cached_file, listing
 
 PARAMETER, PLUG_IN, DATA, INPUT, CODE, ENVIRONMENT = "parameter", "plug-in", "data", "input", "code", "environment"
 ABSENT = "absent"
@@ -63,7 +65,7 @@ def _verb(one: Difference) -> str:
 
 def _of_data(project: Project, whole: Difference) -> Iterator[Difference]:
     """Yield the files of prepared data that differ, with the rows of each split; its settings are in no digest."""
-    old, new = (data_files(project, whole.name, md5) for md5 in (whole.old, whole.new))
+    old, new = (_files(project, whole.name, md5) for md5 in (whole.old, whole.new))
     if old is None or new is None:
         why = "; DVC's cache has no earlier copy to compare with" * (_verb(whole) == "changed")
         yield whole._replace(kind=DATA, text=f"{whole.name}: {_verb(whole)}{why}")
@@ -74,6 +76,16 @@ def _of_data(project: Project, whole: Difference) -> Iterator[Difference]:
             said = _rows_said(*map(_rows, files)) if name.endswith(".parquet") and files[1:] else "changed"
             said = said if files[1:] else "added" if name in new else "removed"
             yield whole._replace(kind=DATA, name=f"{whole.name}/{name}", text=f"{whole.name}/{name}: {said}")
+
+
+def _files(project: Project, path: str, md5: str) -> dict[str, Path] | None:
+    """Return the files of the folder that had a DVC hash: the folder's own, or DVC's copies; None without them all."""
+    folder = project.folder / path
+    if folder.is_dir() and dvc_md5(folder) == md5:
+        return {name: folder / name for name in file_md5s(folder)}
+    cache = dvc_cache(project) if (project.state / ".dvc").is_dir() else None
+    files = {name: cached_file(cache, known) for name, known in listing(cache, md5).items()} if cache else {}
+    return files if files and all(file.is_file() for file in files.values()) else None
 
 
 def _rows(file: Path) -> list[str]:

@@ -39,7 +39,7 @@ def continued(run: OwnedRun) -> str | None:
     if shorter := [one for one in alike if epochs[one.digest] < params["training"]["epochs"]]:
         states = {one.digest: stored.states_of(run.project.runs / one.digest) for one in shorter}
         last = max(shorter, key=lambda one: (bool(states[one.digest]), epochs[one.digest]))
-        called = f"the run of {epochs[last.digest]} epochs"
+        called = f"the run of {epochs[last.digest]} epoch{'s' * (epochs[last.digest] != 1)}"
         why = _take_state(run, last, states[last.digest], called)
         if why is None:
             return f"continues {called} ({last.digest[:12]}) from its kept state"

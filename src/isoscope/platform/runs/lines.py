@@ -1,7 +1,6 @@
 """Lines of a record: one type per kind of line, and `RunRecord`, which collects them.
 
-Files may come from elsewhere, so every field is checked where it is read. Names of a study, an arm or a task become
-parts of paths: a name must not lead out of its folder.
+Files may come from elsewhere: each field is checked where it is read, and a name must not lead out of its folder.
 """
 
 import hashlib

@@ -1,6 +1,5 @@
 """A tracked run: identity, owner, record and output; carried out under its lease, then published."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -9,18 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from isoscope.base import paths
 from isoscope.base.atomic_files import announce, seal
-from isoscope.base.code_closure import code_of, code_version
 from isoscope.base.errors import RunError, plugins_named
 from isoscope.base.processes import StopSignal
-from isoscope.platform.config.tree import NOT_IN_DIGEST, Tree, changes, dump_yaml, flatten
+from isoscope.platform.config.tree import changes, dump_yaml, flatten
 from isoscope.platform.runs import follower, lines, stored
 from isoscope.platform.runs.card import cards
 from isoscope.platform.runs.code_changes import keep_functions
 from isoscope.platform.runs.follower import FOLLOWED, PARENT_RUN
+from isoscope.platform.runs.identity import Identity
 from isoscope.platform.runs.lines import FINISHED, plugin_tags
 from isoscope.platform.runs.locks import Lease
 from isoscope.platform.runs.machine_load import LoadSampler
@@ -28,68 +27,6 @@ from isoscope.platform.runs.provenance import dvc_md5, environment, git_state
 from isoscope.platform.runs.record import Record
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.runs.secrets import scrub_tree
-
-
-class Identity(NamedTuple):
-    """Identity of a run: what determines its digest, and its names.
-
-    - `inputs`: role → hash; part of the digest. `input_paths`: path → hash, for readers.
-    - `plugins`: file name → sha256 of its code.
-    - `used`: modules of the built-in kinds that the parameters name; None: of all that the stage can load.
-    - `loads`: modules of the kind of study; None: those that `built_in.LOADS` names for the stage.
-    """
-
-    stage: str
-    study: str | None
-    arm: str | None
-    seed: int | None
-    task: str | None
-    axes: dict[str, str]
-    params: Tree
-    inputs: dict[str, str]
-    input_paths: dict[str, str]
-    plugins: dict[str, str]
-    used: tuple[str, ...] | None = None
-    loads: tuple[str, ...] | None = None
-
-    @property
-    def code(self) -> str:
-        return code_version(self.stage, self.used, self.loads)
-
-    @property
-    def digest(self) -> str:
-        return self.digest_under(self.code)
-
-    @property
-    def functions(self) -> dict[str, dict[str, str]]:
-        """Functions of the code by file, each with its hash."""
-        return code_of(self.stage, self.used, self.loads)
-
-    def digest_under(self, code: str) -> str:
-        """Return the sha256 (hex) of stage name, resolved sections, seed, inputs, plugins and a code version.
-
-        Names of studies, arms and files are excluded: the same work under another name is the same run.
-        """
-        identity = {
-            "stage": self.stage,
-            "params": {name: value for name, value in flatten(self.params).items() if name not in NOT_IN_DIGEST},
-            "seed": self.seed,
-            "inputs": self.inputs,
-            "code": code,
-            "plugins": sorted(self.plugins.values()),
-        }
-        return hashlib.sha256(json.dumps(identity, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-    @property
-    def title(self) -> str:
-        """Title of the run in logs."""
-        name = self.arm or f"{self.stage} {self.study or ''}".strip()
-        return name if self.seed is None else f"{name} seed {self.seed}"
-
-    @property
-    def names(self) -> dict[str, Any]:
-        """Stage, study, arm, seed, task and axes."""
-        return {name: getattr(self, name) for name in ("stage", "study", "arm", "seed", "task", "axes")}
 
 
 class Run:
@@ -175,9 +112,9 @@ class Run:
     @property
     def line(self) -> lines.Run:
         """Its identity as the record has it, without a time."""
-        one = self.identity
-        found = {"params": flatten(one.params), "inputs": one.input_paths, "tags": self.tags | plugin_tags(one.plugins)}
-        return lines.Run(**{"t": 0, "digest": self.digest, "code": self.code, **one.names, **found})
+        one, tags = self.identity, self.tags | plugin_tags(self.identity.plugins)
+        about = {"params": flatten(one.params), "inputs": one.input_paths, "code": self.code, "tags": tags}
+        return lines.Run(**{"t": 0, "digest": self.digest, **one.names, **about})
 
     def check_inputs(self) -> None:
         """Raise `RunError` with the role of an input that is not what the digest names."""

@@ -226,31 +226,18 @@ def locked_runs(folder: Path, cache: Path) -> dict[str, dict[str, Path]]:
             if match := _OF_RUN.fullmatch(f"{place}/{name}"):
                 listed[match[1]][match[2]] = of_file
         for md5s in listed.values():
-            files = {name: _object(cache, of_file) for name, of_file in md5s.items()}
+            files = {name: cached_file(cache, of_file) for name, of_file in md5s.items()}
             if all(path.is_file() for path in files.values()):
                 found[tree_md5(md5s)] = files
     return found
 
 
-def data_files(project: Project, path: str, md5: str) -> dict[str, Path] | None:
-    """Return the files of the folder that had a DVC hash, by relative path: the folder's own, or those of DVC's cache.
-
-    None if neither has them all.
-    """
-    folder = project.folder / path
-    if folder.is_dir() and dvc_md5(folder) == md5:
-        return _files(folder)
-    if not (project.state / ".dvc").is_dir():
-        return None
-    cache = dvc_cache(project)
-    files = {name: _object(cache, of_file) for name, of_file in listing(cache, md5).items()}
-    return files if files and all(file.is_file() for file in files.values()) else None
-
-
 def listing(cache: Path, md5: str) -> dict[str, str]:
     """Return relative path → hash of a folder in DVC's cache; empty if it is not there, or names other places."""
     try:
-        listed = {str(one["relpath"]): str(one["md5"]) for one in json.loads(_object(cache, md5).read_text("utf-8"))}
+        listed = {
+            str(one["relpath"]): str(one["md5"]) for one in json.loads(cached_file(cache, md5).read_text("utf-8"))
+        }
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return listed if all(is_inside(name) and _MD5.fullmatch(md5) for name, md5 in listed.items()) else {}
@@ -265,7 +252,7 @@ def _hash(path: Path) -> str:
     return path.parent.name + path.name
 
 
-def _object(cache: Path, md5: str) -> Path:
+def cached_file(cache: Path, md5: str) -> Path:
     return cache / "files" / "md5" / md5[:2] / md5[2:]
 
 

@@ -137,8 +137,11 @@ def clear(
         with suppress(HeldError), Lease(folder, note=False):  # a live process may own it
             own = [one for one in kept if states and one.path.parent == folder]
             pieces += remove([*own, *_of_run(folder, project, held, idle_days, folder.name in standing)], dry_run)
-    young = time.time() - max(YOUNG, idle_days * 86400)
-    jobs = [Piece(one, size_of(one), "left by jobs of Slurm") for one in ended if one.lstat().st_mtime < young]
+    jobs = [
+        Piece(path, size_of(path), "left by jobs of Slurm")
+        for path in ended
+        if time.time() - path.lstat().st_mtime > max(YOUNG, idle_days * 86400)
+    ]
     pieces += remove([*_diffs(project), *jobs], dry_run)
     state = project.state / ".isoscope"  # a fresh clone has none
     return pieces, (size_of(state) if state.is_dir() else 0) - sum(piece.size for piece in pieces if dry_run)

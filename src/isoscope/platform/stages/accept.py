@@ -10,9 +10,9 @@ import torch
 from isoscope.base import built_in
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.paths import Project
+from isoscope.platform.runs.identity import Identity
 from isoscope.platform.runs.locks import Lease
 from isoscope.platform.runs.record import Record, identities, read
-from isoscope.platform.runs.run import Identity
 from isoscope.platform.runs.stored import accept_run, finished, output_fault, take_back
 from isoscope.platform.stages.train import CellJob
 

@@ -22,7 +22,6 @@ from isoscope.base import built_in, paths
 from isoscope.base.errors import InputError, RunError, first_line
 from isoscope.base.symlinks import dvc_cache
 from isoscope.platform.config.tree import parse_yaml, read_yaml
-from isoscope.platform.figures.pictures import DATA_ERRORS
 from isoscope.platform.mirror.errors import RefusedError, UnreachableError, trouble
 from isoscope.platform.mirror.fields import LOCAL, address, told, write_notes
 from isoscope.platform.runs import stored
@@ -37,13 +36,11 @@ from isoscope.platform.stages.report import AUDIT, report
 from isoscope.platform.stages.study_cells import Setup, training_job
 
 DAMAGE, MISMATCH, TRACKING, NOTE = ORDER = ("damage", "mismatch", "MLflow", "note")
-Finding = tuple[str, str]
-"""Kind, of `ORDER` (the most serious first), and a line: place, what is wrong there, what to do."""
+Finding = tuple[str, str]  # kind, of `ORDER` (the most serious first), and a line: place, what is wrong, what to do
 MIRROR, REPRO, REPORT = "run: isoscope mirror", "run: isoscope repro", "run: isoscope repro report"
-MOST, AROUND = 10, 40
-"""Findings listed of a file; characters shown around a difference."""
+MOST, AROUND = 10, 40  # findings listed of a file; characters shown around a difference
 _PLACE, _CELL = re.compile(r' data-from="([^"]*)"|(?=<h[1-3][ >])'), re.compile(r"\s*<t[dh][ >]")
-_SOURCE = re.compile("isoscope digest [0-9a-f]{64}")
+_SOURCE, _MADE = re.compile("isoscope digest [0-9a-f]{64}"), re.compile(r"\S*/isoscope-audit-\w+/")
 
 
 def audit(setup: Setup, *, deep: bool = False) -> list[Finding]:
@@ -54,40 +51,48 @@ def audit(setup: Setup, *, deep: bool = False) -> list[Finding]:
     project, known, root = setup.project, setup.configuration, setup.configuration.root
     outputs = [folder for pattern in stored.PUBLISHED for folder in sorted(project.folder.glob(pattern))]
     digests = {path.stem for path in (*project.records.glob("*.jsonl"), *project.runs.glob("*"))}
-    names = [*(name for name, study in root.studies.items() if study.seeds), *root.comparisons]
     cells = {(name, arm): study.seeds for name, study in root.studies.items() for arm in known.arms(name)}
-    firsts = [(*cell, seeds[0]) for cell, seeds in cells.items() if seeds and deep]
     os.environ[FOLLOWED] = "1"  # what is made again is not sent to MLflow
-    with TemporaryDirectory() as folder:
-        made = Path(folder)
-        (made / "reports").mkdir()
+    with TemporaryDirectory(prefix="isoscope-audit-") as folder:
+        Path(folder, "reports").mkdir()
         for name in ("data", "models", paths.SEARCH, paths.CONFIRMED):
-            (made / name).symlink_to(project.folder / name)
+            Path(folder, name).symlink_to(project.folder / name)
         steps: list[tuple[str, Path, Callable[[], Iterable[Finding] | None]]] = [
             *((DAMAGE, one.relative_to(project.folder), partial(_output, project, one)) for one in outputs),
             *((DAMAGE, Path(".isoscope/records", one), partial(_record, project, one)) for one in sorted(digests)),
             *((DAMAGE, paths.processed(task), partial(check_prepared, project, known, task)) for task in root.tasks),
             (DAMAGE, stored.LOCK, partial(_lock, project)),
-            *((MISMATCH, paths.analysed(name), partial(_again, setup, name, made)) for name in names),
-            (MISMATCH, paths.INDEX, partial(_page, setup, made)),
+            *(
+                (MISMATCH, paths.analysed(name), partial(_again, setup, name, Path(folder)))
+                for name, one in (*root.studies.items(), *root.comparisons.items())
+                if getattr(one, "seeds", True)
+            ),
+            (MISMATCH, paths.INDEX, partial(_page, setup, Path(folder))),
             (MISMATCH, Path("docs/results"), partial(_results, project.folder)),
             (NOTE, Path(address(None)), partial(_tracked, project)),
             (NOTE, paths.PARAMS, partial(_unknown, setup, cells, outputs)),
-            *((MISMATCH, paths.trained(*cell), partial(_repeated, setup, cell)) for cell in firsts),
+            *(
+                (MISMATCH, paths.trained(*one, seeds[0]), partial(_repeated, setup, (*one, seeds[0])))
+                for one, seeds in cells.items()
+                if seeds and deep
+            ),
         ]
         lines = chain.from_iterable(_tried(*step) for step in tqdm(steps, "audit", disable=None))
         found = sorted(dict.fromkeys(lines), key=lambda one: ORDER.index(one[0]))
-    line = ", ".join(f"{kind} {sum(one[0] == kind for one in found)}" for kind in ORDER)
-    said = {"line": f"Audited on {date.today()}. Findings: {line}."}
-    write_notes(project.state / AUDIT, {dvc_md5(project.folder / paths.PARTS): said})
+    if (parts := project.folder / paths.PARTS).is_dir():
+        said = ", ".join(f"{kind} {sum(one[0] == kind for one in found)}" for kind in ORDER)
+        write_notes(project.state / AUDIT, {dvc_md5(parts): {"line": f"Audited on {date.today()}. Findings: {said}."}})
     return found
 
 
 def _tried(kind: str, where: Path, do: Callable[[], Iterable[Finding] | None]) -> Iterator[Finding]:
     try:
         yield from do() or ()
-    except (InputError, RunError, RefusedError, UnreachableError, OSError, RuntimeError, *DATA_ERRORS) as error:
-        yield kind, f"{where}: {first_line(error).removeprefix(f'{where}: ')}"
+    except (
+        *(InputError, RunError, RefusedError, UnreachableError, OSError, RuntimeError),
+        *(ArithmeticError, LookupError, TypeError, ValueError),
+    ) as error:
+        yield kind, f"{where}: {_MADE.sub('', first_line(error)).removeprefix(f'{where}: ')}"
 
 
 # Published and stored outputs, their inputs and records
@@ -130,9 +135,9 @@ def _lock(project: paths.Project) -> Iterator[Finding]:
             yield MISMATCH, f"{stored.LOCK}: {one['path']} is not what {name} read; run: isoscope repro {name}"
     for path, md5, place in ((path, md5, project.folder / path) for path, md5 in outs.items()):
         was, now = stored.listing(cache, md5), file_md5s(place) if place.is_dir() else {}
-        compared = path == str(paths.INDEX) or (path.startswith(str(paths.PARTS)) and place.is_dir() and not was)
-        same = compared or (place.exists() and dvc_md5(place) == md5)
-        for file in [] if same else sorted(one for one in was | now if was.get(one) != now.get(one)) or [""]:
+        by_content = path == str(paths.INDEX) or (path.startswith(str(paths.PARTS)) and now and not was)  # below
+        changed = sorted(one for one in was | now if was.get(one) != now.get(one)) if was and now else [""]
+        for file in [] if by_content or (place.exists() and dvc_md5(place) == md5) else changed:
             kind = NOTE if was and file not in {*was, ""} else MISMATCH if path.startswith("reports") else DAMAGE
             wrong = "no run wrote it; remove it" if kind == NOTE else f"is missing, or not what {stored.LOCK} names"
             yield kind, f"{path}/{file}".rstrip("/") + f": {wrong}; or run: dvc checkout {path}"
@@ -142,12 +147,15 @@ def _lock(project: paths.Project) -> Iterator[Finding]:
 
 
 def _again(setup: Setup, name: str, folder: Path) -> Iterator[Finding]:
-    known, root, where = setup.configuration, setup.configuration.root, paths.analysed(name)
+    root, where, before = setup.configuration.root, paths.analysed(name), setup.project.folder / paths.analysed(name)
     asked = root.studies.get(name) or root.comparisons[name]
-    arms = {study: known.arms(study) for study in getattr(asked, "compared", (name,))}
-    sections = (root.analysis, root.reproduction, asked, root.studies)
-    made = analyse(*sections, name=name, arms=arms, project=paths.Project(folder, folder))
-    before = setup.project.folder / where
+    arms = {study: setup.configuration.arms(study) for study in getattr(asked, "compared", (name,))}
+    made = analyse(
+        *(root.analysis, root.reproduction, asked, root.studies),
+        name=name,
+        arms=arms,
+        project=paths.Project(folder, folder),
+    )
     for file in sorted({path.relative_to(one) for one in (before, made) for path in one.rglob("[!.]*.*")}):
         if (made / file).exists():
             yield from _tried(MISMATCH, where / file, partial(_compared, where / file, before / file, made / file))
@@ -189,22 +197,27 @@ def _cells(value: Any, place: str = "", column: str = "") -> Iterator[tuple[str,
             yield from _cells(one, place, f"{column}.{name}".removeprefix("."))
     elif isinstance(value, list):
         for number, one in enumerate(value):
-            known = one.values() if isinstance(one, dict) else ()
-            texts = " ".join(str(text) for text in known if isinstance(text, str | int))
+            inside = one.values() if isinstance(one, dict) else ()
+            texts = " ".join(str(text) for text in inside if isinstance(text, str | int))
             yield from _cells(one, f"{place}row {number} {texts}".strip() + ", ", column)
     else:
         yield f"{place}column {column}", f"{value:.9g}" if isinstance(value, float) else value
 
 
 def _page(setup: Setup, folder: Path) -> Iterator[Finding]:
-    project, known, root, where = setup.project, setup.configuration, setup.configuration.root, paths.INDEX
-    cells = {name: known.cells(name) for name, study in root.studies.items() if study.seeds}
-    sections = (root.report, root.studies, root.comparisons, root.tasks)
-    made = report(*sections, project=paths.Project(folder, project.state), cells=cells).page
+    project, root, where = setup.project, setup.configuration.root, paths.INDEX
+    cells = {name: setup.configuration.cells(name) for name, study in root.studies.items() if study.seeds}
+    made = report(
+        *(root.report, root.studies, root.comparisons, root.tasks),
+        project=paths.Project(folder, project.state),
+        cells=cells,
+    ).page
     html, again = (file.read_text("utf-8") for file in (project.folder / where, made))
-    runs = map(named_digest, project.folder.glob(f"models/*/*/seed-*/{CONFIG}"))
-    elsewhere = ["record"] * (not all((project.records / f"{run}.jsonl").is_file() for run in runs))
-    found = [*islice(differing_places(html, again, ("mlflow", "audit", *elsewhere)), MOST)]
+    unknown = any(
+        not (project.records / f"{named_digest(run)}.jsonl").is_file()
+        for run in project.folder.glob(f"models/*/*/seed-*/{CONFIG}")
+    )
+    found = [*islice(differing_places(html, again, ("mlflow", "audit", *["record"] * unknown)), MOST)]
     for place, one, other in found:
         yield MISMATCH, f"{where}: {place}: {one!r}, the runs give {other!r}; {REPORT}"
     locked = {stored.locked(project.folder).get(str(where))} - {None, dvc_md5(project.folder / where)}
@@ -223,8 +236,8 @@ def differing_places(page: str, again: str, left_out: tuple[str, ...]) -> Iterat
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
             cell = len(_CELL.findall(old[:same])) - 1 if _CELL.match(old[1:]) else len(columns)  # of a row
             start = max(old.rfind(">", 0, same) + 1, same - AROUND)
-            said, given = (text[start : same + AROUND].partition("<")[0] for text in (old, new))
-            yield f"{place or 'other text'}#{[*columns, ''][min(cell, len(columns))]}".rstrip("#"), said, given
+            shown = [text[start : same + AROUND].partition("<")[0] for text in (old, new)]
+            yield f"{place or 'other text'}#{[*columns, ''][min(cell, len(columns))]}".rstrip("#"), shown[0], shown[1]
         columns = re.findall(r'data-column="([^"]*)"', old) or columns
 
 
@@ -237,8 +250,7 @@ def _results(folder: Path) -> Iterator[Finding]:
         pages = map(__import__("rebuild").rebuilt, sorted(folder.glob("docs/results/*.md")))
         for file, text in chain.from_iterable(page.items() for page in pages):
             if file.read_text("utf-8") != text:
-                where = file.relative_to(folder)
-                yield MISMATCH, f"{where}: is not what its data give; run: python docs/results/rebuild.py"
+                yield MISMATCH, f"{file.relative_to(folder)}: is not of its data; run: python docs/results/rebuild.py"
 
 
 def _tracked(project: paths.Project) -> Iterator[Finding]:
@@ -257,7 +269,7 @@ def _tracked(project: paths.Project) -> Iterator[Finding]:
 
 def _unknown(setup: Setup, cells: Mapping[Any, Any], outputs: list[Path]) -> Iterator[Finding]:
     folder, root = setup.project.folder, setup.configuration.root
-    places = (one for place in ("models", paths.PARTS, "data/processed") for one in folder.glob(f"{place}/[!.]*"))
+    places = chain.from_iterable(folder.glob(f"{place}/[!.]*") for place in ("models", paths.PARTS, "data/processed"))
     strange = [path for path in places if path.name not in {*root.studies, *root.comparisons, *root.tasks}]
     strange += [path for path in outputs if int(path.name[5:]) not in cells.get(path.parts[-3:-1], ())]
     yield from ((NOTE, f"{path.relative_to(folder)}: is not in params.yaml; remove it") for path in strange)

@@ -9,8 +9,9 @@ from isoscope import plugins
 from isoscope.base.paths import Project
 from isoscope.base.processes import StopSignal
 from isoscope.platform.mirror.browsing import COMMAND
+from isoscope.platform.runs.identity import Identity
 from isoscope.platform.runs.lines import FINISHED
-from isoscope.platform.runs.run import Identity, Run, tracked
+from isoscope.platform.runs.run import Run, tracked
 from isoscope.platform.stages.mirror import following
 
 

@@ -28,11 +28,11 @@ def known_runs(project: Project) -> list[Row]:
     """Return the runs that have a record or a published output, by study, arm, seed and age."""
     places = [folder for pattern in PUBLISHED for folder in sorted(project.folder.glob(pattern))]
     named, notes = [(named_digest(folder / CONFIG), folder) for folder in places], accepted_runs(project)
-    rows = [
+    rows = (
         _row(project, one, run, [folder for digest, folder in named if digest == run.digest], notes.get(run.digest, []))
         for one in all_records(project)
         if (run := one.run) is not None
-    ]
+    )
     return sorted(rows, key=lambda row: (row["study"] or "", row["name"], -(row["age"] or 0)))
 
 
@@ -102,6 +102,7 @@ def remove_runs(project: Project, rows: Iterable[Row], *, mlflow: bool) -> None:
         for row in rows:
             stack.enter_context(Lease(project.runs / row["run"], title=row["name"], note=False))
         if mlflow:
-            server = load("isoscope.platform.mirror.mlflow")
-            server.retire(project.state, {row["run"]: row["experiments"] for row in rows})
+            load("isoscope.platform.mirror.mlflow").retire(
+                project.state, {row["run"]: row["experiments"] for row in rows}
+            )
         remove([Piece(Path(path), 0, "") for row in rows for path in row["paths"]], dry_run=False)

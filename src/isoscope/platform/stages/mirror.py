@@ -67,8 +67,10 @@ def mirror_all(project: Project, uri: str | None) -> dict[str, Any]:
 
 
 def all_records(project: Project) -> list["RunRecord"]:
-    """Return the records of all runs, and of outputs without a record here what they restore."""
-    return _readable(project, _sizes(project))[0]
+    """Return the records of all runs, and what outputs without a record here restore. Warn about unreadable runs."""
+    records, wrong = _readable(project, _sizes(project))
+    sys.stderr.writelines(f"warning: {line}\n" for line in wrong.values())
+    return records
 
 
 def _readable(project: Project, there: Iterable[str]) -> tuple[list["RunRecord"], dict[str, str]]:

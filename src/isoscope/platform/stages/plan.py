@@ -20,7 +20,6 @@ from isoscope.platform.runs.durations import Estimate, History, combined, update
 from isoscope.platform.stages import repro, states, study_cells, train
 
 ORDER = ("prepare", "search", "train", "states", "analyse", "compare", "report")
-ENDS = "outs", "deps"
 STATES = FOUND, RESUME, RUN = "found", "resume", "run"
 TIMES = ("seconds", "low", "high")
 # Updates that --measure does first, because the first updates take longer, and updates that it times.
@@ -54,8 +53,11 @@ class Planner:
         folder, lock, changing = self.project.folder, self.project.folder / stored.LOCK, list[str]()
         status, code = repro.dvc_status(folder), new_project.outdated(folder)
         locked = tree.read_yaml(folder, stored.LOCK, most=None)["stages"] if lock.is_file() else {}
-        at = {(name, end): [one["path"] for one in of.get(end, ())] for name, of in locked.items() for end in ENDS}
-        at |= {(name, "params"): [*of.get("params", {}).get(str(paths.PARAMS), ())] for name, of in locked.items()}
+        at = {
+            **{(name, "params"): [*of.get("params", {}).get(str(paths.PARAMS), ())] for name, of in locked.items()},
+            **{(name, "deps"): [one["path"] for one in of.get("deps", ())] for name, of in locked.items()},
+            **{(name, "outs"): [one["path"] for one in of.get("outs", ())] for name, of in locked.items()},
+        }
         for name in dict.fromkeys([*self.names, *status]):
             stage, _, study = name.partition("@")
             changes = (pair for one in status.get(name, ()) for pair in tree.flatten(one).items())
@@ -70,12 +72,14 @@ class Planner:
                 *(
                     f"after {one}"
                     for one in changing
-                    if _overlap(at.get((one, ENDS[0]), ()), at.get((name, ENDS[1]), ()), "/")
+                    if _overlap(at.get((one, "outs"), ()), at.get((name, "deps"), ()), "/")
                 ),
             ]
             if why:
                 yield (found := {"stage": name, "why": why, **self._stage(stage, study)})
-                changing += [name] * (stage not in ("train", "states") or any(map(_left, found["cells"])))
+                changing += [name] * (
+                    stage not in ("train", "states") or any(one["state"] != FOUND for one in found["cells"])
+                )
 
     def _stage(self, stage: str, study: str) -> dict[str, Any]:
         """Return the cells of a stage that would run, and its estimate."""
@@ -87,7 +91,7 @@ class Planner:
                 asked = asked if settings.states or kind.kind(settings.kind).stores else ()
                 look, read, usual = self._states, [root.extraction, root.measures], root.measures.processes
             cells = [cell for arm in arms for seed in asked for cell in look((study, arm, seed), settings.task)]
-        left = [one["estimate"] for one in cells if _left(one)] if has_cells else [self._like(stage, study)]
+        left = [one["estimate"] for one in cells if one["state"] != FOUND] if has_cells else [self._like(stage, study)]
         device = max((one.device for one in read), key=("cpu", "auto", "cuda").index, default="cpu")
         threads = max((one.threads for one in read if one.threads), default=None)
         with Placement(gpus=root.execution.gpus_per_run).opened(threads, device=device, project=self.project) as place:
@@ -113,7 +117,7 @@ class Planner:
         if work.run.digest in self._to_train or stored.files_of(work.run.project, work.run.digest):
             return [_cell(work.cell, FOUND)]
         self._to_train.add(work.run.digest)
-        starts = [cell for start in work.starts.values() for cell in self._jobs(start) if _left(cell)]
+        starts = [cell for start in work.starts.values() for cell in self._jobs(start) if cell["state"] != FOUND]
         known = train.expected(work, self.history) or (self._timed(work) if self.measure else None)
         return [*starts, _cell(work.cell, RESUME if work.run.states.is_dir() else RUN, known)]
 
@@ -122,8 +126,8 @@ class Planner:
         if (arm := work.cell[:2]) not in self._of_arm:
             total = updates_of(tree.flatten(work.run.identity.params), work.job.manifest["splits"]["train"])
             do = partial(built_in.load(built_in.STAGES, "train").rehearse, work.job)
-            calls = [partial(do, min(one, total)) for one in (WARM, WARM, WARM + TIMED)]
-            _, few, more = (timeit(one, number=1) for one in calls)  # the first loads what all need
+            # The first loads what all need.
+            _, few, more = (timeit(partial(do, min(one, total)), number=1) for one in (WARM, WARM, WARM + TIMED))
             self._of_arm[arm] = combined([((few, max(0.0, more - few) / TIMED), 1.0)], total) | {"runs": 0}
         return self._of_arm[arm]
 
@@ -147,10 +151,6 @@ class Planner:
 def _overlap(some: Iterable[str], others: Iterable[str], by: str) -> bool:
     """Return whether a name of `some` lies in a name of `others`, or the reverse."""
     return any(f"{a}{by}".startswith(f"{b}{by}") or f"{b}{by}".startswith(f"{a}{by}") for a in some for b in others)
-
-
-def _left(cell: Mapping[str, Any]) -> bool:
-    return bool(cell["state"] != FOUND)
 
 
 def _cell(name: tuple[str, str, int], state: str, estimate: Estimate | None = None, **note: str) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def plan(planner: Planner, target: str | None) -> dict[str, Any]:
             f"plan {target}: no study, comparison or stage of the project; choose from: {', '.join(names)}"
         )
     stages = [one for one in planner.stages() if target in (None, one["stage"], *one["stage"].split("@"))]
-    left = [cell["estimate"] for one in stages for cell in one["cells"] if _left(cell)]
+    left = [cell["estimate"] for one in stages for cell in one["cells"] if cell["state"] != FOUND]
     cluster = {name: max((one[name] for one in stages), default=0) for name in ("workers", "cpus", "gpus")}
     cluster |= {"runs": len(left), "longest": max((one["seconds"] for one in left if one), default=0)}
     known = makespan([one["estimate"] for one in stages], 1)

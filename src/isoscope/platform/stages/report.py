@@ -20,8 +20,7 @@ from isoscope.platform.runs.locks import writing
 from isoscope.platform.runs.prepared import read_manifest
 from isoscope.platform.runs.provenance import dvc_md5
 
-AUDIT = Path(".isoscope/audit.json")
-"""The hash of `reports/parts` → the result of the last audit."""
+AUDIT = Path(".isoscope/audit.json")  # the hash of `reports/parts` → the result of the last audit
 
 
 class Reported(NamedTuple):
@@ -87,8 +86,8 @@ def report(
 
 def audited(project: paths.Project) -> str:
     """Return the line of the last audit; empty without an audit, and if tables or figures have changed since."""
-    notes = read_notes(project.state / AUDIT)
-    return str(notes.get(dvc_md5(project.folder / paths.PARTS), {}).get("line", "")) if notes else ""
+    known = dvc_md5(parts) if (parts := project.folder / paths.PARTS).is_dir() else ""
+    return str(read_notes(project.state / AUDIT).get(known, {}).get("line", ""))
 
 
 def heading(studies: Iterable[str]) -> str:
