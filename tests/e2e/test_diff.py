@@ -83,6 +83,13 @@ def test_a_flipped_bit_of_a_weight_is_an_alarm(project: Project, copied: Path) -
     assert found["flipped"][0]["flipped"] == 0
     assert found["traces"] == [{"pair": "", "name": None, "step": None, "a": None, "b": None}]
     assert parts(found) == []
+    (copied / "predictions.parquet").unlink()
+    (copied / "predictions.parquet").write_text("damaged", "utf-8")
+    damaged = diff(project, RUN, copied, code=1)
+    assert damaged["alarm"]
+    assert damaged["weights"] == found["weights"]
+    assert "predictions.parquet" in damaged["notes"][0]["note"]
+    assert "flipped" not in damaged
     before, after = (load_file(one) for one in (file, *(project.folder / "models" / RUN).glob(WEIGHTS)))
     assert [name for name in before if (before[name] != after[name]).any()]
 
@@ -156,6 +163,7 @@ def test_checkpoints_are_compared_by_their_weights(project: Project) -> None:
         (("fusion", RUN), r"fusion (study) and fusion/additive/seed-0 (run) have no runs of equal names"),
         (("HEAD:models/none", RUN), "no finished run and no checkpoint"),
         (("texts", RUN), "no finished run and no checkpoint"),
+        (("reports/parts/fusion", RUN), "an output of the stage analyse"),
         ((RUN, RUN, "--out", "src/told"), "among the project's sources"),
     ],
 )

@@ -50,6 +50,9 @@ def test_bits_are_compared_not_values_and_tensors_alone_are_named(tmp_path: Path
     assert found.loc["shape", ["a", "b"]].tolist() == ["[3]", "[3, 1]"]
     with pytest.raises(InputError, match="no weights"):
         weights(tmp_path / "a", tmp_path)
+    (tmp_path / "b/model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(InputError, match=r"b/model.safetensors: not readable"):
+        weights(tmp_path / "a", tmp_path / "b")
 
 
 def states(folder: Path, layers: np.ndarray, probe: str = "p") -> Path:

@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 
 from isoscope.base.errors import InputError
-from isoscope.data.checkpoints import weight_files
+from isoscope.data.checkpoints import weight_files, weight_shapes
 from isoscope.geometry.similarity import CKA
 from isoscope.models.components import place_of
 from isoscope.states.trajectory import Trajectory
@@ -23,21 +23,20 @@ def weights(one: Path, other: Path) -> pd.DataFrame:
 
     Raises `InputError` for a folder without safetensors weights.
     """
-    sides = [
-        {name: file for path in weight_files(folder) for file in [safe_open(path, "pt")] for name in file.keys()}  # noqa: SIM118
-        for folder in (one, other)
-    ]
+    shapes = [weight_shapes(folder) for folder in (one, other)]  # which also says what is wrong with a file
+    files = [[safe_open(path, "pt") for path in weight_files(folder)] for folder in (one, other)]
+    sides = [{name: file for file in of for name in file.keys()} for of in files]  # noqa: SIM118
     both = {"encoder", "decoder"} <= {name.partition(".")[0] for name in sides[0]}
     rows = list[dict[str, Any]]()
     for name in sides[0] | sides[1]:
         (layer, component), stack = place_of(name), f"{name.partition('.')[0]} " * both
         a, b = (side[name].get_tensor(name) if name in side else None for side in sides)
-        shapes = {side: t if t is None else str([*t.shape]) for side, t in (("a", a), ("b", b))}
         places = (
             ("outside the layers", component) if layer is None else (f"layer {layer}", f"layer {layer} {component}")
         )
+        sizes = {side: str([*of[name]]) if name in of else None for side, of in zip("ab", shapes, strict=True)}
         about = {"place": stack + places[0], "component": stack + places[1]}
-        rows.append({"name": name, "stack": stack, "layer": -1 if layer is None else layer, **about, **shapes})
+        rows.append({"name": name, "stack": stack, "layer": -1 if layer is None else layer, **about, **sizes})
         if a is not None and b is not None and a.shape == b.shape:
             x, y = (tensor.reshape(-1).to(torch.float64) for tensor in (a, b))
             bits = [tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (a, b)]

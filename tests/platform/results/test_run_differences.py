@@ -46,7 +46,7 @@ def test_sets_of_labels_and_translations_can_flip_and_scores_cannot(tmp_path: Pa
             "label_0": [1, 0],
             "label_1": [0, 1],
             "predicted_0": [1, 0],
-            "predicted_1": [0, second],
+            "predicted_1": [False, bool(second)],
         }
         pd.DataFrame(columns).to_parquet(side / "predictions.parquet")
     found = predictions(*sides, None)

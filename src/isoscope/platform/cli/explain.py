@@ -61,9 +61,9 @@ def diff(
 ) -> Said:
     """Compare two runs, arms, studies, checkpoints or revisions; exit code 1 if runs of one digest differ.
 
-    A name is a digest or its begin, a folder of runs (also in another project), STUDY or STUDY/ARM, a folder of a
-    checkpoint, or a git revision: REVISION, or REVISION:models/STUDY/ARM/seed-N, read from DVC's cache. Sets of runs
-    are compared in pairs: by seed, or by arm and seed.
+    A name is a digest or its first letters, a folder of runs (also in another project), STUDY or STUDY/ARM, the folder
+    of a checkpoint, or a git revision: REVISION, or REVISION:models/STUDY/ARM/seed-N, read from DVC's cache. Sets of
+    runs are compared in pairs: by seed, or by arm and seed.
 
     Shows what differs in parameters, data, code, plug-ins and environment; metrics and golden traces, and the update
     at which they part; weights by layer; predictions that flipped; the similarity of hidden states.

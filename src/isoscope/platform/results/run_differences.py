@@ -102,4 +102,4 @@ def _predicted(output: Path) -> pd.DataFrame:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:d}"
+    return value if isinstance(value, str) else f"{value + 0}"  # of a bool, 0 or 1

@@ -11,7 +11,7 @@ from dvc.exceptions import DvcException
 from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.platform.config.explain import nearest
-from isoscope.platform.runs.lines import Run, RunRecord
+from isoscope.platform.runs.lines import TRAIN, Run, RunRecord
 from isoscope.platform.runs.provenance import dvc_md5, run_git
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import CONFIG, METRICS, identity_of, named_digest
@@ -70,6 +70,10 @@ def named(word: str, project: paths.Project, scratch: Path) -> tuple[str, dict[s
 
 def _run(folder: Path, project: paths.Project) -> NamedRun:
     run = identity_of(folder, 0) if (folder / CONFIG).is_file() else None
+    if run and run.stage != TRAIN:
+        raise InputError(
+            f"{folder}: an output of the stage {run.stage}; name a training run, as models/STUDY/ARM/seed-N"
+        )
     root = folder.parents[3] if folder.parts[-4:-3] == ("models",) else project.folder
     name = f".isoscope/records/{run.digest if run else folder.parent.name}.jsonl"
     record = next((read(home / name) for home in (root, project.state) if (home / name).is_file()), None)

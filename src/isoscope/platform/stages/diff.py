@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.base import built_in, paths
-from isoscope.base.errors import InputError
+from isoscope.base.errors import InputError, first_line
 from isoscope.base.kind import kind
 from isoscope.platform.figures.pictures import Picture, pictures
 from isoscope.platform.report.checkpoint_page import page
@@ -62,14 +62,16 @@ def _pair(a: NamedRun, b: NamedRun, project: paths.Project) -> Made:
             *around,
         ]
         found["identity"] = pd.DataFrame(of, columns=Difference._fields)
-        parts.append(lambda: {"points": points(a.folder, b.folder)} | predictions(a.folder, b.folder, data))
+        parts.append(lambda: {"points": points(a.folder, b.folder)})
+        parts.append(lambda: predictions(a.folder, b.folder, data))
         parts += [lambda: {"representations": science.representations(states, others)}] * bool(states and others)
+    notes = []
     for part in parts if unequal else ():
         try:
             found |= part()
-        except InputError as error:
-            found["notes"] = pd.DataFrame({"note": [str(error)]})
-    return found
+        except (InputError, OSError, ValueError, KeyError) as error:  # of a damaged file, its part alone is missing
+            notes.append(first_line(error))
+    return found | ({"notes": pd.DataFrame({"note": [*dict.fromkeys(notes)]})} if notes else {})
 
 
 # The checkpoint whose test scores a run has; without it, the last.
