@@ -136,7 +136,7 @@ def test_altered_numbers_are_named_by_table_row_and_column(project: Project, kee
     """In a table, in dvc.lock, and on the page: a cell, a sentence, a figure; files stay well-formed."""
     page = keep(project.folder / "reports/index.html")
     text = page.read_text("utf-8")
-    place = "fusion/comparison/test/accuracy conv2d"
+    place = "fusion/comparison/accuracy conv2d"
     row = re.search(rf'<tr data-from="{place}">\n<th scope="row">conv2d</th>\n<td class="number">([\d.]+)', text)
     assert row
     text = text[: row.start(1)] + "0.999" + text[row.end(1) :]
