@@ -45,7 +45,7 @@ def words(html: str) -> str:
 
 def cells(html: str, heading: str) -> list[list[str]]:
     """Rows of the table whose caption begins so."""
-    table = html.partition(f"<caption><span>{heading}")[2].partition("<tbody>")[2].partition("</table>")[0]
+    table = html.partition(f"><span>{heading}")[2].partition("<tbody>")[2].partition("</table>")[0]
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", table, flags=re.S)
     return [[words(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, flags=re.S)] for row in rows]
 

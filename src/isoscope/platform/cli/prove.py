@@ -28,8 +28,8 @@ def audit(
     setup = load("platform.stages.study_cells").Setup(here.configuration, here.project, "train")
     found = load("platform.stages.audit").audit(setup, deep=deep)
     bad = sum(kind != "note" for kind, _ in found)
-    end = f"audit: {bad} faults" if bad else "audit: every number on the page is backed by a run"
-    text = "\n".join([*map(": ".join, found), f"{end}, {len(found) - bad} notes"])
+    end = f"faults: {bad}" if bad else "every number on the page is backed by a run"
+    text = "\n".join([*map(": ".join, found), f"audit: {end}, notes: {len(found) - bad}"])
     return {"sound": not bad, "findings": [{"kind": kind, "line": line} for kind, line in found]}, text, bool(bad)
 
 

@@ -27,7 +27,7 @@ from isoscope.platform.mirror.fields import LOCAL, address, told, write_notes
 from isoscope.platform.runs import stored
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.runs.lines import RunRecord
-from isoscope.platform.runs.prepared import check_prepared
+from isoscope.platform.runs.prepared import check_prepared, content_md5
 from isoscope.platform.runs.provenance import dvc_md5, file_md5s
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import CONFIG, named_digest
@@ -39,8 +39,16 @@ DAMAGE, MISMATCH, TRACKING, NOTE = ORDER = ("damage", "mismatch", "MLflow", "not
 Finding = tuple[str, str]  # kind, of `ORDER` (the most serious first), and a line: place, what is wrong, what to do
 MIRROR, REPRO, REPORT = "run: isoscope mirror", "run: isoscope repro", "run: isoscope repro report"
 MOST, AROUND = 10, 40  # findings listed of a file; characters shown around a difference
-_PLACE, _CELL = re.compile(r' data-from="([^"]*)"|(?=<h[1-3][ >])'), re.compile(r"\s*<t[dh][ >]")
-_SOURCE, _MADE = re.compile("isoscope digest [0-9a-f]{64}"), re.compile(r"\S*/isoscope-audit-\w+/")
+_PLACE, _CELL, _SOURCE, _MADE, _TAIL = map(
+    re.compile,
+    (
+        r' data-from="([^"]*)"|(?=<h[1-3][ >])',
+        r"\s*<t[dh][ >]",
+        "isoscope digest [0-9a-f]{64}",  # in a figure
+        r"\S*/isoscope-audit-\w+/",
+        r"\s*(?:>?[^<>]*<\s*)*",  # of a text from its end: tags, which may begin the next element
+    ),
+)
 
 
 def audit(setup: Setup, *, deep: bool = False) -> list[Finding]:
@@ -104,7 +112,7 @@ def _output(project: paths.Project, folder: Path) -> Iterator[Finding]:
     config = read_yaml(folder, Path(CONFIG))
     for name, known in (config.get("inputs") or {}).items():
         place = project.folder / name
-        if place.exists() and known not in (named_digest(place / CONFIG), dvc_md5(place)):
+        if place.exists() and known not in (named_digest(place / CONFIG), dvc_md5(place), content_md5(place)):
             yield MISMATCH, f"{where}: was made from another {name} than is here; {REPRO}"
     end = stored.finished(project, str(config["digest"]))
     if end and end.output == where and end.output_md5 != dvc_md5(folder):
@@ -168,8 +176,10 @@ def _compared(place: Path, old: Path, new: Path) -> Iterator[Finding]:
     cells = {} if old.read_bytes() == new.read_bytes() else differing_cells(old, new)
     for cell, (one, other) in islice(cells.items(), MOST):
         code = "column code" in cells and cell in ("column code", "column digest")
-        said = f"{one!r:.80}, the runs give {other!r:.80} ({len(cells)} differ)"
-        yield NOTE if code else MISMATCH, f"{place}: {cell}: {said}; {REPRO}"
+        yield (
+            NOTE if code else MISMATCH,
+            f"{place}: {cell}: {one!r:.80}, the runs give {other!r:.80} ({len(cells)} differ); {REPRO}",
+        )
 
 
 def differing_cells(old: Path, new: Path) -> dict[str, tuple[Any, Any]]:
@@ -217,12 +227,8 @@ def _page(setup: Setup, folder: Path) -> Iterator[Finding]:
         not (project.records / f"{named_digest(run)}.jsonl").is_file()
         for run in project.folder.glob(f"models/*/*/seed-*/{CONFIG}")
     )
-    found = [*islice(differing_places(html, again, ("mlflow", "audit", *["record"] * unknown)), MOST)]
-    for place, one, other in found:
+    for place, one, other in islice(differing_places(html, again, ("mlflow", "audit", *["record"] * unknown)), MOST):
         yield MISMATCH, f"{where}: {place}: {one!r}, the runs give {other!r}; {REPORT}"
-    locked = {stored.locked(project.folder).get(str(where))} - {None, dvc_md5(project.folder / where)}
-    if locked and html != again and not found:
-        yield MISMATCH, f"{where}: is not what {stored.LOCK} names, in what shows no number; {REPORT}"
 
 
 def differing_places(page: str, again: str, left_out: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
@@ -230,15 +236,27 @@ def differing_places(page: str, again: str, left_out: tuple[str, ...]) -> Iterat
 
     `left_out`: beginnings of places that are not compared.
     """
-    (before, now), columns = (["", *_PLACE.split(one)] for one in (page, again)), list[str]()
-    for place, old, other, new in zip_longest(before[::2], before[1::2], now[::2], now[1::2], fillvalue=""):
-        if (place, old) != (other, new) and not (place or "").startswith(left_out):
-            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-            cell = len(_CELL.findall(old[:same])) - 1 if _CELL.match(old[1:]) else len(columns)  # of a row
-            start = max(old.rfind(">", 0, same) + 1, same - AROUND)
-            shown = [text[start : same + AROUND].partition("<")[0] for text in (old, new)]
-            yield f"{place or 'other text'}#{[*columns, ''][min(cell, len(columns))]}".rstrip("#"), shown[0], shown[1]
-        columns = re.findall(r'data-column="([^"]*)"', old) or columns
+    before, now = _by_place(page), _by_place(again)
+    for place in (one for one in before | now if not one.startswith(left_out)):
+        for (columns, old), (_, new) in zip_longest(before.get(place, ()), now.get(place, ()), fillvalue=([""], "")):
+            if old != new:
+                same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+                cell = len(_CELL.findall(old[:same])) - 1 if _CELL.match(old[1:]) else len(columns)  # of a row
+                start = max(old.rfind(">", 0, same) + 1, same - AROUND)
+                one, other = (text[start : same + AROUND].strip() for text in (old, new))
+                yield (
+                    f"{place}#{[*columns, ''][min(cell, len(columns))]}".rstrip("#"),
+                    one.partition("<")[0] or one,
+                    other.partition("<")[0] or other,
+                )
+
+
+def _by_place(page: str) -> dict[str, list[tuple[list[str], str]]]:
+    found, columns, parts = dict[str, list[tuple[list[str], str]]](), list[str](), _PLACE.split(page)
+    for place, text in zip(["", *parts[1::2]], parts[::2], strict=True):
+        found.setdefault(place or "other text", []).append((columns, _TAIL.sub("", text[::-1], count=1)[::-1]))
+        columns = re.findall(r'data-column="([^"]*)"', text) or columns
+    return found
 
 
 # Pages of results, MLflow, unknown folders, golden traces
@@ -247,8 +265,8 @@ def differing_places(page: str, again: str, left_out: tuple[str, ...]) -> Iterat
 def _results(folder: Path) -> Iterator[Finding]:
     if (folder / "docs/results/rebuild.py").is_file():
         sys.path.insert(0, str(folder / "docs/results"))
-        pages = map(__import__("rebuild").rebuilt, sorted(folder.glob("docs/results/*.md")))
-        for file, text in chain.from_iterable(page.items() for page in pages):
+        pages = sorted(folder.glob("docs/results/*.md"))
+        for file, text in chain.from_iterable(__import__("rebuild").rebuilt(page).items() for page in pages):
             if file.read_text("utf-8") != text:
                 yield MISMATCH, f"{file.relative_to(folder)}: is not of its data; run: python docs/results/rebuild.py"
 
