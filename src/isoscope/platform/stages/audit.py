@@ -10,20 +10,22 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from functools import partial
-from itertools import chain, islice, takewhile, zip_longest
+from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pandas as pd
 from tqdm import tqdm
 
 from isoscope.base import built_in, paths
+from isoscope.base.code_closure import PACKAGE
 from isoscope.base.errors import InputError, RunError, first_line
 from isoscope.base.symlinks import dvc_cache
-from isoscope.platform.config.tree import parse_yaml, read_yaml
+from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.mirror.errors import RefusedError, UnreachableError, trouble
 from isoscope.platform.mirror.fields import LOCAL, address, told, write_notes
+from isoscope.platform.results.version_differences import differing_cells, differing_places
 from isoscope.platform.runs import stored
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.runs.lines import RunRecord
@@ -38,17 +40,9 @@ from isoscope.platform.stages.study_cells import Setup, training_job
 DAMAGE, MISMATCH, TRACKING, NOTE = ORDER = ("damage", "mismatch", "MLflow", "note")
 Finding = tuple[str, str]  # kind, of `ORDER` (the most serious first), and a line: place, what is wrong, what to do
 MIRROR, REPRO, REPORT = "run: isoscope mirror", "run: isoscope repro", "run: isoscope repro report"
-MOST, AROUND = 10, 40  # findings listed of a file; characters shown around a difference
-_PLACE, _CELL, _SOURCE, _MADE, _TAIL = map(
-    re.compile,
-    (
-        r' data-from="([^"]*)"|(?=<h[1-3][ >])',
-        r"\s*<t[dh][ >]",
-        "isoscope digest [0-9a-f]{64}",  # in a figure
-        r"\S*/isoscope-audit-\w+/",
-        r"\s*(?:>?[^<>]*<\s*)*",  # of a text from its end: tags, which may begin the next element
-    ),
-)
+MOST, SHOWN = 10, 3  # findings listed of a file; files named
+_CODE = re.compile(rb"^code: [0-9a-f]{64}$", re.MULTILINE)
+_MADE = re.compile(r"\S*/isoscope-audit-\w+/")
 
 
 def audit(setup: Setup, *, deep: bool = False) -> list[Finding]:
@@ -76,7 +70,9 @@ def audit(setup: Setup, *, deep: bool = False) -> list[Finding]:
                 if getattr(one, "seeds", True)
             ),
             (MISMATCH, paths.INDEX, partial(_page, setup, Path(folder))),
-            (MISMATCH, Path("docs/results"), partial(_results, project.folder)),
+            # Its scripts are of isoscope: those of another folder are not run.
+            *[(MISMATCH, Path("docs/results"), partial(_results, project.folder))]
+            * (PACKAGE.parents[1] == project.folder),
             (NOTE, Path(address(None)), partial(_tracked, project)),
             (NOTE, paths.PARAMS, partial(_unknown, setup, cells, outputs)),
             *(
@@ -164,54 +160,28 @@ def _again(setup: Setup, name: str, folder: Path) -> Iterator[Finding]:
         arms=arms,
         project=paths.Project(folder, folder),
     )
+    found: dict[Path, list[Finding]] = {}
     for file in sorted({path.relative_to(one) for one in (before, made) for path in one.rglob("[!.]*.*")}):
         if (made / file).exists():
-            yield from _tried(MISMATCH, where / file, partial(_compared, where / file, before / file, made / file))
+            compare = partial(_compared, where / file, before / file, made / file)
+            found[file] = [*_tried(MISMATCH, where / file, compare)]
         else:
             yield NOTE, f"{where / file}: no run wrote it; remove it"
+    configs = [one / CONFIG for one in (before, made)]
+    codes = [_CODE.findall(file.read_bytes()) if file.is_file() else [] for file in configs]
+    if codes[0] and codes[0] != codes[1]:
+        named = [file.name for file, lines in found.items() if lines and file.name != CONFIG]
+        gives = f"other results ({len(named)} files: {', '.join(named[:SHOWN])} …); {REPRO}" if named else "the same"
+        yield MISMATCH if named else NOTE, f"{where}: was made by other code; the code that is here gives {gives}"
+    else:
+        yield from chain.from_iterable(found.values())
     (made / CONFIG).write_bytes((before / CONFIG).read_bytes())  # the page shows it
 
 
 def _compared(place: Path, old: Path, new: Path) -> Iterator[Finding]:
     cells = {} if old.read_bytes() == new.read_bytes() else differing_cells(old, new)
-    for cell, (one, other) in islice(cells.items(), MOST):
-        code = "column code" in cells and cell in ("column code", "column digest")
-        yield (
-            NOTE if code else MISMATCH,
-            f"{place}: {cell}: {one!r:.80}, the runs give {other!r:.80} ({len(cells)} differ); {REPRO}",
-        )
-
-
-def differing_cells(old: Path, new: Path) -> dict[str, tuple[Any, Any]]:
-    """Return place (row and column) → both values, of each cell that differs between two files of a table or figure.
-
-    A cell that a file lacks is None there. Numbers have nine digits, because other machines may give others. Raises
-    `ValueError` or `OSError` if a file cannot be read.
-    """
-    before, now = (dict(_cells(_read(file))) for file in (old, new))
-    pairs = {place: (before.get(place), now.get(place)) for place in before | now}
-    return {place: (one, other) for place, (one, other) in pairs.items() if one != other}
-
-
-def _read(file: Path) -> Any:
-    if file.suffix in (".csv", ".parquet"):
-        return (pd.read_parquet if file.suffix == ".parquet" else pd.read_csv)(file).to_dict("records")
-    text = _SOURCE.sub("", file.read_text("utf-8"))
-    return text.splitlines() if file.suffix == ".svg" else parse_yaml(text, file.name, most=None)
-
-
-def _cells(value: Any, place: str = "", column: str = "") -> Iterator[tuple[str, Any]]:
-    value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, dict):
-        for name, one in value.items():
-            yield from _cells(one, place, f"{column}.{name}".removeprefix("."))
-    elif isinstance(value, list):
-        for number, one in enumerate(value):
-            inside = one.values() if isinstance(one, dict) else ()
-            texts = " ".join(str(text) for text in inside if isinstance(text, str | int))
-            yield from _cells(one, f"{place}row {number} {texts}".strip() + ", ", column)
-    else:
-        yield f"{place}column {column}", f"{value:.9g}" if isinstance(value, float) else value
+    for cell, (one, other) in islice(cells.items(), 1 if old.suffix == ".svg" else MOST):
+        yield MISMATCH, f"{place}: {cell}: {one!r:.80}, the runs give {other!r:.80} ({len(cells)} differ); {REPRO}"
 
 
 def _page(setup: Setup, folder: Path) -> Iterator[Finding]:
@@ -229,34 +199,6 @@ def _page(setup: Setup, folder: Path) -> Iterator[Finding]:
     )
     for place, one, other in islice(differing_places(html, again, ("mlflow", "audit", *["record"] * unknown)), MOST):
         yield MISMATCH, f"{where}: {place}: {one!r}, the runs give {other!r}; {REPORT}"
-
-
-def differing_places(page: str, again: str, left_out: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """Yield (place, its text in `page`, in `again`) where pages differ, by `data-from`; of texts, the part around it.
-
-    `left_out`: beginnings of places that are not compared.
-    """
-    before, now = _by_place(page), _by_place(again)
-    for place in (one for one in before | now if not one.startswith(left_out)):
-        for (columns, old), (_, new) in zip_longest(before.get(place, ()), now.get(place, ()), fillvalue=([""], "")):
-            if old != new:
-                same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-                cell = len(_CELL.findall(old[:same])) - 1 if _CELL.match(old[1:]) else len(columns)  # of a row
-                start = max(old.rfind(">", 0, same) + 1, same - AROUND)
-                one, other = (text[start : same + AROUND].strip() for text in (old, new))
-                yield (
-                    f"{place}#{[*columns, ''][min(cell, len(columns))]}".rstrip("#"),
-                    one.partition("<")[0] or one,
-                    other.partition("<")[0] or other,
-                )
-
-
-def _by_place(page: str) -> dict[str, list[tuple[list[str], str]]]:
-    found, columns, parts = dict[str, list[tuple[list[str], str]]](), list[str](), _PLACE.split(page)
-    for place, text in zip(["", *parts[1::2]], parts[::2], strict=True):
-        found.setdefault(place or "other text", []).append((columns, _TAIL.sub("", text[::-1], count=1)[::-1]))
-        columns = re.findall(r'data-column="([^"]*)"', text) or columns
-    return found
 
 
 # Pages of results, MLflow, unknown folders, golden traces
