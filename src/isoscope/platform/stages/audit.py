@@ -208,7 +208,7 @@ def _results(folder: Path) -> Iterator[Finding]:
     if (folder / "docs/results/rebuild.py").is_file():
         sys.path.insert(0, str(folder / "docs/results"))
         pages = sorted(folder.glob("docs/results/*.md"))
-        for file, text in chain.from_iterable(__import__("rebuild").rebuilt(page).items() for page in pages):
+        for file, text in chain.from_iterable(import_module("rebuild").rebuilt(page).items() for page in pages):
             if file.read_text("utf-8") != text:
                 yield MISMATCH, f"{file.relative_to(folder)}: is not of its data; run: python docs/results/rebuild.py"
 
