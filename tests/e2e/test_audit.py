@@ -264,7 +264,7 @@ def test_every_number_of_the_page_has_a_place(project: Project) -> None:
 
 
 def test_the_commands_of_its_page_print_what_it_shows(project: Project) -> None:
-    assert Page("docs/audit.md", project).run() == 8
+    assert Page("docs/audit.md", project).run() == 7
 
 
 def test_pages_of_results_are_made_again_by_their_script(tmp_path: Path) -> None:

@@ -171,6 +171,22 @@ def test_elsewhere_the_page_and_the_tables_are_there_without_training(opened: Pr
     assert [one["now"] for one in traced(opened, FIGURE)] == ["same"]
 
 
+def test_elsewhere_it_is_audited_and_compared(opened: Project, project: Project) -> None:
+    """What a bundle lacks is a note, and damage is found."""
+    found = json.loads(opened.isoscope("audit", "--json").out)
+    assert found["sound"]
+    assert [one["kind"] for one in found["findings"] if "SHA256SUMS" in one["line"]] == ["note"]
+    same = opened.isoscope("diff", "models/fusion/conv2d", str(project.folder / "models/fusion/conv2d")).out
+    assert "equal in every bit" in same
+    assert "one side lacks checkpoints/" in same
+    assert "its output is not here" in opened.isoscope("why", "fusion").out
+    (table, *_) = sorted(opened.folder.glob("reports/parts/fusion/tables/*.parquet"))
+    before = table.read_bytes()
+    table.write_bytes(before[:-1])
+    assert f"{table.relative_to(opened.folder)} has changed" in opened.isoscope("audit", code=1).out
+    table.write_bytes(before)
+
+
 def test_elsewhere_a_run_repeats_bit_by_bit(opened: Project, project: Project) -> None:
     assert not [*opened.folder.rglob("*.safetensors")]
     opened.isoscope("train", "fusion", "conv2d", "--seed", "0")

@@ -46,8 +46,12 @@ def test_a_copy_is_equal_in_every_bit(project: Project, copied: Path) -> None:
     found = diff(project, RUN, copied)
     assert not found["alarm"]
     assert "equal in every bit" in found["answer"][0]
-    assert "no part differs" in found["answer"][1]
-    assert found.keys() == {"alarm", "answer", "out", "pairs"}
+    assert found["answer"][1].endswith("no part differs: parameters, data, code, plug-ins, inputs")
+    assert found.keys() == {"alarm", "answer", "out", "pairs", "notes"}
+    assert "environment of a run is not known" in found["notes"][0]["note"], "the copy has no record"
+    own = diff(project, RUN, f"models/{RUN}")
+    assert own["answer"][1].endswith("inputs, environment")
+    assert own.keys() == {"alarm", "answer", "out", "pairs"}
     assert diff(project, project.digest("additive")[:8], copied)["pairs"] == found["pairs"]
     assert diff(project, f"HEAD:models/{RUN}", RUN)["pairs"] == found["pairs"]
     assert diff(project, "HEAD", ".")["pairs"][0]["unequal"] == ""
@@ -88,7 +92,7 @@ def test_a_flipped_bit_of_a_weight_is_an_alarm(project: Project, copied: Path) -
     damaged = diff(project, RUN, copied, code=1)
     assert damaged["alarm"]
     assert damaged["weights"] == found["weights"]
-    assert "predictions.parquet" in damaged["notes"][0]["note"]
+    assert any("predictions.parquet" in one["note"] for one in damaged["notes"])
     assert "flipped" not in damaged
     before, after = (load_file(one) for one in (file, *(project.folder / "models" / RUN).glob(WEIGHTS)))
     assert [name for name in before if (before[name] != after[name]).any()]

@@ -20,6 +20,8 @@ SEARCH = Path("reports/search")
 CONFIRMED = Path("reports/search-confirmed.json")
 """What `isoscope search confirm` found last."""
 PARTS = Path("reports/parts")
+SUMS = Path("SHA256SUMS")
+"""Hashes of the files of an opened bundle, which lacks what it does not name."""
 TABLES, FIGURES = "tables", "figures"
 """Tables of a study or comparison, and their figures."""
 

@@ -77,7 +77,7 @@ def test_the_paired_interval_is_the_t_interval_over_pairs() -> None:
 
 def test_a_point_and_a_file_that_differ_are_named_alone(tmp_path: Path) -> None:
     a, b = (write_run(tmp_path / side, "additive", 0) for side in "ab")
-    assert unequal_files(a, b) == ([], 2)
+    assert unequal_files(a, b) == ([], [], 2)
     same = points(a, b)
     assert same["a"].equals(same["b"])
     text = (b / "metrics.jsonl").read_text("utf-8")
@@ -85,6 +85,6 @@ def test_a_point_and_a_file_that_differ_are_named_alone(tmp_path: Path) -> None:
     (b / "metrics.jsonl").write_text(text.replace(line, line.replace('"value": 0', '"value": 9')), "utf-8")
     other = points(a, b)
     assert other.loc[other["a"] != other["b"], ["name", "step"]].to_numpy().tolist() == [["validation/loss", 100]]
-    assert unequal_files(a, b) == (["metrics.jsonl"], 2)
+    assert unequal_files(a, b) == (["metrics.jsonl"], [], 2)
     (a / "trace.json").write_text("{}", "utf-8")
-    assert unequal_files(a, b) == (["metrics.jsonl", "trace.json"], 3)
+    assert unequal_files(a, b) == (["metrics.jsonl"], ["trace.json"], 2)

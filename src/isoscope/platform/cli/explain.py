@@ -20,7 +20,8 @@ def why(
     """Say why runs would train again, and why DVC would run a stage. Changes nothing.
 
     Each run is compared with the last finished run of its study, arm and seed: parameters, rows of data, functions of
-    the code with the commits that changed them, plug-ins, runs that it starts from.
+    the code with the commits that changed them, plug-ins, runs that it starts from. To compare results that are there
+    with those of a commit: isoscope diff HEAD .
 
     Example: isoscope why fusion conv2d --seed 0
     """

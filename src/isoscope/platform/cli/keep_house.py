@@ -7,6 +7,7 @@ import typer
 
 from isoscope.base.errors import InputError
 from isoscope.platform.cli.options import KEEP_HOUSE, LOOK, Here, Said, command, heal, load, project_here
+from isoscope.platform.config.explain import nearest
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")]
 
@@ -137,11 +138,16 @@ def ls(study: Annotated[str | None, typer.Argument(help="Only runs of this study
     """
     project, duration = project_here(), load("platform.figures.numbers").duration
     heal(project)
-    rows = [one for one in load("platform.stages.inventory").known_runs(project) if study in (None, one["study"])]
-    lines = [
+    every = load("platform.stages.inventory").known_runs(project)
+    if study not in (known := {None, *(one["study"] for one in every)}):
+        raise InputError(f"{study}: no runs of a study of this name{nearest(str(study), filter(None, known))}")
+    rows = [one for one in every if study in (None, one["study"])]
+    wide = max((len(row["name"]) for row in rows), default=0)
+    head = f"{'run':12}  {'name':{wide}}  {'status':8}  {'size':>11}  {'age':>10}  {'worked':>12}  state"
+    lines = [head] * bool(rows) + [
         "  ".join(
             (
-                f"{one['run'][:12]}  {one['name']:{max(len(row['name']) for row in rows)}}  {one['status']:8}",
+                f"{one['run'][:12]}  {one['name']:{wide}}  {one['status']:8}",
                 f"{one['bytes'] / 1e6:8.1f} MB",
                 "         –" if one["age"] is None else f"{one['age'] / 86400:5.1f} days",
                 f"{duration(one['worked']):>12}",

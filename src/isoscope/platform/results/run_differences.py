@@ -17,16 +17,17 @@ from isoscope.platform.statistics.paired import paired_t
 TRACED, LETTERS = ("loss", "gradient norm"), 120  # of an update; of a text, at most
 
 
-def unequal_files(a: Path, b: Path) -> tuple[list[str], int]:
-    """Return the names of the files that differ in any bit, or that one folder lacks; and the number of all files.
+def unequal_files(a: Path, b: Path) -> tuple[list[str], list[str], int]:
+    """Return the names of the files that differ in any bit, of those that one folder lacks, and how many are in both.
 
     Files that publishing writes are left out: they name a study.
     """
     files = [one.relative_to(folder) for folder in (a, b) for one in folder.rglob("*") if one.is_file()]
     names = {one for one in files if one.name not in (str(CONFIG), CARD, MANIFEST) and not one.name.startswith(".")}
     both = [one for one in names if (a / one).is_file() and (b / one).is_file()]
-    unequal = names - {one for one in both if filecmp.cmp(a / one, b / one, shallow=False)}
-    return sorted(one.as_posix() for one in unequal), len(names)
+    unequal = {one for one in both if not filecmp.cmp(a / one, b / one, shallow=False)}
+    found = (sorted(one.as_posix() for one in some) for some in (unequal, names - {*both}))
+    return *found, len(both)  # type: ignore[return-value]
 
 
 def points(a: Path, b: Path) -> pd.DataFrame:

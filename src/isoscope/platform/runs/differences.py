@@ -33,10 +33,13 @@ class Difference(NamedTuple):
     text: str
 
 
-def differences(project: Project, old: Run, new: Run, *, now: Functions | None = None) -> list[Difference]:
+def differences(
+    project: Project, old: Run, new: Run, *, now: Functions | None = None, brief: bool = False
+) -> list[Difference]:
     """Return how a run differs from an earlier run, in everything that is part of its digest.
 
-    `now`: the functions of the new run's code [default: those that were kept beside the records].
+    `now`: the functions of the new run's code [default: those that were kept beside the records]. `brief`: data and
+    code are named only, which takes no time.
     """
     found = [one for one in values_that_differ(old.params, new.params) if one.name not in NOT_IN_DIGEST]
     plugins = [{name: one for name, one in run.tags.items() if name.startswith(PLUGIN)} for run in (old, new)]
@@ -47,8 +50,10 @@ def differences(project: Project, old: Run, new: Run, *, now: Functions | None =
     ]
     for one in values_that_differ(old.inputs, new.inputs, INPUT):
         is_data = Path(one.name).parent == processed("any").parent
-        found += _of_data(project, one) if is_data else [one._replace(text=f"{one.name}: {_verb(one)}")]
-    return [*found, *(_of_code(project, old, new, now) if old.code != new.code else ())]
+        named = [one._replace(kind=DATA if is_data else INPUT, text=f"{one.name}: {_verb(one)}")]
+        found += _of_data(project, one) if is_data and not brief else named
+    code = Difference(CODE, "", old.code, new.code, "the code: changed")
+    return [*found, *([] if old.code == new.code else [code] if brief else _of_code(project, old, new, now))]
 
 
 def values_that_differ(old: Mapping[str, Any], new: Mapping[str, Any], kind: str = PARAMETER) -> Iterator[Difference]:
@@ -67,7 +72,7 @@ def _of_data(project: Project, whole: Difference) -> Iterator[Difference]:
     """Yield the files of prepared data that differ, with the rows of each split; its settings are in no digest."""
     old, new = (_files(project, whole.name, md5) for md5 in (whole.old, whole.new))
     if old is None or new is None:
-        why = "; DVC's cache has no earlier copy to compare with" * (_verb(whole) == "changed")
+        why = " (or its settings only); DVC's cache has no earlier copy to compare with" * (_verb(whole) == "changed")
         yield whole._replace(kind=DATA, text=f"{whole.name}: {_verb(whole)}{why}")
         return
     for name in sorted((old.keys() | new.keys()) - {SETTINGS}):

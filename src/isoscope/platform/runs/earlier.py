@@ -43,7 +43,7 @@ def continued(run: OwnedRun) -> str | None:
         why = _take_state(run, last, states[last.digest], called)
         if why is None:
             return f"continues {called} ({last.digest[:12]}) from its kept state"
-    changed = differences(run.project, last, run.line, now=run.identity.functions)
+    changed = differences(run.project, last, run.line, brief=True)
     if not shorter:
         why = _unmet(params, math.inf) if any(one.name.startswith(_LENGTH) for one in changed) else None
     more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""

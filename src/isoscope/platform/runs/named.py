@@ -64,11 +64,13 @@ def named(word: str, project: paths.Project, scratch: Path) -> tuple[str, dict[s
         places = [_restored(word, revision, path.removeprefix("models").strip("/"), project, scratch)]
     for place, pattern in ((place, pattern) for place in places for pattern in LEVELS):
         if files := sorted(place.glob(pattern)):
-            return LEVELS[pattern], {str(one.parent.relative_to(place)): _run(one.parent, project) for one in files}
+            return LEVELS[pattern], {
+                str(one.parent.relative_to(place)): _run(one.parent, project, scratch) for one in files
+            }
     raise InputError(f"{word}: no finished run and no checkpoint is there")
 
 
-def _run(folder: Path, project: paths.Project) -> NamedRun:
+def _run(folder: Path, project: paths.Project, scratch: Path) -> NamedRun:
     run = identity_of(folder, 0) if (folder / CONFIG).is_file() else None
     if run and run.stage != TRAIN:
         raise InputError(
@@ -76,7 +78,10 @@ def _run(folder: Path, project: paths.Project) -> NamedRun:
         )
     root = folder.parents[3] if folder.parts[-4:-3] == ("models",) else project.folder
     name = f".isoscope/records/{run.digest if run else folder.parent.name}.jsonl"
-    record = next((read(home / name) for home in (root, project.state) if (home / name).is_file()), None)
+    # A record of this machine does not say how another machine made the same run.
+    here = any(folder.is_relative_to(one) for one in (project.folder, project.state, scratch))
+    homes = (root, project.state) if here else (root,)
+    record = next((read(home / name) for home in homes if (home / name).is_file()), None)
     return NamedRun(folder, run or (record.run if record else None), record, (root, project.folder))
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +256,7 @@ def identities(records: Path) -> Iterator[Run]:
     """Yield the identity in the first line of every record of a folder."""
     for path in records.glob("*.jsonl"):
         record = RunRecord(path=path)
-        with path.open("rb") as file:
+        with suppress(FileNotFoundError), path.open("rb") as file:  # isoscope rm may have removed it
             record.add(file.readline().rstrip(b"\n"))
         if record.run is not None:
             yield record.run

@@ -25,6 +25,8 @@ from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import CONFIG, METRICS, named_digest, points_of
 
 LOCK = Path("dvc.lock")
+RESTORED = "restored"
+"""Mark in the folder of a run whose output another machine made: its record is not here."""
 BEGAN = "began.json"  # in a run's folder of states: the finished run whose kept state it began from
 
 _FICLONE = 0x40049409  # Linux ioctl: share a file's blocks, copy on write
@@ -78,13 +80,15 @@ def take_back(project: Project, digest: str) -> bool:
     The caller must own the run. `isoscope gc` removes stored outputs that DVC caches; the published folder or DVC's
     cache still has them. A clone has no record of the run; there, files from `dvc pull` count, checked by dvc.lock.
     """
-    files = whole_files(project, digest, finished(project, digest))
-    if files:
+    end = finished(project, digest)
+    if files := whole_files(project, digest, end):
         with replacing(project.runs / digest / "output", "output") as fresh:
             for name, path in _written(files).items():
                 (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                 duplicate(path, fresh / name)
             seal(fresh, of=digest)
+        if end is None:
+            (project.runs / digest / RESTORED).touch()
     return bool(files)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from tqdm import tqdm
 
 from isoscope.base import built_in, paths
+from isoscope.base.atomic_files import changed
 from isoscope.base.code_closure import PACKAGE
 from isoscope.base.errors import InputError, RunError, first_line
 from isoscope.base.symlinks import dvc_cache
@@ -30,7 +31,7 @@ from isoscope.platform.runs import stored
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.runs.lines import RunRecord
 from isoscope.platform.runs.prepared import check_prepared, content_md5
-from isoscope.platform.runs.provenance import dvc_md5, file_md5s
+from isoscope.platform.runs.provenance import dvc_md5, file_md5s, file_sha256
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import CONFIG, named_digest
 from isoscope.platform.stages.analyse import analyse
@@ -54,22 +55,29 @@ def audit(setup: Setup, *, deep: bool = False) -> list[Finding]:
     outputs = [folder for pattern in stored.PUBLISHED for folder in sorted(project.folder.glob(pattern))]
     digests = {path.stem for path in (*project.records.glob("*.jsonl"), *project.runs.glob("*"))}
     cells = {(name, arm): study.seeds for name, study in root.studies.items() for arm in known.arms(name)}
+    held = (project.folder / paths.SUMS).is_file()  # an opened bundle, which may lack weights, states and data
+    of_files = [
+        *((DAMAGE, one.relative_to(project.folder), partial(_output, project, one)) for one in outputs),
+        (DAMAGE, stored.LOCK, partial(_lock, project)),
+    ]
     os.environ[FOLLOWED] = "1"  # what is made again is not sent to MLflow
     with TemporaryDirectory(prefix="isoscope-audit-") as folder:
         Path(folder, "reports").mkdir()
         for name in ("data", "models", paths.SEARCH, paths.CONFIRMED):
             Path(folder, name).symlink_to(project.folder / name)
         steps: list[tuple[str, Path, Callable[[], Iterable[Finding] | None]]] = [
-            *((DAMAGE, one.relative_to(project.folder), partial(_output, project, one)) for one in outputs),
+            *([(DAMAGE, paths.SUMS, partial(_held, project.folder))] if held else of_files),
             *((DAMAGE, Path(".isoscope/records", one), partial(_record, project, one)) for one in sorted(digests)),
-            *((DAMAGE, paths.processed(task), partial(check_prepared, project, known, task)) for task in root.tasks),
-            (DAMAGE, stored.LOCK, partial(_lock, project)),
             *(
-                (MISMATCH, paths.analysed(name), partial(_again, setup, name, Path(folder)))
+                (NOTE if held else DAMAGE, paths.processed(task), partial(check_prepared, project, known, task))
+                for task in root.tasks
+            ),
+            *(
+                (NOTE if held else MISMATCH, paths.analysed(name), partial(_again, setup, name, Path(folder)))
                 for name, one in (*root.studies.items(), *root.comparisons.items())
                 if getattr(one, "seeds", True)
             ),
-            (MISMATCH, paths.INDEX, partial(_page, setup, Path(folder))),
+            (NOTE if held else MISMATCH, paths.INDEX, partial(_page, setup, Path(folder))),
             # Its scripts are of isoscope: those of another folder are not run.
             *[(MISMATCH, Path("docs/results"), partial(_results, project.folder))]
             * (PACKAGE.parents[1] == project.folder),
@@ -115,11 +123,21 @@ def _output(project: paths.Project, folder: Path) -> Iterator[Finding]:
         yield DAMAGE, f"{where}: {CONFIG}, or a file that the run did not write, has changed; {REPRO}"
 
 
+def _held(folder: Path) -> Iterator[Finding]:
+    """Compare the files of an opened bundle with its list of hashes."""
+    sums = dict(line.split("  ", 1)[::-1] for line in (folder / paths.SUMS).read_text("utf-8").splitlines())
+    if wrong := changed(folder, sums, file_sha256):
+        yield DAMAGE, f"{wrong}; open the bundle again"
+    yield NOTE, f"{paths.SUMS}: an opened bundle: what it lacks cannot be made again here"
+
+
 def _record(project: paths.Project, digest: str) -> Iterator[Finding]:
     file, place = project.records / f"{digest}.jsonl", f".isoscope/records/{digest}.jsonl"
     if (project.runs / digest / "output").is_dir() and (wrong := stored.output_fault(project, digest)):
         yield DAMAGE, f".isoscope/runs/{digest}/output: {wrong}; run the command of the run again"
     record = read(file) if file.is_file() else RunRecord()
+    if record.run is None and not record.damaged and (project.runs / digest / stored.RESTORED).is_file():
+        return
     if record.run is None or record.run.digest != digest or record.damaged > record.mended:
         yield DAMAGE, f"{place}: damaged or missing lines; {MIRROR}"
     known = {(one.name, one.step): str(one.value) for one in record.metrics}
@@ -133,9 +151,12 @@ def _lock(project: paths.Project) -> Iterator[Finding]:
     if not asked.stdout and not (project.folder / stored.LOCK).exists():
         return
     stages, cache = read_yaml(project.folder, stored.LOCK, most=None)["stages"], dvc_cache(project)
-    outs = {one["path"]: one["md5"] for of in stages.values() for one in of["outs"]}
-    for name, one in ((name, one) for name, of in stages.items() for one in of["deps"]):
-        if outs.get(one["path"], one["md5"]) != one["md5"]:
+    outs = {one["path"]: one["md5"] for of in stages.values() for one in of.get("outs", ()) if "md5" in one}
+    every = [one for of in stages.values() for part in ("deps", "outs") for one in of.get(part, ())]
+    for one in (one for one in every if not {"md5", "etag", "checksum", "files"} & one.keys()):
+        yield DAMAGE, f"{stored.LOCK}: {one.get('path')} has no hash; run: git checkout {stored.LOCK}"
+    for name, one in ((name, one) for name, of in stages.items() for one in of.get("deps", ())):
+        if outs.get(one["path"], one.get("md5")) != one.get("md5"):
             yield MISMATCH, f"{stored.LOCK}: {one['path']} is not what {name} read; run: isoscope repro {name}"
     for path, md5, place in ((path, md5, project.folder / path) for path, md5 in outs.items()):
         was, now = stored.listing(cache, md5), file_md5s(place) if place.is_dir() else {}
@@ -154,12 +175,14 @@ def _again(setup: Setup, name: str, folder: Path) -> Iterator[Finding]:
     root, where, before = setup.configuration.root, paths.analysed(name), setup.project.folder / paths.analysed(name)
     asked = root.studies.get(name) or root.comparisons[name]
     arms = {study: setup.configuration.arms(study) for study in getattr(asked, "compared", (name,))}
-    made = analyse(
-        *(root.analysis, root.reproduction, asked, root.studies),
-        name=name,
-        arms=arms,
-        project=paths.Project(folder, folder),
-    )
+    sections, place = (root.analysis, root.reproduction, asked, root.studies), paths.Project(folder, folder)
+    try:
+        made = analyse(*sections, name=name, arms=arms, project=place)
+    except InputError:
+        if (parts := before.parent).is_dir() and not (folder / where).exists():  # the page is made of what is there
+            (folder / where).parent.mkdir(parents=True, exist_ok=True)
+            (folder / where).symlink_to(parts / name)
+        raise
     found: dict[Path, list[Finding]] = {}
     for file in sorted({path.relative_to(one) for one in (before, made) for path in one.rglob("[!.]*.*")}):
         if (made / file).exists():

@@ -22,7 +22,7 @@ from isoscope.platform.config.project import Root
 from isoscope.platform.runs import lines, prepared, provenance, record, restored, secrets
 from isoscope.platform.stages import export, new
 
-CRATE, SUMS, CITATION, PIPELINE = "ro-crate-metadata.json", "SHA256SUMS", "CITATION.cff", "dvc.yaml"
+CRATE, SUMS, CITATION, PIPELINE = "ro-crate-metadata.json", str(paths.SUMS), "CITATION.cff", "dvc.yaml"
 WFRUN, _PROFILE = "https://w3id.org/ro/wfrun", {"@type": "CreativeWork", "version": "0.5"}
 # Files and folders of every bundle; those of its studies, tasks and runs are added.
 PROJECT = (
@@ -67,7 +67,7 @@ def bundle(out: Path, root: Root, project: paths.Project, *, studies: Collection
         if one.run and (one.run.study in names or one.run.digest in runs)
     ]
     beside = [
-        *(f"{one.run.digest}.jsonl" for one in records if one.run),
+        *(name for one in records if one.run for name in (f"{one.run.digest}.jsonl", f"code/{one.run.code}.json")),
         *(f"diffs/{of.git.get('diff_sha256')}.patch" for one in records for of in one.attempts),
     ]
     files |= {f".isoscope/records/{name}": file for name in beside if (file := project.records / name).is_file()}
@@ -149,6 +149,8 @@ def unpack(archive: Path, out: Path) -> list[str]:
     Returns what git did not do. Nothing is left behind if a check fails: raises `InputError` for a damaged, missing or
     added file, a name that leads out of the folder, a link, and a bundle that unpacks to far more than its size.
     """
+    if not archive.is_file():
+        raise InputError(f"BUNDLE {archive}: no such file")
     name = SUMS
     try:
         with export.new_folder(out) as fresh, ZipFile(archive) as zipped:
@@ -168,11 +170,21 @@ def unpack(archive: Path, out: Path) -> list[str]:
             }
             if different := sums.keys() ^ (sizes.keys() - {SUMS}):
                 raise InputError(f"BUNDLE {archive}: {min(different)} is not both in it and in {SUMS}; get it again")
+            (fresh / SUMS).write_bytes(zipped.read(SUMS))  # isoscope audit reads it
             for name, known in tqdm(sums.items(), desc=f"open {archive}", unit="file", disable=None):
                 if sha256(content := zipped.read(name)).hexdigest() != known:
                     raise BadZipFile("another hash")
                 (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                 (fresh / name).write_bytes(content)
             return new.commit(fresh, f"isoscope open {archive.name}")
-    except (BadZipFile, zlib.error, KeyError, ValueError, EOFError, RuntimeError, FileNotFoundError) as error:
+    except (
+        BadZipFile,
+        zlib.error,
+        KeyError,
+        ValueError,
+        EOFError,
+        RuntimeError,
+        FileNotFoundError,
+        FileExistsError,
+    ) as error:
         raise InputError(f"BUNDLE {archive}: {name} is damaged, or it is no bundle ({error}); get it again") from None

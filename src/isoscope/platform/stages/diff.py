@@ -21,6 +21,7 @@ from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.stages.page_folder import page_folder, write_page
 
 SHOWN, WIDE = 8, 120  # rows of a table, and letters of a line, on one screen
+UNKNOWN = "the environment of a run is not known, because its record is not here: it was not compared"
 Made = dict[str, pd.DataFrame]
 
 
@@ -48,13 +49,15 @@ def diff(a: str, b: str, project: paths.Project, confidence: float) -> Made:
 
 # Of two runs; of equal outputs, their identity alone; of checkpoints, weights alone.
 def _pair(a: NamedRun, b: NamedRun, project: paths.Project) -> Made:
-    unequal, files = unequal_files(a.folder, b.folder)
+    unequal, alone, files = unequal_files(a.folder, b.folder)
     about = {"a": [a.run and a.run.digest], "b": [b.run and b.run.digest], "files": files, "unequal": [unequal]}
+    notes = [f"one side lacks {', '.join(alone)}"[:WIDE]] if alone else []
     found, science = {"pairs": pd.DataFrame(about)}, import_module(built_in.DIFFERENCES)
     parts: list[Callable[[], Made]] = [lambda: {"weights": science.weights(_weights(a), _weights(b))}]
     if a.run and b.run:
         (data, states), (_, others) = a.beside(a.run), b.beside(b.run)
         made = [one.record.author.environment for one in (a, b) if one.record and one.record.author]
+        notes += [UNKNOWN] * (len(made) < 2)
         around = values_that_differ(made[0], made[1], "environment") if len(made) > 1 else ()
         of = [
             *values_that_differ({"seed": a.run.seed}, {"seed": b.run.seed}),
@@ -65,7 +68,6 @@ def _pair(a: NamedRun, b: NamedRun, project: paths.Project) -> Made:
         parts.append(lambda: {"points": points(a.folder, b.folder)})
         parts.append(lambda: predictions(a.folder, b.folder, data))
         parts += [lambda: {"representations": science.representations(states, others)}] * bool(states and others)
-    notes = []
     for part in parts if unequal else ():
         try:
             found |= part()
@@ -91,11 +93,12 @@ def told(a: str, b: str, tables: Made, *, every: bool, out: Path | None) -> tupl
     pairs = tables["pairs"].assign(unequal=tables["pairs"]["unequal"].map(", ".join))
     unequal = pairs[pairs["unequal"] != ""]
     same = unequal[unequal["a"].notna() & (unequal["a"] == unequal["b"])]
+    known = "notes" not in tables or not (tables["notes"]["note"] == UNKNOWN).any()
     equal = f"equal in every bit ({pairs['files'].sum():,} files)"
     answer = [
         *(f"ALARM: two outputs of run {one.a[:12]} differ: {one.unequal:.200}" for one in same.itertuples()),
         f"A: {a}; B: {b}: {f'{len(unequal):,} of {len(pairs):,} pairs of outputs differ' if len(unequal) else equal}",
-        *["identity: no part differs: parameters, data, code, plug-ins, inputs, environment"]
+        *["identity: no part differs: parameters, data, code, plug-ins, inputs" + ", environment" * known]
         * ("identity" in tables and not len(tables["identity"])),
     ]
     rows = {one.name: one.table[0] for one in shown} | {"pairs": pairs}

@@ -59,6 +59,7 @@ def _row(project: Project, record: RunRecord, run: Run, published: list[Path], n
         "began": record.author.began if record.author else None,
         "reason": record.end.reason if record.end else None,
         "inputs": dict(run.inputs),
+        "published": ["/".join(one.parts[-3:]) for one in published] if run.stage == TRAIN else [],
         "experiments": sorted(experiments(record, run)),
         "paths": [str(one) for one in (*published, *notes, folder, record.path) if one is not None and one.exists()],
     }
@@ -69,7 +70,12 @@ def chosen(rows: Sequence[Row], words: Iterable[str]) -> list[Row]:
     found: dict[str, Row] = {}
     for word in (one.rstrip("/") for one in words):
         prefix = f"{word}/" if "/" in word else word if re.fullmatch("[0-9a-f]{6,64}", word) else " "
-        some = [row for row in rows if f"{row['name']}/".startswith(prefix) or row["run"].startswith(prefix)]
+        some = [
+            row
+            for row in rows
+            if row["run"].startswith(prefix)
+            or any(f"{name}/".startswith(prefix) for name in (row["name"], *row["published"]))
+        ]
         if not some or ("/" not in word and len(some) > 1):
             raise InputError(
                 f"{word}: names {len(some) or 'no'} run{'s' * (len(some) > 1)}; give STUDY/ARM, STUDY/ARM/seed-N, or "
@@ -88,6 +94,8 @@ def dependents(row: Row, others: Iterable[Row], project: Project) -> list[str]:
         for path, digest in one["inputs"].items()
         if digest == row["run"] or f"{path}/".startswith(mine)
     }
+    # Studies may share a run: it has their names where it is published.
+    found |= {name for name in row["published"] if name != row["name"]}
     found |= {f"later code, as {one.stem[:12]}" for one in map(Path, row["paths"]) if one.parent.name == "accepted"}
     shown = (page := project.folder / INDEX).is_file() and row["run"][:12] in page.read_text("utf-8", "replace")
     return [*sorted(found), *([str(INDEX)] if shown else [])]
@@ -105,4 +113,6 @@ def remove_runs(project: Project, rows: Iterable[Row], *, mlflow: bool) -> None:
             load("isoscope.platform.mirror.mlflow").retire(
                 project.state, {row["run"]: row["experiments"] for row in rows}
             )
-        remove([Piece(Path(path), 0, "") for row in rows for path in row["paths"]], dry_run=False)
+        # The lease has made the folder of a run that has none.
+        paths = (path for row in rows for path in dict.fromkeys([*row["paths"], str(project.runs / row["run"])]))
+        remove([Piece(Path(path), 0, "") for path in paths], dry_run=False)

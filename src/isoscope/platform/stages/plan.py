@@ -120,7 +120,10 @@ class Planner:
         self._to_train.add(work.run.digest)
         starts = [cell for start in work.starts.values() for cell in self._jobs(start) if cell["state"] != FOUND]
         known = train.expected(work, self.history) or (self._timed(work) if self.measure else None)
-        return [*starts, _cell(work.cell, RESUME if work.run.states.is_dir() else RUN, known)]
+        return [
+            *starts,
+            _cell(work.cell, RESUME if work.run.states.is_dir() and work.run.work.is_dir() else RUN, known),
+        ]
 
     def _timed(self, work: train.CellJob) -> Estimate:
         """Return the estimate for a cell from a few updates of its arm, done now in a temporary folder."""
@@ -205,7 +208,7 @@ def text(plan: Mapping[str, Any]) -> str:
     lines = {
         "\n".join(ROW.format(*row) for row in (("stage", *STATES, "time", "why"), *rows)): stages,
         f"about {_time(total)}, {total['size'] / 1e6:.0f} MB, {count(cluster['workers'], 'worker')}"
-        + f", {total['memory'] / 1e3:.1f} GB in use on the machine" * bool(total["memory"]): stages,
+        + f", {total['memory'] / 1e3:.1f} GB of memory in use on the machine" * bool(total["memory"]): stages,
         f"not recorded, so not counted: {unknown}; isoscope plan --measure times models": unknown,
         f"on a cluster: {count(cluster['runs'], 'run')}, each on {count(cluster['cpus'], 'CPU')}"
         + f"{' and a GPU' * cluster['gpus']}, the longest for {cluster['longest']:.0f} s": cluster["runs"],

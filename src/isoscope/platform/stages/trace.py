@@ -7,7 +7,7 @@ from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.figures.origin import origins
 from isoscope.platform.runs.record import read
-from isoscope.platform.runs.restored import CONFIG, restored
+from isoscope.platform.runs.restored import CONFIG, named_digest, restored
 
 NOW = {
     "same": "the project has the same rows",
@@ -53,7 +53,8 @@ def _run(digest: str, project: Project) -> dict[str, Any]:
     """
     known = [read(path) for path in project.records.glob(f"{digest}*.jsonl")]
     outputs = (one.parent for one in project.folder.glob("models/*/*/*/config.yaml") if not known)
-    known += [restored(one, root=project.folder, t=0) for one in outputs if digest in (one / CONFIG).read_text("utf-8")]
+    found = (one for one in outputs if (named_digest(one / CONFIG) or "").startswith(digest))
+    known += [restored(one, root=project.folder, t=0) for one in found]
     if not known or (run := known[0].run) is None:
         return {"digest": digest, "said": "no record here"}
     git = known[0].author.git if known[0].author else {}

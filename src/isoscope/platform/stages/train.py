@@ -1,6 +1,7 @@
 """Stage `train@<study>`: collect what training a cell needs, and own its run while the model is trained."""
 
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -213,6 +214,8 @@ class _Book:
     def begin(self, **environment: Any) -> list[str]:
         """Begin an attempt with its data sets. Return how a new run continues an earlier run, or why it does not."""
         run, work = self.run, self.work
+        if not run.work.is_dir():  # a kept state without the output that it relies on
+            shutil.rmtree(run.states, ignore_errors=True)
         line = None if run.states.is_dir() else continued(run)
         run.begin(**environment, estimate=expected(work, History(run.project)))
         for name in SPLITS:

@@ -1,6 +1,6 @@
 """Why a study's runs would train again, and why DVC would run its stages. Nothing here writes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from isoscope.base.errors import InputError
 from isoscope.base.kind import of_study
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.new_project import outdated
 from isoscope.platform.config.tree import flatten, read_yaml
 from isoscope.platform.runs.differences import (
     ABSENT,
@@ -24,7 +25,7 @@ from isoscope.platform.runs.locks import held
 from isoscope.platform.runs.provenance import environment
 from isoscope.platform.runs.record import read
 from isoscope.platform.runs.run import Run
-from isoscope.platform.runs.stored import LOCK, files_of
+from isoscope.platform.runs.stored import LOCK, files_of, finished
 from isoscope.platform.stages.repro import dvc_status
 
 FINISHED, RUNNING, RESUME, TRAIN = "finished", "is running", "would resume", "would train"
@@ -55,6 +56,7 @@ class Cause(NamedTuple):
         """The lines below its name."""
         first = self.state not in (FINISHED, RUNNING) and self.last is None
         lines = ["no finished run of this study, arm and seed"] * first
+        lines += ["its record says that it finished, but its output is not here"] * (self.last == self.digest)
         lines += [f"{one.kind}: {one.text}" for one in self.differences]
         return [*lines, *(f"beside: {one.text} (in no digest: not a reason)" for one in self.beside)]
 
@@ -75,9 +77,11 @@ def cause(run: Run) -> Cause:
     about, project = (run.identity.title, run.digest), run.project
     if files_of(project, run.digest):
         return Cause(*about, FINISHED, beside=_beside(run, run.digest))
+    if finished(project, run.digest):
+        return Cause(*about, TRAIN, run.digest)
     if held(run.folder):
         return Cause(*about, RUNNING)
-    updates = [int(one.name.removeprefix("step-")) for one in run.states.glob("step-*")]
+    updates = [int(one.name.removeprefix("step-")) for one in run.states.glob("step-*") if run.work.is_dir()]
     state = f"{RESUME} from update {max(updates)}" if updates else TRAIN
     if not (before := finished_runs(project, other_than=run.digest, **run.identity.names)):
         return Cause(*about, state)
@@ -120,11 +124,13 @@ def targets(configuration: Configuration, name: str) -> list[str]:
     raise InputError(f"{name}: no study, comparison or stage of {paths.PARAMS}{nearest(name, every)}")
 
 
-def stage_reasons(configuration: Configuration, project: paths.Project, names: Iterable[str]) -> dict[str, list[str]]:
+def stage_reasons(configuration: Configuration, project: paths.Project, names: Collection[str]) -> dict[str, list[str]]:
     """Return DVC stage → why DVC would run it; stages that are up to date are not in it."""
     lock = read_yaml(project.folder, LOCK, most=None) if (project.folder / LOCK).is_file() else {}
     now, found = flatten(configuration.raw), {}
-    for stage, parts in dvc_status(project.folder, *names).items():
+    status, outdated_code = dvc_status(project.folder, *names), outdated(project.folder)
+    status |= {one: [f"{paths.CODE}: other code"] for one in names if one.partition("@")[0] in outdated_code}
+    for stage, parts in status.items():
         then = (lock.get("stages") or {}).get(stage, {}).get("params", {})
         lines = [line for part in parts for line in _reasons(part, then, now)]
         sources = [line for line in lines if line.startswith(("src/", str(paths.CODE)))]
@@ -141,6 +147,9 @@ def _reasons(part: Any, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iter
     for path, state in (item for items in part.values() for item in items.items()):
         if isinstance(state, str):
             yield f"{path}: {state}"
+            continue
+        if path != str(paths.PARAMS):
+            yield f"{path}: other code"
             continue
         for section in state:
             below = {name: one for name, one in now.items() if f"{name}.".startswith(f"{section}.")}
