@@ -7,7 +7,6 @@ import typer
 
 from isoscope.base.errors import InputError
 from isoscope.platform.cli.options import KEEP_HOUSE, LOOK, Here, Said, command, heal, load, project_here
-from isoscope.platform.config.explain import nearest
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")]
 
@@ -136,6 +135,8 @@ def ls(study: Annotated[str | None, typer.Argument(help="Only runs of this study
 
     Example: isoscope ls fusion
     """
+    from isoscope.platform.config.explain import nearest
+
     project, duration = project_here(), load("platform.figures.numbers").duration
     heal(project)
     every = load("platform.stages.inventory").known_runs(project)

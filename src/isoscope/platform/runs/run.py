@@ -72,7 +72,6 @@ class Run:
         """Write the run's identity and this attempt to the record; `made_by`: of `provenance.environment`."""
         self.under_way = True
         self._introduce()
-        keep_functions(self.project, self.identity)
         now = environment(**made_by)
         if self.record.before.attempts:
             changed = ", ".join(changes(self.record.before.attempts[-1].environment, now).values())
@@ -88,6 +87,7 @@ class Run:
             estimate=estimate,
         )
         self._sampler = LoadSampler(self.record, gpus=made_by["device"].startswith("cuda"))
+        keep_functions(self.project, self.identity)
 
     def stop_sampling(self) -> None:
         """Record the machine's load no longer: the work is done, or has failed."""

@@ -153,7 +153,7 @@ def _lock(project: paths.Project) -> Iterator[Finding]:
     stages, cache = read_yaml(project.folder, stored.LOCK, most=None)["stages"], dvc_cache(project)
     outs = {one["path"]: one["md5"] for of in stages.values() for one in of.get("outs", ()) if "md5" in one}
     every = [one for of in stages.values() for part in ("deps", "outs") for one in of.get(part, ())]
-    for one in (one for one in every if not {"md5", "etag", "checksum", "files"} & one.keys()):
+    for one in (one for one in every if not any(map(one.get, ("md5", "etag", "checksum", "files")))):
         yield DAMAGE, f"{stored.LOCK}: {one.get('path')} has no hash; run: git checkout {stored.LOCK}"
     for name, one in ((name, one) for name, of in stages.items() for one in of.get("deps", ())):
         if outs.get(one["path"], one.get("md5")) != one.get("md5"):

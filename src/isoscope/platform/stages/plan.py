@@ -122,7 +122,11 @@ class Planner:
         known = train.expected(work, self.history) or (self._timed(work) if self.measure else None)
         return [
             *starts,
-            _cell(work.cell, RESUME if work.run.states.is_dir() and work.run.work.is_dir() else RUN, known),
+            _cell(
+                work.cell,
+                RESUME if work.run.states.is_dir() and not stored.finished(self.project, work.run.digest) else RUN,
+                known,
+            ),
         ]
 
     def _timed(self, work: train.CellJob) -> Estimate:

@@ -25,7 +25,7 @@ from isoscope.platform.runs.prepared import content_md5, read_manifest, target_o
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.restored import METRICS, OBJECTIVE, read_metrics
 from isoscope.platform.runs.run import Run, carry_out
-from isoscope.platform.runs.stored import BEGAN, output_fault
+from isoscope.platform.runs.stored import BEGAN, finished, output_fault
 
 SECTIONS = ("model", "objective", "penalty", "observers", "training")
 SPLITS = ("train", "validation", "test")
@@ -214,7 +214,7 @@ class _Book:
     def begin(self, **environment: Any) -> list[str]:
         """Begin an attempt with its data sets. Return how a new run continues an earlier run, or why it does not."""
         run, work = self.run, self.work
-        if not run.work.is_dir():  # a kept state without the output that it relies on
+        if not run.work.is_dir() and finished(run.project, run.digest):  # a kept state relies on the lost output
             shutil.rmtree(run.states, ignore_errors=True)
         line = None if run.states.is_dir() else continued(run)
         run.begin(**environment, estimate=expected(work, History(run.project)))

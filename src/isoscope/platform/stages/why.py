@@ -81,7 +81,7 @@ def cause(run: Run) -> Cause:
         return Cause(*about, TRAIN, run.digest)
     if held(run.folder):
         return Cause(*about, RUNNING)
-    updates = [int(one.name.removeprefix("step-")) for one in run.states.glob("step-*") if run.work.is_dir()]
+    updates = [int(one.name.removeprefix("step-")) for one in run.states.glob("step-*")]
     state = f"{RESUME} from update {max(updates)}" if updates else TRAIN
     if not (before := finished_runs(project, other_than=run.digest, **run.identity.names)):
         return Cause(*about, state)
