@@ -43,6 +43,7 @@ Finding = tuple[str, str]  # kind, of `ORDER` (the most serious first), and a li
 MIRROR, REPRO, REPORT = "run: isoscope mirror", "run: isoscope repro", "run: isoscope repro report"
 MOST, SHOWN = 10, 3  # findings listed of a file; files named
 _CODE = re.compile(rb"^code: [0-9a-f]{64}$", re.MULTILINE)
+_HASH = re.compile(r"[0-9a-f]{32}(\.dir)?")
 _MADE = re.compile(r"\S*/isoscope-audit-\w+/")
 
 
@@ -153,7 +154,7 @@ def _lock(project: paths.Project) -> Iterator[Finding]:
     stages, cache = read_yaml(project.folder, stored.LOCK, most=None)["stages"], dvc_cache(project)
     outs = {one["path"]: one["md5"] for of in stages.values() for one in of.get("outs", ()) if "md5" in one}
     every = [one for of in stages.values() for part in ("deps", "outs") for one in of.get(part, ())]
-    for one in (one for one in every if not any(map(one.get, ("md5", "etag", "checksum", "files")))):
+    for one in (one for one in every if not _HASH.fullmatch(str(one.get("md5"))) and one.get("hash") == "md5"):
         yield DAMAGE, f"{stored.LOCK}: {one.get('path')} has no hash; run: git checkout {stored.LOCK}"
     for name, one in ((name, one) for name, of in stages.items() for one in of.get("deps", ())):
         if outs.get(one["path"], one.get("md5")) != one.get("md5"):
