@@ -85,6 +85,7 @@ def test_another_learning_rate_trains_every_cell(project: Project) -> None:
     project.lay("training: {learning_rate: 1e-2}")
     found = plan(project)
     assert set(cells(found[TRAIN]).values()) == {"run"}
+    assert found[TRAIN]["why"] == ["training.learning_rate 0.03 → 0.01"]
     assert "after train@fusion" in found["analyse@fusion"]["why"]
     assert stages(plan(project, "train")) == stages(plan(project, TRAIN)) == [TRAIN]
     assert stages(plan(project, "fusion")) == [name for name in stages(found) if name.endswith("@fusion")]

@@ -13,12 +13,13 @@ from typing import Any
 from isoscope.base import built_in, kind, paths
 from isoscope.base.errors import InputError
 from isoscope.base.processes import StopSignal
-from isoscope.platform.config import load, new_project, tree
+from isoscope.platform.config import load, tree
 from isoscope.platform.executor.placement import Placement
 from isoscope.platform.figures.numbers import count
 from isoscope.platform.runs import prepared, stored
 from isoscope.platform.runs.durations import Estimate, History, combined, updates_of
-from isoscope.platform.stages import repro, states, study_cells, train
+from isoscope.platform.stages import states, study_cells, train
+from isoscope.platform.stages.why import stage_reasons
 
 ORDER = ("prepare", "search", "train", "states", "analyse", "compare", "report")
 STATES = FOUND, RESUME, RUN = "found", "resume", "run"
@@ -52,19 +53,17 @@ class Planner:
         part; `unknown`: how many cells have none.
         """
         folder, lock, changing = self.project.folder, self.project.folder / stored.LOCK, list[str]()
-        status, code = repro.dvc_status(folder), new_project.outdated(folder)
+        reasons = stage_reasons(self.setup.configuration, self.project)
         locked = tree.read_yaml(folder, stored.LOCK, most=None)["stages"] if lock.is_file() else {}
         at = {
             **{(name, "params"): [*of.get("params", {}).get(str(paths.PARAMS), ())] for name, of in locked.items()},
             **{(name, "deps"): [one["path"] for one in of.get("deps", ())] for name, of in locked.items()},
             **{(name, "outs"): [one["path"] for one in of.get("outs", ())] for name, of in locked.items()},
         }
-        for name in dict.fromkeys([*self.names, *status]):
+        for name in dict.fromkeys([*self.names, *reasons]):
             stage, _, study = name.partition("@")
-            changes = (pair for one in status.get(name, ()) for pair in tree.flatten(one).items())
             why = [
-                *(f"{what.partition('.')[2]} {how}".strip() for what, how in changes),
-                *["code.yaml: other code"] * (stage in code),
+                *reasons.get(name, ()),
                 *(
                     f"-S {one.name}"
                     for one in self.setup.configuration.overrides

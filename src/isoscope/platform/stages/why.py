@@ -124,12 +124,15 @@ def targets(configuration: Configuration, name: str) -> list[str]:
     raise InputError(f"{name}: no study, comparison or stage of {paths.PARAMS}{nearest(name, every)}")
 
 
-def stage_reasons(configuration: Configuration, project: paths.Project, names: Collection[str]) -> dict[str, list[str]]:
-    """Return DVC stage → why DVC would run it; stages that are up to date are not in it."""
+def stage_reasons(
+    configuration: Configuration, project: paths.Project, names: Collection[str] = ()
+) -> dict[str, list[str]]:
+    """Return DVC stage → why DVC would run it, of some stages [default: all]; without those that are up to date."""
     lock = read_yaml(project.folder, LOCK, most=None) if (project.folder / LOCK).is_file() else {}
     now, found = flatten(configuration.raw), {}
     status, outdated_code = dvc_status(project.folder, *names), outdated(project.folder)
-    status |= {one: [f"{paths.CODE}: other code"] for one in names if one.partition("@")[0] in outdated_code}
+    known = names or lock.get("stages") or ()
+    status |= {one: [f"{paths.CODE}: other code"] for one in known if one.partition("@")[0] in outdated_code}
     for stage, parts in status.items():
         then = (lock.get("stages") or {}).get(stage, {}).get("params", {})
         lines = [line for part in parts for line in _reasons(part, then, now)]
