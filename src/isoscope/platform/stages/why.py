@@ -180,4 +180,4 @@ def _code_said(configuration: Configuration, project: paths.Project, stage: str)
         )
     }
     unchanged = all(lasts.values()) and bool(lasts)
-    return [*found] or ["no function that it uses changed: the result will be the same"] * unchanged
+    return [*found] or ["its code: no function that it uses changed"] * unchanged
