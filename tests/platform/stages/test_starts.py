@@ -22,7 +22,7 @@ from isoscope.platform.cli import app
 from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.executor.placement import Placement
-from isoscope.platform.runs import run as runs
+from isoscope.platform.runs import identity
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.stages.accept import accept_all
 from isoscope.platform.stages.study_cells import Setup, train_starts, training_job
@@ -267,7 +267,7 @@ def test_what_starts_from_accepted_runs_is_accepted(
         ("dynamics", "translation-additive", 0),
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "code_version", lambda *_: "0" * 64)
+        patch.setattr(identity, "code_version", lambda *_: "0" * 64)
         trained = {before.trained(*cell).parent.name for cell in reversed(cells)}
     jobs = lambda: [before.job(*cell) for cell in cells]  # noqa: E731
     assert not any(job.run.output.is_dir() for job in jobs())

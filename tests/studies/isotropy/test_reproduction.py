@@ -183,7 +183,7 @@ def test_an_average_over_another_share_of_training_is_another_figure() -> None:
 FREE = {
     *("learning_rate", "weight_decay"),  # by task, above
     *("accumulation", "select", "keep", "watch.sample", "watch.clusters"),
-    *("determinism", "device", "threads", "log_every", "checkpoint_every", "evaluations"),
+    *("determinism", "device", "threads", "log_every", "checkpoint_every", "keep_state", "evaluations"),
     *("snapshots.steps", "snapshots.epochs", "fusion_lr", "allocation", "slices", "frozen_head"),
 }
 """Fields of `training` that a repetition may choose: none of them changes the shares of the batches."""
