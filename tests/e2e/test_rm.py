@@ -112,7 +112,7 @@ def test_what_nobody_answers_names_or_may_have_is_refused(project: Project) -> N
         process.kill()
         process.communicate()
     assert project.output("conv2d").is_dir(), "nothing was removed"
-    assert "its process died" in rows(project)[running]["reason"]
+    wait_for(lambda: "its process died" in (rows(project)[running]["reason"] or ""))
 
 
 def test_it_asks_at_a_terminal(project: Project) -> None:
