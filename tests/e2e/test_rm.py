@@ -101,7 +101,8 @@ def test_what_nobody_answers_names_or_may_have_is_refused(project: Project) -> N
         )
     uri = {"MLFLOW_TRACKING_URI": "http://127.0.0.1:1"}
     assert "MLflow at http://127.0.0.1:1: " in project.refused("rm", RUN, "--yes", "--mlflow", **uri)
-    process = project.start(*CELL, *FOUR, "-S", "training.epochs=8", "-S", "training.evaluations=10")
+    # So long that it cannot end before it is stopped.
+    process = project.start(*CELL, "-S", "training.epochs=1000")
     try:
         wait_for(lambda: [row for row in rows(project).values() if "running" in row["state"] and row["worked"]])
         (running,) = [row["run"] for row in rows(project).values() if "running" in row["state"]]
