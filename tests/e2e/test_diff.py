@@ -136,6 +136,26 @@ def test_a_row_of_data_is_named(project: Project) -> None:
     project.isoscope("prepare", "tiny")
 
 
+def test_a_function_is_named_and_nothing_else(project: Project) -> None:
+    optim, rising = "src/isoscope/training/optim.py", "    rising = math.floor(warmup * total)\n"
+    project.edit(optim, rising, rising.replace("\n", " + 0\n"))
+    found = diff(project, RUN, trained(project, "--seed", "0", "-S", "training.threads=1"))
+    assert parts(found) == ["schedule_factor in training/optim.py: changed (not committed)"]
+    assert "equal in every bit" in found["answer"][0], "the function computes the same"
+    project.edit(optim, rising.replace("\n", " + 0\n"), rising)
+
+
+def test_a_bundle_is_compared_as_it_is(project: Project) -> None:
+    project.isoscope("bundle", "review.zip")
+    found = diff(project, ".", "review.zip")
+    assert not found["alarm"]
+    assert "equal in every bit" in found["answer"][0]
+    assert "one side lacks checkpoints/" in found["notes"][0]["note"]
+    other = diff(project, f"models/{RUN}", "review.zip:models/fusion/conv2d/seed-0")
+    assert "model.fusion.kind additive → conv2d" in parts(other)
+    assert "no such file" in project.refused("diff", ".", "other.zip")
+
+
 def test_arms_are_compared_in_pairs_on_a_page(project: Project) -> None:
     found = diff(project, *(f"fusion/{arm}" for arm in ARMS), "--out", "told")
     assert "model.fusion.kind additive → conv2d" in parts(found)

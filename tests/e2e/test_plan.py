@@ -1,6 +1,7 @@
 """`isoscope plan` says what `isoscope repro` then does, and changes nothing."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,32 @@ def test_another_learning_rate_trains_every_cell(project: Project) -> None:
     assert stages(plan(project, "fusion")) == [name for name in stages(found) if name.endswith("@fusion")]
 
 
+def test_a_function_is_named_and_a_library_is_no_reason(project: Project, tmp_path: Path) -> None:
+    optim, rising = "src/isoscope/training/optim.py", "    rising = math.floor(warmup * total)\n"
+    project.edit(optim, rising, rising.replace("\n", " + 0\n"))
+    (reason,) = plan(project)[TRAIN]["why"]
+    assert reason == "schedule_factor in training/optim.py: changed (not committed)"
+    project.edit(optim, rising.replace("\n", " + 0\n"), rising)
+    made = tmp_path / "accelerate-99.0.dist-info"
+    made.mkdir()
+    (made / "METADATA").write_text("Metadata-Version: 2.1\nName: accelerate\nVersion: 99.0\n")
+    path = os.pathsep.join([str(project.sources), str(tmp_path)])
+    assert json.loads(project.cold.isoscope("plan", "--json", PYTHONPATH=path).out)["stages"] == []
+
+
+def test_a_row_of_data_is_named(project: Project) -> None:
+    text = project.text("texts/order.jsonl")
+    (project.folder / "texts/order.jsonl").write_text(text.replace('"class": 0', '"class": 1', 1), "utf-8")
+    found = plan(project)
+    assert any("texts" in one for one in found["prepare@tiny"]["why"])
+    project.isoscope("prepare", "tiny")
+    reasons = plan(project)[TRAIN]["why"]
+    assert all(one.startswith("data/processed/tiny/") for one in reasons if not one.startswith("after"))
+    assert any(" row" in one for one in reasons)
+    (project.folder / "texts/order.jsonl").write_text(text, "utf-8")
+    project.isoscope("prepare", "tiny")
+
+
 def test_another_title_runs_the_report_alone(project: Project) -> None:
     project.lay("report: {title: Other}")
     assert stages(plan(project)) == ["report"]
@@ -131,7 +158,7 @@ def test_a_model_that_is_not_recorded_is_said_and_measured(project: Project) -> 
     changed = ("-S", "model.encoder.hidden_size=64", "-S", "model.encoder.intermediate_size=512")
     found = plan(project, *changed)
     assert found[TRAIN]["unknown"] == 2
-    assert "-S model.encoder.hidden_size" in found[TRAIN]["why"]
+    assert "model.encoder.hidden_size 16 → 64" in found[TRAIN]["why"]
     said = project.isoscope("plan", *changed).out
     assert "isoscope plan --measure" in said
     known = project.records().keys()

@@ -55,7 +55,7 @@ def why(
 @command(EXPLAIN)
 def diff(
     here: Here,
-    a: Annotated[str, typer.Argument(help="A run, arm, study, checkpoint or git revision.")],
+    a: Annotated[str, typer.Argument(help="A run, arm, study, checkpoint, bundle or git revision.")],
     b: Annotated[str, typer.Argument(help="Another.")],
     every: Annotated[bool, typer.Option("--all", help="Print all rows of all tables.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for a page with figures, and for the tables.")] = None,
@@ -63,8 +63,9 @@ def diff(
     """Compare two runs, arms, studies, checkpoints or revisions; exit code 1 if runs of one digest differ.
 
     A name is a digest or its first letters, a folder of runs (also in another project), STUDY or STUDY/ARM, the folder
-    of a checkpoint, or a git revision: REVISION, or REVISION:models/STUDY/ARM/seed-N, read from DVC's cache. Sets of
-    runs are compared in pairs: by seed, or by arm and seed.
+    of a checkpoint, a bundle (FILE.zip, or FILE.zip:models/STUDY/ARM), or a git revision: REVISION, or
+    REVISION:models/STUDY/ARM/seed-N, read from DVC's cache. Sets of runs are compared in pairs: by seed, or by arm and
+    seed.
 
     Shows what differs in parameters, data, code, plug-ins and environment; metrics and golden traces, and the update
     at which they part; weights by layer; predictions that flipped; the similarity of hidden states.

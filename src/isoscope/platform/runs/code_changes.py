@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 from isoscope.base.atomic_files import write_text
 from isoscope.base.code_closure import PACKAGE, functions, stripped
 from isoscope.base.paths import Project
+from isoscope.platform.runs.identity import Identity
 from isoscope.platform.runs.lines import Run
 from isoscope.platform.runs.provenance import run_git
 from isoscope.platform.runs.record import read
@@ -21,16 +21,7 @@ MOST = 200
 """Commits of a file to look through."""
 
 
-class Coded(Protocol):
-    """The code of a run: its version, and its functions."""
-
-    @property
-    def code(self) -> str: ...
-    @property
-    def functions(self) -> Functions: ...
-
-
-def keep_functions(project: Project, one: Coded) -> None:
+def keep_functions(project: Project, one: Identity) -> None:
     """Keep the functions of a code version beside the records, once."""
     if not (file := _file(project, one.code)).is_file():
         write_text(file, json.dumps(one.functions, sort_keys=True) + "\n", "note", shared=True)
@@ -66,6 +57,7 @@ def changed_functions(old: Functions, new: Functions) -> list[tuple[str, str]]:
     ]
 
 
+@cache
 def commit_of(file: str, name: str) -> str | None:
     """Return short hash and subject of the last commit that changed a function of the installed sources.
 

@@ -35,7 +35,9 @@ def diff(a: str, b: str, project: paths.Project, confidence: float) -> Made:
     Raises `InputError` for words that name no runs, or runs without pairs.
     """
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        (level, before), (of, after) = named(a, project, Path(one)), named(b, project, Path(other))
+        (level, before), (of, after) = (
+            named(_opened(*word), project, word[1]) for word in ((a, Path(one)), (b, Path(other)))
+        )
         if level != of or not before.keys() & after.keys():
             raise InputError(f"{a} ({level}) and {b} ({of}) have no runs of equal names to compare")
         alone = {key: f"only in {a if key in before else b}" for key in before.keys() ^ after.keys()}
@@ -45,6 +47,15 @@ def diff(a: str, b: str, project: paths.Project, confidence: float) -> Made:
     parts = {name: [(key.strip("."), one[name]) for key, one in made.items() if name in one] for name in names}
     full = {name: pd.concat([table.assign(pair=key) for key, table in tables]) for name, tables in parts.items()}
     return full | ({"comparison": compared(full["points"], confidence)} if level != "run" and "points" in full else {})
+
+
+def _opened(word: str, folder: Path) -> str:
+    """Return a word that names runs; of a bundle, or of a path in it, the place where it is opened in `folder`."""
+    archive, _, path = word.partition(":")
+    if not archive.endswith(".zip"):
+        return word
+    import_module("isoscope.platform.stages.bundle").unpack(Path(archive), folder / "bundle")
+    return str(folder / "bundle" / path)
 
 
 # Of two runs; of equal outputs, their identity alone; of checkpoints, weights alone.

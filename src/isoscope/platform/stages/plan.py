@@ -19,7 +19,7 @@ from isoscope.platform.figures.numbers import count
 from isoscope.platform.runs import prepared, stored
 from isoscope.platform.runs.durations import Estimate, History, combined, updates_of
 from isoscope.platform.stages import states, study_cells, train
-from isoscope.platform.stages.why import stage_reasons
+from isoscope.platform.stages.why import cause, stage_reasons
 
 ORDER = ("prepare", "search", "train", "states", "analyse", "compare", "report")
 STATES = FOUND, RESUME, RUN = "found", "resume", "run"
@@ -43,6 +43,7 @@ class Planner:
         self.setup, self.measure = study_cells.Setup(configuration, project, "train"), measure
         self.project, self.root, self.history = project, configuration.root, History(project)
         self._to_train, self._of_arm = set[str](), dict[Any, Estimate]()
+        self._why = dict[str, None]()  # how the cells of the stage that is looked at differ from finished runs
         of = {"prepare": self.root.tasks, "compare": self.root.comparisons, "search": ("",), "report": ("",)}
         self.names = [f"{one}@{name}".rstrip("@") for one in ORDER for name in of.get(one, self.root.studies)]
 
@@ -76,7 +77,11 @@ class Planner:
                 ),
             ]
             if why:
-                yield (found := {"stage": name, "why": why, **self._stage(stage, study)})
+                self._why = {}
+                found = {"stage": name, "why": why, **self._stage(stage, study)}
+                # A folder or a section that DVC names says less.
+                found["why"] = [*self._why, *(one for one in why if one.startswith("after"))] if self._why else why
+                yield found
                 changing += [name] * (
                     stage not in ("train", "states") or any(one["state"] != FOUND for one in found["cells"])
                 )
@@ -117,6 +122,7 @@ class Planner:
         if work.run.digest in self._to_train or stored.files_of(work.run.project, work.run.digest):
             return [_cell(work.cell, FOUND)]
         self._to_train.add(work.run.digest)
+        self._why |= {one.text: None for one in cause(work.run).differences}
         starts = [cell for start in work.starts.values() for cell in self._jobs(start) if cell["state"] != FOUND]
         known = train.expected(work, self.history) or (self._timed(work) if self.measure else None)
         return [

@@ -1,13 +1,14 @@
 """`isoscope trace`: which rows and runs a figure was made of, and whether the project still has them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.figures.origin import origins
-from isoscope.platform.runs.record import read
-from isoscope.platform.runs.restored import CONFIG, named_digest, restored
+from isoscope.platform.runs.lines import RunRecord
+from isoscope.platform.stages.mirror import all_records
 
 NOW = {
     "same": "the project has the same rows",
@@ -26,6 +27,7 @@ def trace(file: Path, project: Project | None) -> list[dict[str, Any]]:
     if not file.is_file():
         raise InputError(f"FILE {file}: no such file; give an SVG, PNG, PDF or page")
     drawn = () if project is None else (project.folder / "reports").glob("**/figures/*.svg")
+    records = [] if project is None else all_records(project)
     here = {one.rows: one.figure for svg in drawn for one in origins(svg.read_bytes())}
     return [
         {
@@ -39,25 +41,22 @@ def trace(file: Path, project: Project | None) -> list[dict[str, Any]]:
             if project is None
             else "missing",
             "runs": [
-                {"digest": of, "said": "no project here"} if project is None else _run(of, project) for of in one.runs
+                {"digest": of, "said": "no project here"} if project is None else _run(of, records) for of in one.runs
             ],
         }
         for one in origins(file.read_bytes())
     ]
 
 
-def _run(digest: str, project: Project) -> dict[str, Any]:
+def _run(digest: str, records: Iterable[RunRecord]) -> dict[str, Any]:
     """Return the run whose digest begins with these digits: names, commit and command, as far as they are known here.
 
-    They are in its record; a clone has no records, and there the published output names the run.
+    `records`: of a clone, those that its published outputs restore.
     """
-    known = [read(path) for path in project.records.glob(f"{digest}*.jsonl")]
-    outputs = (one.parent for one in project.folder.glob("models/*/*/*/config.yaml") if not known)
-    found = (one for one in outputs if (named_digest(one / CONFIG) or "").startswith(digest))
-    known += [restored(one, root=project.folder, t=0) for one in found]
-    if not known or (run := known[0].run) is None:
+    record = next((one for one in records if one.run and one.run.digest.startswith(digest)), None)
+    if record is None or (run := record.run) is None:
         return {"digest": digest, "said": "no record here"}
-    git = known[0].author.git if known[0].author else {}
+    git = record.author.git if record.author else {}
     facts = {"commit": git.get("commit"), "command": f"isoscope train {run.study} {run.arm} --seed {run.seed}"}
     commit = f"commit {str(facts['commit'])[:12]}{' with changes' * bool(git.get('dirty'))}" if git else "no commit"
     return {"digest": run.digest, "study": run.study, "arm": run.arm, "seed": run.seed, **facts} | {
