@@ -1,4 +1,4 @@
-"""Rebuild the tables of the results pages: `python docs/results/rebuild.py`. Then `git diff` shows what differs.
+"""Rebuild the tables of the results pages: `python docs/results/rebuild.py`; `--check` only lists what differs.
 
 `*_tables.py` declare the tables: `<page>/<table>` → a function. A page shows a table between `<!-- table: NAME -->` and
 `<!-- end -->`; the others are files, `<page>/tables/<table>.csv`. Numbers are from the per-run data of the page,
@@ -6,6 +6,7 @@ verdicts from `isoscope.platform.statistics.paired.judge`. The table `<page>/cha
 tables of a page. A file without a declared table, and thus without a verdict, is as commit `640d9ee` made it.
 """
 
+import argparse
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -64,12 +65,16 @@ def chance(tested: Mapping[str, Sequence[Sequence[float]]], kept: Iterable[tuple
 
 
 def main() -> None:
-    """Write what differs."""
+    """Write what differs, or list it."""
+    parser = argparse.ArgumentParser(description="Make the tables of the pages again from the per-run data.")
+    parser.add_argument("--check", action="store_true", help="write nothing: list the files that are not of their data")
+    check = parser.parse_args().check
     for page in sorted(HERE.glob("*.md")):
         for file, text in rebuilt(page).items():
             if not file.exists() or file.read_text("utf-8") != text:
-                file.write_text(text, "utf-8")
-                print(f"{file.relative_to(HERE)}: rebuilt")
+                if not check:
+                    file.write_text(text, "utf-8")
+                print(file.relative_to(HERE) if check else f"{file.relative_to(HERE)}: rebuilt")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from isoscope.base.errors import RunError
 from isoscope.base.parquet import write_parquet
 from isoscope.platform.stages.audit import _results
 from page_blocks import Page
@@ -269,11 +270,16 @@ def test_the_commands_of_its_page_print_what_it_shows(project: Project) -> None:
 
 def test_pages_of_results_are_made_again_by_their_script(tmp_path: Path) -> None:
     folder = tmp_path / "docs/results"
-    folder.mkdir(parents=True)
-    (folder / "scores.md").write_text("0.5")
-    (folder / "rebuild.py").write_text("def rebuilt(page):\n    return {page: '0.5'}\n")
+    root = Path(__file__).parents[2]
+    for name in ("docs/results", "variants"):
+        shutil.copytree(root / name, tmp_path / name)
+    shutil.copy(root / "params.yaml", tmp_path)
     assert [*_results(tmp_path)] == []
-    (folder / "scores.md").write_text("0.7")
+    page = folder / "embedded.md"
+    page.write_text(page.read_text("utf-8").replace(".911", ".912"), "utf-8")
     assert [line for _, line in _results(tmp_path)] == [
-        "docs/results/scores.md: is not of its data; run: python docs/results/rebuild.py"
+        "docs/results/embedded.md: is not of its data; run: python docs/results/rebuild.py"
     ]
+    (folder / "embedded/fusion.csv").unlink()
+    with pytest.raises(RunError, match=r"fusion\.csv"):
+        [*_results(tmp_path)]
