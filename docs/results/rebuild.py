@@ -9,6 +9,7 @@ tables of a page. A file without a declared table, and thus without a verdict, i
 import argparse
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import dynamics_tables
@@ -17,17 +18,20 @@ import hybrids_tables
 import numpy as np
 import spaces_tables
 import stsb_tables
+from claims import claims
 from written import CONFIDENCE, Table
 
 from isoscope.platform.statistics.paired import by_chance, families
 
 HERE = Path(__file__).parent
+README = HERE.parents[1] / "README.md"
 BLOCK = re.compile(r"(<!-- table: (?P<name>\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 KEPT = {"dynamics": [("geometry", 1, 24, 0)], "hybrids": [("predictors", 2, 32, 16)]}
 """Families, tests and findings of tables that are not rebuilt."""
 TABLES = (
     fusion_tables.TABLES | dynamics_tables.TABLES | spaces_tables.TABLES | hybrids_tables.TABLES | stsb_tables.TABLES
 )
+TABLES["README/claims"] = partial(claims, TABLES)
 
 
 def rebuilt(page: Path) -> dict[Path, str]:
@@ -37,7 +41,7 @@ def rebuilt(page: Path) -> dict[Path, str]:
     for name in [name for name in TABLES if name.startswith(f"{page.stem}/")]:
         with families() as tested[name]:
             made[name] = TABLES[name]()
-    if made:
+    if made and page.parent == HERE:
         made[f"{page.stem}/chance"] = chance(tested, KEPT.get(page.stem, ()))
     text = page.read_text("utf-8")
     shown = {found["name"] for found in BLOCK.finditer(text)}
@@ -69,12 +73,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the tables of the pages again from the per-run data.")
     parser.add_argument("--check", action="store_true", help="write nothing: list the files that are not of their data")
     check = parser.parse_args().check
-    for page in sorted(HERE.glob("*.md")):
+    for page in (README, *sorted(HERE.glob("*.md"))):
         for file, text in rebuilt(page).items():
             if not file.exists() or file.read_text("utf-8") != text:
                 if not check:
                     file.write_text(text, "utf-8")
-                print(file.relative_to(HERE) if check else f"{file.relative_to(HERE)}: rebuilt")
+                print(file.relative_to(README.parent) if check else f"{file.relative_to(README.parent)}: rebuilt")
 
 
 if __name__ == "__main__":

@@ -273,7 +273,8 @@ def test_pages_of_results_are_made_again_by_their_script(tmp_path: Path) -> None
     root = Path(__file__).parents[2]
     for name in ("docs/results", "variants"):
         shutil.copytree(root / name, tmp_path / name)
-    shutil.copy(root / "params.yaml", tmp_path)
+    for name in ("params.yaml", "README.md"):
+        shutil.copy(root / name, tmp_path)
     assert [*_results(tmp_path)] == []
     page = folder / "embedded.md"
     page.write_text(page.read_text("utf-8").replace(".911", ".912"), "utf-8")

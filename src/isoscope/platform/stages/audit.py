@@ -234,7 +234,7 @@ def _results(folder: Path) -> Iterator[Finding]:
         if done.returncode:
             raise RunError(done.stderr.strip().rpartition("\n")[2])
         for file in done.stdout.splitlines():
-            yield MISMATCH, f"docs/results/{file}: is not of its data; run: python {script}"
+            yield MISMATCH, f"{file}: is not of its data; run: python {script}"
 
 
 def _tracked(project: paths.Project) -> Iterator[Finding]:
