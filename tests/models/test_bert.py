@@ -6,10 +6,11 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from transformers import BertConfig, BertModel, pipeline
+from transformers import BertConfig, BertModel, MarianConfig, pipeline
 from transformers.models.bert import modeling_bert
+from transformers.models.marian.modeling_marian import MarianEncoder, MarianSinusoidalPositionalEmbedding
 
-from fusions import CONV2D, FFT, FUSIONS, batch, config, make
+from fusions import CONV2D, FFT, FUSIONS, POSITIONS, VOCABULARY, WIDTH, batch, config, make
 from isoscope.data import tokens
 from isoscope.models import (
     FusionBertForSequenceClassification,
@@ -37,6 +38,18 @@ def test_autocast_stops_at_the_embeddings(name: str) -> None:
     torch.testing.assert_close(rounded.float(), exact, rtol=0.1, atol=0.1)
     rounded.float().sum().backward()
     assert all(value.grad.dtype == torch.float32 for value in model.bert.embeddings.fusion.parameters())
+
+
+def test_the_block_of_marian_is_that_of_transformers() -> None:
+    """Marian has the sines of all frequencies first, then the cosines; here they alternate."""
+    block = make(FusionBertModel, FUSIONS["marian"], positions="sinusoidal").eval().embeddings
+    theirs = MarianConfig(vocab_size=VOCABULARY, d_model=WIDTH, scale_embedding=True, pad_token_id=0)
+    positions = MarianSinusoidalPositionalEmbedding(POSITIONS, WIDTH).create_weight()
+    ids, order = torch.arange(1, POSITIONS + 1)[None], [*range(0, WIDTH, 2), *range(1, WIDTH, 2)]
+    with torch.no_grad():
+        expected = MarianEncoder(theirs).embed_scale * block.word_embeddings(ids)[..., order] + positions
+        assert torch.allclose(block(ids)[..., order], expected, rtol=0, atol=1e-6)
+    assert {name for name, _ in block.named_parameters()} == {"word_embeddings.weight", "token_type_embeddings.weight"}
 
 
 def test_a_plain_model_that_is_built_meanwhile_is_plain() -> None:

@@ -220,7 +220,7 @@ def test_a_random_kernel_is_uniform_within_one_over_the_root_of_its_inputs() -> 
 @pytest.mark.parametrize(
     "options, expected",
     [
-        ({"kind": "sum"}, "model.fusion.kind: 'sum' is none of additive, scaled, conv2d, linear, fft"),
+        ({"kind": "sum"}, "model.fusion.kind: 'sum' is none of additive, scaled, marian, conv2d, linear, fft"),
         ({}, "model.fusion.kind: None is none of"),
         ({"kind": "additive", "bias": True}, "model.fusion: bias: unknown key"),
         ({"kind": "conv2d"}, "model.fusion: sources: missing"),

@@ -41,6 +41,7 @@ GIVEN = {
 FUSIONS = {
     "additive": "isoscope.fusions.additive",
     "scaled": "isoscope.fusions.scaled",
+    "marian": "isoscope.fusions.marian",
     "conv2d": "isoscope.fusions.conv2d",
     "linear": "isoscope.fusions.linear",
     "fft": "isoscope.fusions.fft",

@@ -53,6 +53,19 @@ class Sum(nn.Module):
         return added(word if self.factor is None else self.factor * word, position, token_type)
 
 
+class Bare(nn.Module):
+    """`word_factor · w + position_factor · p`, with no LayerNorm after it. No parameters."""
+
+    uses_token_type = looks_around = layer_norm = False
+
+    def __init__(self, word_factor: float, position_factor: float) -> None:
+        super().__init__()
+        self.word_factor, self.position_factor = word_factor, position_factor
+
+    def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.word_factor * word + self.position_factor * position
+
+
 class Sources(nn.Module):
     """A fusion of some of the tables, in the order of `TABLES`."""
 

@@ -85,7 +85,8 @@ class FusedTables(nn.Module):
 
     The tables and the LayerNorm keep the family's names, so a plain checkpoint loads; the fusion's parameters are
     `fusion.*`. A kernel or a custom fusion sees zeros at padding. Autocast is off in this block: sums of three tables
-    cost nothing, and every layer above would see their rounding errors. A family without token types has zeros.
+    cost nothing, and every layer above would see their rounding errors. A family without token types has zeros. A
+    fusion whose `layer_norm` is false has no LayerNorm after it.
     """
 
     word_embeddings: Any
@@ -112,6 +113,8 @@ class FusedTables(nn.Module):
         self.fusion_options = dict(config.fusion)
         self.given = {"hidden_size": width, "causal": causal, "init_std": config.init_std}
         self.fusion, self._unseen = self.fresh_fusion(), True
+        if not getattr(self.fusion, "layer_norm", True):
+            self.LayerNorm = nn.Identity()
         for part in self.fusion.modules():
             setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: marks who initialises it)
         if self.token_type_embeddings is None and "token_type" in getattr(self.fusion, "sources", ()):

@@ -23,7 +23,8 @@ _NEW = ("embeddings.fusion.", "embeddings.position_embeddings.angles", "pooler."
 """Weights inside of an encoder that a checkpoint may lack."""
 _OF_LABELS = ("classifier.", "pre_classifier.", "classification_head.", "score.")
 """Parts of heads that are trained for labels; they are always new."""
-_TABLE = "embeddings.position_embeddings.weight"  # of no use where angles take its place
+_UNUSED = ("embeddings.position_embeddings.weight", "embeddings.LayerNorm.")
+"""Weights of an embedding block that a fusion may replace or leave out."""
 
 
 def load(
@@ -53,7 +54,7 @@ def load(
     config.update({name: value for name, value in given.items() if name in settings or hasattr(config, name)})
     replaced = _OF_LABELS if end == CLASSIFIER else ()
     with seeded(seed):
-        model = pretrained(kind, folder, config, new=_NEW, new_head=True, replaced=replaced, unused=(_TABLE,))
+        model = pretrained(kind, folder, config, new=_NEW, new_head=True, replaced=replaced, unused=_UNUSED)
         with torch.no_grad():
             for name, part in model.named_modules():
                 if replaced and isinstance(part, nn.Linear) and f"{name}.".startswith(replaced):
