@@ -11,10 +11,16 @@ import pandas as pd
 from dynamics_claims import BY_LAYER, CLAIMS, ONE, PUBLISHED, RELATIVE_CLAIMS, claimed, likeness
 from dynamics_hurting import claims_hurting, ranks
 from dynamics_shares import of_part
-from written import CONFIDENCE, Table, number
+from judged import POWER
+from written import CONFIDENCE, Table, between, number
 
-from isoscope.platform.statistics.cell_permutation import Permuted, first_over_second, judge_cells
-from isoscope.platform.statistics.paired import holm
+from isoscope.platform.statistics.cell_permutation import (
+    Permuted,
+    by_condition,
+    first_over_second,
+    judge_cells,
+)
+from isoscope.platform.statistics.paired import holm, minimum_detectable_effect, paired_t
 from isoscope.studies.dynamics.sums import PART, RUN
 
 CHOICES = {"all": ("masked", "causal", "translation"), "MLM and CLM": ("masked", "causal")}
@@ -52,23 +58,32 @@ def decides() -> Table:
             both = [by_cells(table, distance, estimator) for estimator in ESTIMATORS]
             found.append((f"{choice}, {distance}", f"{len(objectives)} × {count}", *both))
     rows = []
-    corrected = holm([fixed.p for *_, fixed, _ in found])
-    for (text, cells, fixed, minibatch), p in zip(found, corrected, strict=True):
-        verdict = judge_cells(fixed, p_holm=p, confidence=CONFIDENCE)
+    corrected = holm([fixed.p for *_, (fixed, _), _ in found])
+    for (text, cells, (fixed, over), (minibatch, _)), p in zip(found, corrected, strict=True):
+        test, detectable = paired_t(over, confidence=CONFIDENCE), None
+        if test.interval is not None:
+            reach = minimum_detectable_effect(test.n, tests=len(found), confidence=CONFIDENCE, power=POWER)
+            detectable = reach * (test.sd or 0.0)
+        verdict = judge_cells(fixed, p_holm=p, low=test.interval and test.interval.low, confidence=CONFIDENCE)
         numbers = number(fixed.difference, 3, True), number(fixed.p), number(fixed.least)
+        random = between(test.interval), number(detectable)
         beside = f"{number(minibatch.difference, 3, True)}: {number(minibatch.p)}"
-        rows.append((text, cells, *numbers, f"*{verdict.word}*: {verdict.reason}", beside))
+        rows.append((text, cells, *numbers, *random, f"*{verdict.word}*: {verdict.reason}", beside))
     head = ("share of the objective − of the data condition, of cells", "cells", "difference", "p of all orders")
-    return Table((*head, "least possible p", "verdict", "minibatch estimator: p"), rows)
+    more = ("least possible p", "over conditions", "detectable", "verdict", "minibatch estimator: p")
+    return Table((*head, *more), rows)
 
 
-def by_cells(table: pd.DataFrame, distance: str, estimator: str = "nats") -> Permuted:
-    """Return whether the objective explains more than the data condition, from the mean profiles of cells."""
+def by_cells(table: pd.DataFrame, distance: str, estimator: str = "nats") -> tuple[Permuted, list[float]]:
+    """Return whether the objective explains more than the data condition, from the mean profiles of cells.
+
+    Also the values of the difference by data condition, whose interval takes the conditions as a sample.
+    """
     runs = table.pivot_table(index=RUN, columns=PART, values=estimator, fill_value=0.0)
     cells = runs.groupby(level=["objective", *CONDITION]).mean()
     conditions = [f"{data}, {size}" for _, data, size in cells.index]
-    objectives = cells.index.get_level_values("objective").tolist()
-    return first_over_second(distances(cells.to_numpy(), distance), objectives, conditions)
+    design = distances(cells.to_numpy(), distance), cells.index.get_level_values("objective").tolist(), conditions
+    return first_over_second(*design), by_condition(*design)
 
 
 def whole(table: pd.DataFrame, objectives: tuple[str, ...]) -> pd.DataFrame:

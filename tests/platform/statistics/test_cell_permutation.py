@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isoscope.platform.statistics.cell_permutation import Permuted, first_over_second, judge_cells
+from isoscope.platform.statistics.cell_permutation import Permuted, by_condition, first_over_second, judge_cells
+from isoscope.platform.statistics.paired import paired_t
 
 
 def design(first: int, second: int) -> tuple[list[int], list[int]]:
@@ -58,6 +59,37 @@ def test_p_is_exact_where_neither_factor_does_anything(level: float, expected: f
     assert abs(np.mean(np.array(found) <= level + 1e-9) - expected) < 3 * np.sqrt(expected * (1 - expected) / 1000)
 
 
+@pytest.mark.parametrize("spread", [(1.0, 0.3, 0.3), (1.0, 1.0, 0.5), (0.7, 0.7, 0.7)])
+def test_an_interval_over_levels_covers_the_difference_of_all_levels(spread: tuple[float, float, float]) -> None:
+    """Three objectives, six data sets of all: the truth is of 4,000. A negative control: the interval over cells."""
+    draw, (first, second) = np.random.default_rng(2), design(3, 6)
+    objectives = draw.normal(size=(3, 1, 10))
+
+    def points(conditions: int) -> NDArray[np.float64]:
+        of_data, own = draw.normal(size=(1, conditions, 10)), draw.normal(size=(3, conditions, 10))
+        return spread[0] * (objectives - objectives.mean(0)) + spread[1] * of_data + spread[2] * own
+
+    many = points(4000)
+    centred = many - many.mean((0, 1))
+    of_objective, of_data = (np.square(centred.mean(axis)).mean(0).sum() for axis in (1, 0))
+    truth = (of_objective - of_data) / np.square(centred).mean((0, 1)).sum()
+    runs = 300
+    tests = [
+        paired_t(by_condition(distances(points(6).reshape(18, 10)), first, second), confidence=0.95)
+        for _ in range(runs)
+    ]
+    inside = np.mean([test.interval is not None and test.interval.low <= truth <= test.interval.high for test in tests])
+    assert 0.9 <= inside <= 0.99
+    narrow = np.mean([abs(test.mean - truth) < 0.8 * (test.sd or 0) / 6**0.5 for test in tests])
+    assert narrow < 0.8  # a shorter interval would not cover it
+
+
+def test_without_differences_between_data_every_value_is_the_share_of_the_objective() -> None:
+    first, second = design(2, 4)
+    values = by_condition(distances(np.array(first, dtype=float)[:, None]), first, second)
+    assert values == pytest.approx([1.0] * 4)
+
+
 def test_a_design_with_a_missing_or_double_cell_is_refused() -> None:
     points = distances(np.random.default_rng(0).normal(size=(4, 2)))
     with pytest.raises(ValueError, match="not all pairs of 2 and 2 levels"):
@@ -67,10 +99,19 @@ def test_a_design_with_a_missing_or_double_cell_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "conditions, p, word",
-    [(2, 0.001, "no verdict"), (5, 0.001, "no verdict"), (6, 0.04, "holds"), (6, 0.06, "under-powered")],
+    "conditions, p, low, word",
+    [
+        (2, 0.001, None, "no verdict"),
+        (5, 0.001, 0.1, "no verdict"),
+        (6, 0.04, 0.1, "holds"),
+        (6, 0.06, 0.1, "under-powered"),
+        (6, 0.04, -0.1, "under-powered"),
+        (6, 0.04, None, "under-powered"),
+    ],
 )
-def test_few_data_conditions_decide_nothing_and_six_decide_by_p(conditions: int, p: float, word: str) -> None:
-    verdict = judge_cells(Permuted(0.7, 0.01, 1 / 60, conditions), p_holm=p, confidence=0.95)
+def test_few_data_conditions_decide_nothing_and_six_by_p_and_interval(
+    conditions: int, p: float, low: float | None, word: str
+) -> None:
+    verdict = judge_cells(Permuted(0.7, 0.01, 1 / 60, conditions), p_holm=p, low=low, confidence=0.95)
     few = verdict.reason.endswith("at least 6 are needed; the least possible p is 0.017")
     assert (verdict.word, few) == (word, conditions < 6)
