@@ -92,7 +92,7 @@ CLAIMS: dict[str, Callable[[str], np.ndarray]] = {
     "AvgSim at layer 0 is high in MT: MT − MLM": lambda text: (
         at(text, "avg_sim", "MT", 0) - at(text, "avg_sim", "MLM", 0)
     ),
-    "AvgSim rises gradually in MLM: layer 2 − layer 0": lambda text: (
+    "AvgSim rises in MLM: layer 2 − layer 0": lambda text: (
         at(text, "avg_sim", "MLM", 2) - at(text, "avg_sim", "MLM", 0)
     ),
     "AvgSim's last step is steep in MT: (2 − 1) − (1 − 0)": lambda text: (

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isoscope.platform.statistics.paired import (
+    NO_VERDICT,
     Interval,
     Paired,
     Verdict,
@@ -74,6 +75,8 @@ def effects(
             margin=margin,
             above=_least_above(above, name) if above else (),
         )
+        if verdict.word == NO_VERDICT:
+            verdict = Verdict(NO_VERDICT, f"two combinations that it subtracts are not {margin:g} above chance")
         rows.append(Effect(name, test, two_way, p, least, verdict))
     return rows
 
