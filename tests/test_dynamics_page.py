@@ -197,7 +197,8 @@ def test_the_share_of_the_objective_is_compared_with_that_of_the_data(
     whole = page.tables.whole(page.shares.of_part("data", "profiles"), ("masked", "causal"))
     assert set(whole["data"]) == {"news", "captions"}, "finnish has one of six runs"
     for distance in ("hellinger", "cosine"):
-        found = page.tables.by_cells(whole, distance)
+        found, over = page.tables.by_cells(whole, distance)
+        assert len(over) == 2
         assert found.difference == pytest.approx(expected, abs=0.05)
         assert (found.least, found.conditions) == (pytest.approx(1 / 6), 2)
 
@@ -207,5 +208,5 @@ def test_two_data_sets_decide_nothing_however_many_seeds_agree(page: Page, data:
     data_runs(data, 0.5, 0.0)
     rows = [row for row in page.tables.decides().rows if row[0].startswith("MLM and CLM")]
     assert len(rows) == 2
-    assert all(row[5].startswith("*no verdict*: 2 data conditions decide nothing") for row in rows)
+    assert all(row[7].startswith("*no verdict*: 2 data conditions decide nothing") for row in rows)
     assert all(row[1] == "2 × 2" for row in rows)

@@ -1,5 +1,6 @@
 """MLflow's own pages in a browser: where our links lead, and what a person can do there."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ def study(tmp_path_factory: pytest.TempPathFactory, running_server: MlflowServer
         record.metric("test/accuracy", 0.1, step=5)
         record.end("FINISHED", output=f"models/{STUDY}/fft/seed-0")
     for seed, status in ((2, "KILLED"), (3, "FAILED")):
+        time.sleep(0.01)  # runs without the metric stand by their start, in milliseconds
         with start(project, digest=f"{seed:064x}", seed=seed, **fft) as record:
             record.end(status)
     for arm, accuracy in ACCURACY.items():

@@ -22,7 +22,7 @@ def trace(file: Path, project: Project | None) -> list[dict[str, Any]]:
     """Return what each figure in a file was made of; the file may be an SVG, PNG, PDF or page, under any name.
 
     Each has its `figure`, the digest of its `rows`, whether the project has them `now` (a key of `NOW`), and its
-    `runs`, as `_run` returns them. Raises `InputError` if there is no such file.
+    `runs`, as `_run` returns them, by study, arm and seed. Raises `InputError` if there is no such file.
     """
     if not file.is_file():
         raise InputError(f"FILE {file}: no such file; give an SVG, PNG, PDF or page")
@@ -40,9 +40,13 @@ def trace(file: Path, project: Project | None) -> list[dict[str, Any]]:
             else "unknown"
             if project is None
             else "missing",
-            "runs": [
-                {"digest": of, "said": "no project here"} if project is None else _run(of, records) for of in one.runs
-            ],
+            "runs": sorted(
+                (
+                    {"digest": of, "said": "no project here"} if project is None else _run(of, records)
+                    for of in one.runs
+                ),
+                key=lambda run: (run.get("study", ""), run.get("arm", ""), run.get("seed", 0)),
+            ),
         }
         for one in origins(file.read_bytes())
     ]
