@@ -29,7 +29,7 @@ THREE = ["word", "position", "token_type"]
 FUSIONS: dict[str, dict[str, Any]] = {
     "additive": {"kind": "additive"},
     "scaled": {"kind": "scaled"},
-    "marian": {"kind": "marian"},
+    "marian": {"kind": "marian", "token_type": "ignore"},
     "conv2d": CONV2D,
     "conv2d-5x5-bias-gate": CONV2D | {"kernel_size": [5, 5], "bias": True, "gate": 0.5, "token_type": "add"},
     "conv2d-three-l2": CONV2D | {"sources": THREE, "normalisation": "l2"},

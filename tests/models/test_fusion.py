@@ -42,6 +42,9 @@ def test_additive_sums_in_the_order_of_bert_and_scaled_multiplies_words_by_the_r
     fused = make({"kind": "scaled"})(word, position, token_type)
     assert torch.allclose(fused, 3 * word + token_type + position, rtol=0, atol=1e-15)  # D = 9
     assert torch.allclose(fused - make({"kind": "additive"})(word, position, token_type), 2 * word, rtol=0, atol=1e-14)
+    bare = [make({"kind": "marian", "token_type": one})(word, position, token_type) for one in ("ignore", "add")]
+    assert torch.allclose(bare[0], 3 * word + position / (2**0.5 * 0.02), rtol=0, atol=1e-12)
+    assert torch.allclose(bare[1] - bare[0], token_type.expand_as(word), rtol=0, atol=1e-12)
 
 
 def expected_conv2d(module: nn.Module, options: dict[str, Any], tables: tuple[Tensor, ...]) -> Tensor:

@@ -3,12 +3,13 @@
 import math
 from typing import Any
 
+from isoscope.fusions.tables import TokenType
 from isoscope.plugins import fusion
 
 
 @fusion("marian")
-def marian(hidden_size: int, init_std: float) -> Any:
-    """Scaled words plus positions, without token types and without a LayerNorm, as in Marian's translation models.
+def marian(hidden_size: int, init_std: float, token_type: TokenType) -> Any:
+    """Scaled words plus positions, without a LayerNorm, as in Marian's translation models, which ignore token types.
 
     `√D · w + p / (√2 · σ)` with the initial standard deviation σ of the tables, so that sines and cosines
     (`model.encoder.positions: sinusoidal`) have the amplitude 1 that they have in Marian. No parameters. Source:
@@ -16,4 +17,4 @@ def marian(hidden_size: int, init_std: float) -> Any:
     """
     from isoscope.fusions.sources import Bare
 
-    return Bare(math.sqrt(hidden_size), 1 / (math.sqrt(2) * init_std))
+    return Bare(math.sqrt(hidden_size), 1 / (math.sqrt(2) * init_std), adds_token_type=token_type == "add")

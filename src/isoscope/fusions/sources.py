@@ -54,16 +54,18 @@ class Sum(nn.Module):
 
 
 class Bare(nn.Module):
-    """`word_factor · w + position_factor · p`, with no LayerNorm after it. No parameters."""
+    """`word_factor · w + position_factor · p`, plus t if asked, with no LayerNorm after it. No parameters."""
 
-    uses_token_type = looks_around = layer_norm = False
+    looks_around = layer_norm = False
 
-    def __init__(self, word_factor: float, position_factor: float) -> None:
+    def __init__(self, word_factor: float, position_factor: float, *, adds_token_type: bool) -> None:
         super().__init__()
         self.word_factor, self.position_factor = word_factor, position_factor
+        self.uses_token_type = adds_token_type
 
     def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
-        return self.word_factor * word + self.position_factor * position
+        fused = self.word_factor * word + self.position_factor * position
+        return fused + token_type if self.uses_token_type else fused
 
 
 class Sources(nn.Module):

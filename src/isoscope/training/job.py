@@ -209,7 +209,7 @@ def _options(settings: Any) -> dict[str, Any]:
 def _accelerator(job: Job) -> Accelerator:
     training, fusion = job.parts.training, job.parts.model.fusion
     # An update may leave parameters unused under a plugin, and without token types.
-    unused = job.plugins or fusion.kind == "marian" or getattr(fusion, "token_type", "add") != "add"
+    unused = job.plugins or getattr(fusion, "token_type", "add") != "add"
     return make_accelerator(training, unused=unused)
 
 

@@ -1,6 +1,5 @@
 """`isoscope open` refuses what is not a bundle, and names a damaged file; it leaves nothing behind then."""
 
-import re
 import shutil
 import stat
 import zipfile
@@ -115,8 +114,8 @@ def test_files_that_are_missing_added_or_twice_there_are_named(tmp_path: Path) -
 
 def test_what_is_no_zip_or_not_there_is_refused_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "text.zip").write_text("no zip")
-    for name in ("text.zip", "missing.zip"):
-        assert re.search("no bundle|no such file", refused(tmp_path / name, tmp_path / "out"))
+    assert "no bundle" in refused(tmp_path / "text.zip", tmp_path / "out")
+    assert "no such file" in refused(tmp_path / "missing.zip", tmp_path / "out")
     shutil.copy(packed(tmp_path / "a.zip"), tmp_path / "cut.zip")
     (tmp_path / "cut.zip").write_bytes((tmp_path / "cut.zip").read_bytes()[:-40])
     assert "no bundle" in refused(tmp_path / "cut.zip", tmp_path / "out")

@@ -61,7 +61,7 @@ def test_p_is_exact_where_neither_factor_does_anything(level: float, expected: f
 
 @pytest.mark.parametrize("spread", [(1.0, 0.3, 0.3), (1.0, 1.0, 0.5), (0.7, 0.7, 0.7)])
 def test_an_interval_over_levels_covers_the_difference_of_all_levels(spread: tuple[float, float, float]) -> None:
-    """Three objectives, six data sets of all: the truth is of 4,000. A negative control: the interval over cells."""
+    """Three objectives, six data sets of all: the truth is of 4,000. A negative control: shorter intervals."""
     draw, (first, second) = np.random.default_rng(2), design(3, 6)
     objectives = draw.normal(size=(3, 1, 10))
 
@@ -80,8 +80,21 @@ def test_an_interval_over_levels_covers_the_difference_of_all_levels(spread: tup
     ]
     inside = np.mean([test.interval is not None and test.interval.low <= truth <= test.interval.high for test in tests])
     assert 0.9 <= inside <= 0.99
-    narrow = np.mean([abs(test.mean - truth) < 0.8 * (test.sd or 0) / 6**0.5 for test in tests])
-    assert narrow < 0.8  # a shorter interval would not cover it
+    shorter = np.mean([abs(test.mean - truth) < 0.8 * (test.sd or 0) / 6**0.5 for test in tests])
+    assert shorter < 0.8
+
+
+def test_the_interval_excludes_nought_as_often_as_it_says_where_both_factors_explain_the_same() -> None:
+    draw, (first, second), runs = np.random.default_rng(3), design(3, 6), 600
+    objectives = draw.normal(size=(3, 1, 10))
+    objectives -= objectives.mean(0)
+    of_data = np.square(objectives).mean(0).sum() / 10 - 0.7**2 / 3  # variance per dimension, beside that of cells
+    outside = 0
+    for _ in range(runs):
+        points = objectives + np.sqrt(of_data) * draw.normal(size=(1, 6, 10)) + 0.7 * draw.normal(size=(3, 6, 10))
+        interval = paired_t(by_condition(distances(points.reshape(18, 10)), first, second), confidence=0.95).interval
+        outside += interval is not None and not interval.holds(0)
+    assert abs(outside / runs - 0.05) < 3 * np.sqrt(0.05 * 0.95 / runs)
 
 
 def test_without_differences_between_data_every_value_is_the_share_of_the_objective() -> None:

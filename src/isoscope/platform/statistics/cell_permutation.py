@@ -54,7 +54,8 @@ def by_condition(distances: Array, first: Sequence[Any], second: Sequence[Any]) 
 
     J·θ − (J − 1)·θ₋ⱼ, for J levels, θ₋ⱼ without level j. If the levels are a sample, as data sets are of all data, the
     t interval of these values is for the difference over all levels, and their spread gives the detectable difference.
-    In simulations of five and six levels a 95 % interval covered it in 92 to 98 % of cases.
+    In simulations of six levels a 95 % interval excluded 0 in 4 to 6 % of cases where both factors explain the same.
+    Where they do not, it covered the difference in 92 to 97 %.
     """
     levels, kept = [*dict.fromkeys(second)], np.asarray(second, dtype=str)
 

@@ -162,10 +162,11 @@ def _states(folder: Path, sentences: list[str]) -> Sampled:
         of = np.repeat(np.arange(len(rows)), sizes)
         words = Located(encoded, of, place, place + 1, np.ones(len(place), bool))
         values = word_states(model, words, pad_id=tokenizer.pad_id, batch_size=BATCH).values
-        for own in np.split(values.astype(np.float64), np.cumsum(sizes)[:-1], axis=1):
+        for part in np.split(values, np.cumsum(sizes)[:-1], axis=1):
+            own = part.astype(np.float64)  # a copy: what is kept of it does not hold the whole part in memory
             lengths, mean = np.linalg.norm(own, axis=2), own.mean(1)
             of_mean = np.linalg.norm(mean, axis=1)[:, None]
             cosines = (own * mean[:, None]).sum(2) / np.maximum(lengths * of_mean, np.finfo(np.float64).tiny)
-            found.append((own[:, random.integers(own.shape[1])], cosines.mean(1), lengths.mean(1)))
+            found.append((own[:, random.integers(own.shape[1])].copy(), cosines.mean(1), lengths.mean(1)))
     token, within, norm = (np.stack(part, axis=1) for part in zip(*found, strict=True))
     return Sampled(token, within, norm, np.array([len(texts[row]) for row in kept]))
