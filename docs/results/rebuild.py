@@ -1,9 +1,10 @@
-"""Rebuild the tables of the results pages: `python docs/results/rebuild.py`; `--check` only lists what differs.
+"""Rebuild the tables and pictures of the results pages: `python docs/results/rebuild.py`; `--check` lists what differs.
 
 `*_tables.py` declare the tables: `<page>/<table>` → a function. A page shows a table between `<!-- table: NAME -->` and
 `<!-- end -->`; the others are files, `<page>/tables/<table>.csv`. Numbers are from the per-run data of the page,
 verdicts from `isoscope.platform.statistics.paired.judge`. The table `<page>/chance` counts the families of tests of all
-tables of a page. A file without a declared table, and thus without a verdict, is as commit `640d9ee` made it.
+tables of a page. `pictures.py` declares the pictures, `<page>/<picture>.svg`. A file without a declared table, and thus
+without a verdict, is as commit `640d9ee` made it.
 """
 
 import argparse
@@ -19,8 +20,10 @@ import numpy as np
 import spaces_tables
 import stsb_tables
 from claims import claims
+from pictures import PICTURES
 from written import CONFIDENCE, Table
 
+from isoscope.platform.figures.style import to_svg
 from isoscope.platform.statistics.paired import by_chance, families
 
 HERE = Path(__file__).parent
@@ -35,7 +38,7 @@ TABLES["README/claims"] = partial(claims, TABLES)
 
 
 def rebuilt(page: Path) -> dict[Path, str]:
-    """Return the text of a page with its tables rebuilt, and of each file of its other tables."""
+    """Return the text of a page with its tables rebuilt, of each file of its other tables, and of its pictures."""
     made: dict[str, Table] = {}
     tested: dict[str, list[Sequence[float]]] = {}
     for name in [name for name in TABLES if name.startswith(f"{page.stem}/")]:
@@ -47,8 +50,13 @@ def rebuilt(page: Path) -> dict[Path, str]:
     shown = {found["name"] for found in BLOCK.finditer(text)}
     found = {page: BLOCK.sub(lambda own: f"{own[1]}{made[own['name']].markdown()}\n{own[3]}", text)}
     folder = page.with_suffix("") / "tables"
+    drawn = {
+        HERE / f"{name}.svg": to_svg(draw())
+        for name, draw in PICTURES.items()
+        if page == HERE / f"{name.split('/')[0]}.md"
+    }
     beside = {name.partition("/")[2]: table for name, table in made.items() if name not in shown}
-    return found | {folder / f"{name}.csv": table.csv() for name, table in beside.items()}
+    return found | drawn | {folder / f"{name}.csv": table.csv() for name, table in beside.items()}
 
 
 def chance(tested: Mapping[str, Sequence[Sequence[float]]], kept: Iterable[tuple[str, int, int, int]] = ()) -> Table:
