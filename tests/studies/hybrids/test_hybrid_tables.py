@@ -78,10 +78,11 @@ def test_every_figure_survives_tables_without_numbers(
 
 
 def test_a_measure_in_the_order_of_bleu_predicts_it(studies: dict[str, StudyRuns]) -> None:
-    found = tables(studies, **OPTIONS)["predictors"].set_index(["measure", "training"])
-    assert len(found) == 2 * len(NEARNESS)
+    both = tables(studies, **OPTIONS)["predictors"]
+    assert [len(rows) for _, rows in both.groupby("when")] == [2 * len(NEARNESS)] * 2
+    found = both[both["when"] == "after"].set_index(["measure", "training"])
     assert set(found["n"]) == {len(STARTS)}, "the unit is the start, not the run"
-    for (measure, _), row in found.iterrows():
+    for (measure, _), row in found.drop(columns="when").iterrows():
         assert row["rho"] == pytest.approx(-1.0 if measure == FALLING else 1.0)
         assert row["p"] == pytest.approx(2 / 120, abs=0.006)  # two of 5! orders
         assert row["p_holm"] == pytest.approx(min(1.0, 16 * found["p"].min()), abs=0.1)
@@ -98,7 +99,7 @@ def test_spaces_of_unequal_width_have_no_distance_before_their_map(studies: dict
     near = made["nearness"]
     assert set(near[near["when"] == "before"]["measure"]) == set(NEARNESS) - {"r2", "retrieval_forward"}
     assert list(near[near["when"] == "after"]["measure"].unique()) == list(NEARNESS)
-    assert [one.figure() is not None for one in pictures(VIEWS, made)] == [True] * 3
+    assert [one.figure() is not None for one in pictures(VIEWS, made)] == [True] * 4
 
 
 def test_few_starts_predict_nothing(studies: dict[str, StudyRuns]) -> None:
@@ -137,15 +138,16 @@ def test_a_start_that_is_not_the_aligned_run_is_refused(
 
 def test_the_captions_say_n_and_which_p_is_possible(studies: dict[str, StudyRuns]) -> None:
     found = tables(studies, **OPTIONS)
-    scores, near, _ = (one.caption for one in pictures(VIEWS, found))
+    scores, near, *predictors = (one.caption for one in pictures(VIEWS, found))
     assert "n = 3 seeds" in scores
     assert "10 tokens" in near
+    assert ["before: without the map" in one for one in predictors] == [True, False]
     for n, said in (
         (4, "With n = 4, p is at least 2/4! = 0.083, and 1 after Holm's correction for 16 tests: none can be"),
         (8, "Below .05 after Holm's correction for 16 tests: none."),
     ):
-        *_, predictors = pictures(VIEWS, found | {"predictors": found["predictors"].assign(n=n)})
-        assert said in predictors.caption
+        *_, last = pictures(VIEWS, found | {"predictors": found["predictors"].assign(n=n)})
+        assert said in last.caption
 
 
 @pytest.mark.parametrize("aligned, tuned, message", [
@@ -175,6 +177,6 @@ def test_rounding_is_not_ranked(studies: dict[str, StudyRuns]) -> None:
             found = json.loads(file.read_text())
             found["after"]["cka"] = 1.0 - 1e-8 * place
             file.write_text(json.dumps(found))
-    rows = tables(studies, **OPTIONS)["predictors"].set_index("measure")
+    rows = tables(studies, **OPTIONS)["predictors"].query("when == 'after'").set_index("measure")
     assert rows.loc["cka", "rho"].isna().all()
     assert rows.loc["r2", "rho"].notna().all()

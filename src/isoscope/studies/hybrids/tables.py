@@ -35,8 +35,8 @@ def tables(
       (sentences).
     - `translated`: start, training (`NOT_TUNED` or `TUNED`), score, seed, value.
     - `scores`: the same over seeds: mean, low, high (t interval over seeds, at least 3), n (seeds).
-    - `predictors`: measure of the aligned start, training, rho, p, n (starts), p_holm: Spearman's correlation with BLEU
-      over starts, means over seeds, and its p from random permutations; Holm's correction over all of them.
+    - `predictors`: when, measure, training, rho, p, n (starts), p_holm: Spearman's correlation of nearness with BLEU
+      over starts, means over seeds, and its p from random permutations; Holm's correction over all of a `when`.
 
     Raises `InputError` if a run of `tuned` does not start from one of these runs of `aligned`, or if two of its arms
     train one start on.
@@ -90,17 +90,18 @@ def called(arm: str) -> str:
 
 def predictors(nearness: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
     """Return the table `predictors` of `tables`, from its tables `nearness` and `translated`."""
-    found = pd.DataFrame(_predictors(nearness, translated), columns=["measure", "training", "rho", "p", "n"])
-    return found.assign(p_holm=holm([*found["p"]]))
+    columns = ["when", "measure", "training", "rho", "p", "n"]
+    found = pd.DataFrame(_predictors(nearness, translated), columns=columns)
+    return found.assign(p_holm=found.groupby("when", sort=False)["p"].transform(lambda p: holm([*p])))
 
 
 def _predictors(nearness: pd.DataFrame, translated: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    after = nearness[(nearness["when"] == "after") & nearness["seed"].isin(translated["seed"])]
+    known = nearness[nearness["seed"].isin(translated["seed"])]
     bleu = translated[translated["score"] == "bleu"].groupby(["training", "start"], sort=False)["value"].mean()
-    for measure, rows in after.groupby("measure", sort=False):
+    for (when, measure), rows in known.groupby(["when", "measure"], sort=False):
         near = rows.groupby("start", sort=False)["value"].mean()
         for training in bleu.index.unique("training"):
             both = pd.concat([near, bleu[training]], axis=1, join="inner").to_numpy(float)
             if len(both) >= _FEWEST:
                 found = rank_correlation(*both.round(_DIGITS).T)
-                yield measure, training, found.rho, found.p, len(both)
+                yield when, measure, training, found.rho, found.p, len(both)

@@ -25,8 +25,8 @@ def scores(table: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
 
 
 def predictors(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
-    """Return BLEU against each measure of the aligned start, means over seeds; in the title: the rank correlation."""
-    values = near[near["when"] == "after"].groupby(["measure", "start"], sort=False)["value"].mean().reset_index()
+    """Return BLEU against each measure of a start, means over seeds; in the title: the rank correlation."""
+    values = near.groupby(["measure", "start"], sort=False)["value"].mean().reset_index()
     bleu = translated[translated["score"] == "bleu"].groupby(["training", "start"], sort=False)["value"].mean()
     found = values.merge(bleu.rename("bleu").reset_index(), on="start")
     rho = table.set_index(["measure", "training"])["rho"].to_dict()
@@ -76,9 +76,9 @@ def _predictors_caption(table: pd.DataFrame, near: pd.DataFrame, translated: pd.
     if (near["start"] == "itself").any():
         found += " The start itself is the decoder's own encoder: its nearness is about 1 by definition."
     return (
-        "BLEU against measures of nearness of the aligned start. A point is the mean over seeds of a start. ρ: "
-        f"Spearman's rank correlation over n = {n} starts, p from permutations; none where all are equal. Starts of "
-        f"several kinds (rotated, mapped, trained) differ in their kind, too: compare starts of a kind. {found}"
+        f"BLEU against measures of nearness of a start, {WHEN[near['when'].iloc[0]]}. A point is the mean over seeds of "
+        f"a start. ρ: Spearman's rank correlation over n = {n} starts, p from permutations; none where all are equal. "
+        f"Starts of several kinds (rotated, mapped, trained) differ in their kind, too: compare starts of a kind. {found}"
     )
 
 
@@ -128,5 +128,6 @@ VIEWS = (
         ("predictors", "nearness", "translated"),
         Scatter(points=predictors, x="value", y="bleu", series="start", columns="title", labels=("Nearness", "BLEU")),
         _predictors_caption,
+        by="when",
     ),
 )
