@@ -22,6 +22,7 @@ MAJORITY = {
     "remedies": 0.5,
     "remedies/own": 912 / 1821,
     "embedded": 0.5,
+    "search": 912 / 1821,
 }
 """Page (or training of a page) → share of the larger class in its test split: SST-2, or balanced generated text."""
 Labels = Mapping[str, tuple[str, ...]]

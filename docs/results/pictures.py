@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 import pandas as pd
+import search_tables
 from matplotlib.figure import Figure
 from per_run import stored
 
+from isoscope.platform.search.search_figures import front, shown_points, trial_rows
 from isoscope.studies.dynamics.allocation_views import HEADS
 from isoscope.studies.fusion.layers import profile
 from isoscope.studies.spaces.contextuality_views import CONTEXTS
@@ -29,4 +31,19 @@ def contexts() -> Figure:
     return profile([*CONTEXT], CONTEXT, "pseudo-sentences")(rows[rows["figure"].isin(CONTEXT)])
 
 
-PICTURES: Mapping[str, Callable[[], Figure]] = {"dynamics/heads": heads, "spaces/contexts": contexts}
+def trials() -> pd.DataFrame:
+    """Return the finished trials of the search, the suggested one chosen."""
+    study = search_tables.study()
+    return shown_points(study, trial_rows(study, search_tables.suggested()))
+
+
+def found() -> Figure:
+    """Draw accuracy against a₁ of all trials of the search, with the Pareto front."""
+    return front(search_tables.study(), trials(), search_tables.A_1, search_tables.ACCURACY)
+
+
+PICTURES: Mapping[str, Callable[[], Figure]] = {
+    "dynamics/heads": heads,
+    "spaces/contexts": contexts,
+    "search/front": found,
+}

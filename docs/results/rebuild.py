@@ -17,6 +17,7 @@ import dynamics_tables
 import fusion_tables
 import hybrids_tables
 import numpy as np
+import search_tables
 import spaces_tables
 import stsb_tables
 from claims import claims
@@ -32,7 +33,12 @@ BLOCK = re.compile(r"(<!-- table: (?P<name>\S+) -->\n).*?(<!-- end -->)", re.DOT
 KEPT = {"dynamics": [("geometry", 1, 24, 0)], "hybrids": [("predictors", 2, 32, 16)]}
 """Families, tests and findings of tables that are not rebuilt."""
 TABLES = (
-    fusion_tables.TABLES | dynamics_tables.TABLES | spaces_tables.TABLES | hybrids_tables.TABLES | stsb_tables.TABLES
+    fusion_tables.TABLES
+    | dynamics_tables.TABLES
+    | spaces_tables.TABLES
+    | hybrids_tables.TABLES
+    | stsb_tables.TABLES
+    | search_tables.TABLES
 )
 TABLES["README/claims"] = partial(claims, TABLES)
 

@@ -16,7 +16,7 @@ from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import read_metrics
 
 COLUMNS = ["digest", "commit", "arm", "seed", "metric", "epoch", "step", "value"]
-SHOWN = ("validation/", "test/", "training/", "baseline/")
+SHOWN = ("validation/", "test/", "training/", "baseline/", "posthoc/")
 """Metrics of a page: none of optimiser steps."""
 
 
