@@ -37,6 +37,7 @@ def trials() -> pd.DataFrame:
 @cache
 def study() -> Study:
     """Return the search's study in memory, as it was stored."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     directions = {"validation/accuracy": StudyDirection.MAXIMIZE, "validation/a_1": StudyDirection.MINIMIZE}
     found = optuna.create_study(directions=[*directions.values()])
     with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):

@@ -76,9 +76,10 @@ def _predictors_caption(table: pd.DataFrame, near: pd.DataFrame, translated: pd.
     if (near["start"] == "itself").any():
         found += " The start itself is the decoder's own encoder: its nearness is about 1 by definition."
     return (
-        f"BLEU against measures of nearness of a start, {WHEN[near['when'].iloc[0]]}. A point is the mean over seeds of "
-        f"a start. ρ: Spearman's rank correlation over n = {n} starts, p from permutations; none where all are equal. "
-        f"Starts of several kinds (rotated, mapped, trained) differ in their kind, too: compare starts of a kind. {found}"
+        f"BLEU against measures of nearness of a start, {WHEN[near['when'].iloc[0]]}. A point is the mean over seeds "
+        f"of a start. ρ: Spearman's rank correlation over n = {n} starts, p from permutations; none if all are equal. "
+        "Starts of several kinds (rotated, mapped, trained) differ in their kind, too: compare starts of a kind. "
+        f"{found}"
     )
 
 
