@@ -55,3 +55,13 @@ def test_the_trade_shows_runs_with_their_family_and_weight(tmp_path: Path) -> No
     assert [text.get_text() for text in axes.texts] == ["0", "10"]
     with pytest.raises(ValueError, match="none of these was measured: validation/a_1_centred"):
         form("trade").drawn(means[means["figure"] != "validation/a_1_centred"].assign(across="a_1_centred"), doses)
+
+
+def test_curves_follow_a_published_figure_where_bars_are_selected(tmp_path: Path) -> None:
+    kept = points(tmp_path)
+    without = kept[~kept["metric"].str.startswith("step/kept")]
+    assert len(without)
+    published = {"anisotropy": "Shrink the Longest, Figure 1", "task": "Shrink the Longest, Figure 2"}
+    for courses, figures in (kept, published), (without, {}):
+        made = {view.name: view.remakes(courses) for view in VIEWS if callable(view.remakes)}
+        assert {name: text for name, text in made.items() if text} == figures

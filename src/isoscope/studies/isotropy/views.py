@@ -83,11 +83,16 @@ def _with_classes(courses: pd.DataFrame) -> Mapping[str, str]:
 
 
 def _of_courses(
-    name: str, names: Callable[[pd.DataFrame], Mapping[str, str]], caption: str, **words: tuple[str, str]
+    name: str,
+    names: Callable[[pd.DataFrame], Mapping[str, str]],
+    caption: str,
+    remakes: str | None = None,
+    **words: tuple[str, str],
 ) -> View:
     """Return the view of metrics; with any of them it has the whole table, so every arm keeps its colour.
 
-    `words`: name in the caption → its text for a task with classes, and for another.
+    - `remakes`: the published figure of studies with a persistent-entropy penalty.
+    - `words`: name in the caption → its text for a task with classes, and for another.
     """
 
     def said(courses: pd.DataFrame) -> str:
@@ -101,7 +106,13 @@ def _of_courses(
         rows=lambda courses: (courses if courses["metric"].isin(names(courses)).any() else courses[:0],),
         form=_form(names),
         caption=said,
+        remakes=remakes and partial(_of_entropy, remakes),
     )
+
+
+def _of_entropy(remakes: str, courses: pd.DataFrame) -> str | None:
+    """Return the published figure, if an arm has the published penalty: the only one that selects bars."""
+    return remakes if courses["metric"].str.startswith("step/kept/").any() else None
 
 
 def _traded(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
@@ -157,6 +168,7 @@ VIEWS = (
             lambda _: ANISOTROPY_METRICS,
             "Does anisotropy grow during training? Shares of the largest directions of each batch's [CLS] vectors. {}. "
             + EVERY,
+            remakes="Shrink the Longest, Figure 1",
         ),
         _of_courses(
             "explained",
@@ -179,6 +191,7 @@ VIEWS = (
             "task",
             lambda _: TASK_METRICS,
             "Task metrics on the whole validation split over training. {}. " + EVERY,
+            remakes="Shrink the Longest, Figure 2",
         ),
         _of_courses(
             "penalty",
