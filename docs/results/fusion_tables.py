@@ -125,7 +125,7 @@ def causes(name: str) -> Table:
 
 
 def readings(names: Mapping[str, str]) -> Table:
-    """Return both main effects of the 2 × 2 by several choices of arms; each choice is a family of three effects.
+    """Return both main effects of the 2 × 2 and their interaction by several choices of arms, each a family.
 
     The choices: unit positions alone; with fractional positions; all arms with whole labels of `remedies.labels`.
     """
@@ -136,7 +136,7 @@ def readings(names: Mapping[str, str]) -> Table:
             at: [arm for arm in members if arm in balanced[at] or "fractional" in arm] for at, members in every.items()
         }
         for of in (balanced, fractional, every):
-            for one in effects_of(name, of)[:2]:
+            for one in effects_of(name, of):
                 rows.append((title, ", ".join(of[True, False]), CALLED[one.name], *cells_of(*one[1:], write=short)))
     return Table(("training", "magnitudes kept, identity hidden", "effect on test accuracy", *VERDICT), rows)
 

@@ -15,7 +15,7 @@ ARMS = {
     "none": "no penalty",
     "all": "persistent entropy, all bars",
     "cosine": "cosine",
-    "isoscore": "IsoScore*",
+    "isoscore": "IsoScore\\*",
 }
 REFERENCE = "none"
 METRICS = {"spearman": "Spearman", "pearson": "Pearson", "rmse": "RMSE"}

@@ -32,7 +32,7 @@ class Table(NamedTuple):
     def csv(self) -> str:
         """Return the table as a file, without the marks of Markdown."""
         text = io.StringIO()
-        rows = [[re.sub(r"[*`\\]", "", str(cell)) for cell in row] for row in (self.head, *self.rows)]
+        rows = [[re.sub(r"\\(.)|[*`]", r"\1", str(cell)) for cell in row] for row in (self.head, *self.rows)]
         csv.writer(text, lineterminator="\n").writerows(rows)
         return text.getvalue()
 

@@ -1,10 +1,11 @@
 """Jackknives over groups and over pairs of runs: closed forms, and coverage."""
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from isoscope.platform.statistics.delete_a_group import delete_a_group, grouped_mean, over_pairs
+from isoscope.platform.statistics.delete_a_group import delete_a_group, grouped_mean, over_pairs, seed_values
 from isoscope.platform.statistics.paired import Interval, paired_t
 
 
@@ -95,3 +96,28 @@ def test_what_has_no_interval() -> None:
     assert over_pairs([0.3, 0.4], [(0, 1), (0, 2)], confidence=0.95) is None  # seed 0 is in every pair
     assert over_pairs([0.3] * 3, following(3), confidence=0.95) is None
     assert over_pairs([0.3, np.nan, 0.4], following(3), confidence=0.95) is None
+
+
+@pytest.mark.parametrize("seeds", [3, 6])
+@pytest.mark.parametrize("shared", [True, False])
+def test_values_of_seeds_cover_where_pairs_in_a_ring_share_runs(seeds: int, shared: bool) -> None:
+    """The t interval of the pairs themselves is the negative control: it covers too little if runs move their pairs."""
+    ring = [(seed, (seed + 1) % seeds) for seed in range(seeds)]
+    own = np.random.default_rng(0).standard_normal((seeds, 4000))
+    pairs = own + np.roll(own, -1, axis=0) if shared else own
+    jackknife = seed_values(pairs, ring)
+    assert jackknife.mean(0) == pytest.approx(pairs.mean(0))
+    covered, plain = (covers(values) for values in (jackknife, pairs))
+    assert 0.94 <= covered <= (0.965 if shared else 0.995)
+    assert plain < 0.86 if shared else 0.94 <= plain <= 0.96
+
+
+def covers(values: npt.NDArray[np.float64]) -> float:
+    """The share of columns whose 95 % t interval contains the true mean 0."""
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(0, ddof=1) / len(values) ** 0.5
+    return float((np.abs(values.mean(0)) <= half).mean())
+
+
+def test_values_stay_if_a_seed_is_in_every_pair() -> None:
+    values = np.array([[0.1], [0.2]])
+    assert seed_values(values, [(0, 1), (1, 0)]) is values

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.base.errors import InputError
+from isoscope.platform.statistics.delete_a_group import seed_values
 from isoscope.platform.statistics.paired import in_family, judge, paired_t, two_way_interval
 
 FAMILY = ["of", "measure"]
@@ -60,9 +61,11 @@ def told_apart(
 ) -> pd.DataFrame:
     """Return how much less alike two models are than two seeds of one model, per measure and layer.
 
-    `similarity`: rows of `couples` (columns model, seed, other_model, other_seed), of layers of equal number. A seed's
-    number: the mean similarity of both models with their own next seed, minus the mean similarity of each with the next
-    seed of the other; similarities over their null, (value − null)/(1 − null), because the nulls of two pairs differ.
+    `similarity`: rows of `couples` (columns model, seed, other_model, other_seed), of layers of equal number. The
+    number of a seed and the next: the mean similarity of both models with their own next seed, minus the mean
+    similarity of each with the next seed of the other; similarities over their null, (value − null)/(1 − null), because
+    the nulls of two pairs differ. A run is in the numbers of two pairs, so seeds are judged by their jackknife
+    (`seed_values`).
     Items are groups of sentences, by the jackknife's pseudo-values, so means are corrected for bias. (Of the held-out
     CCA and of neighbours they are the groups of one half: verdicts are conditional on directions and candidates.)
     p by Holm over the layers of a pair, kind of items and measure.
@@ -109,15 +112,16 @@ def _cells(
             ((row["model"], row["seed"]), (row["other_model"], row["other_seed"])): _pseudo(row)
             for row in cell.to_dict("records")
         }
-        sides = []
+        sides, used = [], []
         for seed, after in zip(seeds, _following(seeds), strict=True):
             apart = ((one, seed), (other, after)), ((one, after), (other, seed))
             own = [((name, seed), (name, after)) for name in (one, other)]
             values = [found for pair in (*apart, *own) if (found := known.get(pair)) is not None]
             if len(values) == 4:
                 sides.append(((values[0] + values[1]) / 2, (values[2] + values[3]) / 2))
+                used.append((seed, after))
         if sides:
-            between, within = map(np.stack, zip(*sides, strict=True))
+            between, within = (seed_values(np.stack(side), used) for side in zip(*sides, strict=True))
             yield int(str(layer)), between, within
 
 
