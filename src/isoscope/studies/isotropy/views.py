@@ -111,7 +111,7 @@ def _of_courses(
 
 
 def _of_entropy(remakes: str, courses: pd.DataFrame) -> str | None:
-    """Return the published figure, if an arm has the published penalty: the only one that selects bars."""
+    """Return the published figure, if an arm has the published penalty; no other penalty selects bars."""
     return remakes if courses["metric"].str.startswith("step/kept/").any() else None
 
 
