@@ -23,8 +23,9 @@ MAJORITY = {
     "remedies/own": 912 / 1821,
     "embedded": 0.5,
     "search": 912 / 1821,
+    "isotropy": 1147 / 1725,
 }
-"""Page (or training of a page) → share of the larger class in its test split: SST-2, or balanced generated text."""
+"""Page (or training of a page) → share of the larger class in its test split: SST-2, balanced generated text, MRPC."""
 Labels = Mapping[str, tuple[str, ...]]
 Pairs = Sequence[tuple[str, str, str]]
 

@@ -88,6 +88,9 @@ def test_files_are_the_tables_of_the_notebook_and_the_metrics_of_the_runs(finish
     logged = [json.loads(line) for line in (project.output("conv2d") / "metrics.jsonl").read_text().splitlines()]
     expected = {one["value"] for one in logged if one["name"] == "test/accuracy"}
     assert {*runs.query("arm == 'conv2d' and metric == 'test/accuracy'")["value"]} == expected
+    assert runs["metric"].value_counts()["training/seconds"] == len(ARMS)
+    worked = {one["name"]: one["worked"] for one in json.loads(project.isoscope("ls", "fusion", "--json").out)["runs"]}
+    assert runs.query("arm == 'conv2d' and metric == 'training/seconds'")["value"].item() in worked.values()
     assert set(runs["digest"]) == {project.digest(arm)[:12] for arm in ARMS}
     correct = pd.read_parquet(to / "items.parquet")["conv2d/0"]
     assert {correct.mean()} == expected

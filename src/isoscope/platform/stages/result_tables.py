@@ -12,7 +12,7 @@ from isoscope.platform.config.declared import declares
 from isoscope.platform.figures import csv_text, origin, pictures, style, table_text
 from isoscope.platform.outputs import Output, read_predictions
 from isoscope.platform.results.study_tables import read_tables
-from isoscope.platform.runs.record import read
+from isoscope.platform.runs.record import read, working_seconds
 from isoscope.platform.runs.restored import read_metrics
 
 COLUMNS = ["digest", "commit", "arm", "seed", "metric", "epoch", "step", "value"]
@@ -54,21 +54,22 @@ def write_figures(folder: Path, kind: str, to: Path, form: str | None) -> list[P
     return written
 
 
-def of_run(output: Output, commit: str) -> pd.DataFrame:
-    """Return a row per metric and epoch of a run; values have all digits."""
+def of_run(output: Output, commit: str, seconds: float | None) -> pd.DataFrame:
+    """Return a row per metric and epoch of a run, and one for its time; values have all digits."""
     points = pd.DataFrame(read_metrics(output.folder), dtype=object).rename(columns={"name": "metric"})
     points = points[points["metric"].str.startswith(SHOWN)].sort_values(["metric", "step"], kind="stable")
+    time = pd.DataFrame({"metric": ["training/seconds"], "value": [seconds]}, dtype=object)
     run = output.run
-    return points.assign(digest=run.digest[:12], commit=commit[:7], arm=run.arm, seed=run.seed)
+    return pd.concat([points, time]).assign(digest=run.digest[:12], commit=commit[:7], arm=run.arm, seed=run.seed)
 
 
-def commit_of(records: Path, digest: str) -> str:
-    """Return the commit in a run's record. Raises `InputError` without it."""
+def recorded(records: Path, digest: str) -> tuple[str, float | None]:
+    """Return the commit in a run's record, and for how many seconds it worked. Raises `InputError` without a commit."""
     file = records / f"{digest}.jsonl"
-    author = read(file).author if file.is_file() else None
-    if author is None:
+    record = read(file) if file.is_file() else None
+    if record is None or record.author is None:
         raise InputError(f"{digest[:12]}: no record names its attempt; run this where the run was trained")
-    return str(author.git["commit"])
+    return str(record.author.git["commit"]), working_seconds(record)
 
 
 def baselines(manifest: Path) -> pd.DataFrame:
@@ -84,7 +85,7 @@ def baselines(manifest: Path) -> pd.DataFrame:
 
 def of_runs(outputs: Iterable[Output], records: Path, manifest: Path) -> pd.DataFrame:
     """Return the metrics of runs of a task, and of its baselines, in `COLUMNS`."""
-    found = [of_run(output, commit_of(records, output.run.digest)) for output in outputs]
+    found = [of_run(output, *recorded(records, output.run.digest)) for output in outputs]
     table = pd.concat([*found, baselines(manifest)], ignore_index=True).reindex(columns=COLUMNS)
     return table.astype({"seed": "Int64", "epoch": "Int64", "step": "Int64", "value": float})
 
