@@ -83,9 +83,9 @@ def tables(
     """Write the tables of a study or comparison, and the data of its runs, for a page of results or a paper.
 
     Each table is a CSV file. LaTeX and Markdown mark each difference by its verdict; tables of more than 200 rows stay
-    CSV files. A study also has runs.csv (every metric of validation and test, also after training, and the seconds
-    of work, with digest and commit; and the task's baselines, which have no seed) and, for classifiers, items.parquet (whether each run
-    predicted each test item correctly).
+    CSV files. A study also has runs.csv (every metric of validation and test, also after training, and the seconds of
+    work, with digest and commit; and the task's baselines, which have no seed) and, for classifiers, items.parquet
+    (whether each run predicted each test item correctly).
 
     Example: isoscope tables fusion --to paper --format latex --figures pdf
     """
