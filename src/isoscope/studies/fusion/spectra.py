@@ -251,5 +251,6 @@ GRADIENTS = View(
         names=GRADED,
     ),
     caption="How noisy is the gradient of each part of the embedding block? Variance over batches / squared norm of "
-    "the mean, over training. Higher: noisier. " + EVERY,
+    "the mean, over training. Higher: noisier. Line: mean of the logarithm over the seeds whose estimate is above 0. "
+    + EVERY,
 )
