@@ -102,7 +102,7 @@ def confirmed() -> Table:
     """Return suggested − default on the test split over fresh seeds: accuracy, and a₁ of the whole split."""
     name, arms = "search/confirmed", ("found", "additive")
     one, other = ([*by_seed(name, A_1_TEST)[arm].values()] for arm in arms)
-    a_1 = Tested([left - right for left, right in zip(one, other, strict=True)], scale=max(other))
+    a_1 = Tested([left - right for left, right in zip(one, other, strict=True)], scale=max(other), items=False)
     rows = []
     for metric, tested in {"test/accuracy": difference(name, *arms), A_1_TEST: a_1}.items():
         ((*cells,),) = verdicts([tested], short, claims=False)

@@ -73,8 +73,9 @@ def test_a_figure_without_sentences_has_seeds_alone_and_is_of_test_where_it_can_
     assert (a_1["judged"], a_1["by"]) == ("posthoc/untouched/a_1", "seeds")
     assert a_1["high"] < 0
     assert a_1["p_holm"] < 0.05
-    assert (a_1["verdict"], a_1["reason"]) == ("under-powered", "no interval over test items")
+    assert (a_1["verdict"], a_1["reason"]) == ("holds", "over seeds")
     assert (bars["judged"], bars["by"]) == ("validation/bar_mean", "seeds")
+    assert bars["verdict"] == "under-powered", "the search has seen the validation split"
 
 
 @pytest.mark.parametrize("figure", ["accuracy", "f1", "matthews", "loss"])

@@ -36,7 +36,8 @@ def confirmation(
     Keys: figure (the metric of the search), judged (the metric compared), by (the samples: seeds and sentences, or
     seeds for a metric without a value per sentence), n, mean_reference, mean, difference, low, high (two-way, or over
     seeds), p, tests (of the metric's family: one), p_holm, detectable, verdict, reason. A metric that is not measured
-    on test is judged on validation, and `judged` says so. The verdict *holds* needs sentences; see `paired.judge`.
+    on test is judged on validation, and `judged` says so. The verdict *holds* needs sentences, except of a₁ and the like
+    on test, which are no means over sentences; see `paired.judge`.
     """
     for figure in figures:
         judged = _on_test(figure, default[0].metrics)
@@ -54,6 +55,7 @@ def confirmation(
             detectable=detectable,
             confidence=confidence,
             margin=margin,
+            items=not judged.startswith(WHOLE_CLOUD),
             above=tuple(map(default[0].items[name].above, pairs.mean(axis=1))) if known else (),
         )
         low, high = two_way or paired.interval or (None, None)
