@@ -152,7 +152,7 @@ def trials() -> Table:
 
 
 def weight() -> dict[str, str]:
-    """Return bars → the weight with the highest validation accuracy, the smallest of equal ones."""
+    """Return bars → the weight with the highest validation accuracy, the smallest if several are equal."""
     table = stored("isotropy/mrpc_weights.csv").sort_values("weight")
     return {str(bars): f"{own.loc[own['accuracy'].idxmax(), 'weight']:g}" for bars, own in table.groupby("bars")}
 

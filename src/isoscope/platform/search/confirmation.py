@@ -36,8 +36,8 @@ def confirmation(
     Keys: figure (the metric of the search), judged (the metric compared), by (the samples: seeds and sentences, or
     seeds for a metric without a value per sentence), n, mean_reference, mean, difference, low, high (two-way, or over
     seeds), p, tests (of the metric's family: one), p_holm, detectable, verdict, reason. A metric that is not measured
-    on test is judged on validation, and `judged` says so. The verdict *holds* needs sentences, except of a₁ and the like
-    on test, which are no means over sentences; see `paired.judge`.
+    on test is judged on validation, and `judged` says so. The verdict *holds* needs sentences, except of metrics of the
+    test split that are no means over sentences, such as a₁; see `paired.judge`.
     """
     for figure in figures:
         judged = _on_test(figure, default[0].metrics)
