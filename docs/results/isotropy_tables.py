@@ -85,7 +85,6 @@ def arms() -> Table:
         minutes = np.median([*seconds[arm].values()]) / 60
         about = bars, chosen.get(bars, ""), len(values("test/accuracy")[arm])
         rows.append((*about, *scores, spread(values(STS)[arm].values()), f"{minutes:.0f}"))
-    rows.append(("*one class*", "", "", short(MAJORITY["isotropy"]), short(CONSTANT_F1), short(0.0), "", ""))
     baselines = stored(f"{RUNS}.csv")
     for name, own in baselines[baselines["seed"].isna()].groupby("arm"):
         known = dict(zip(own["metric"], own["value"], strict=True))

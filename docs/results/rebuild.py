@@ -16,6 +16,7 @@ from pathlib import Path
 import dynamics_tables
 import fusion_tables
 import hybrids_tables
+import isotropy_tables
 import numpy as np
 import search_tables
 import spaces_tables
@@ -39,6 +40,7 @@ TABLES = (
     | hybrids_tables.TABLES
     | stsb_tables.TABLES
     | search_tables.TABLES
+    | isotropy_tables.TABLES
 )
 TABLES["README/claims"] = partial(claims, TABLES)
 
