@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from fusion_tables import MAJORITY, difference
 from judged import VERDICT, Tested, verdicts
-from per_run import by_seed, stored
+from per_run import by_seed, seeds_of, stored
 from written import Table, short, spread
 
 from isoscope.studies.isotropy.reproduction import PUBLISHED
@@ -47,7 +47,7 @@ def values(metric: str) -> dict[str, dict[int, float]]:
     else:
         rows = stored("isotropy/mrpc_averages.csv")
         rows = rows[rows["figure"] == metric]
-    return {str(arm): dict(zip(own["seed"], own["value"], strict=True)) for arm, own in rows.groupby("arm", sort=False)}
+    return seeds_of(rows)
 
 
 def tested(metric: str, arm: str, reference: str) -> Tested:

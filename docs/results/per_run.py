@@ -19,7 +19,11 @@ def stored(name: str) -> pd.DataFrame:
 def by_seed(name: str, metric: str = "test/accuracy") -> dict[str, dict[int, float]]:
     """Return arm → seed → value of a metric that each run has once; arms in the order of the file `<name>.csv`."""
     table = stored(f"{name}.csv")
-    rows = table[(table["metric"] == metric) & table["seed"].notna()]
+    return seeds_of(table[(table["metric"] == metric) & table["seed"].notna()])
+
+
+def seeds_of(rows: pd.DataFrame) -> dict[str, dict[int, float]]:
+    """Return arm → seed → value of rows that each run has once; arms in the order of the rows."""
     return {
         str(arm): dict(zip(own["seed"].astype(int), own["value"], strict=True))
         for arm, own in rows.groupby("arm", sort=False)
