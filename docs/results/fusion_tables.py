@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from judged import MARGIN, POWER, VERDICT, Tested, cells_of, verdicts
-from per_run import by_item, by_seed, stored
+from per_run import by_item, by_seed, constant, stored
 from written import CONFIDENCE, NONE, Table, between, short, spread
 
 from isoscope.platform.config.load import Configuration
@@ -23,16 +23,17 @@ MAJORITY = {
     "remedies/own": 912 / 1821,
     "embedded": 0.5,
     "search": 912 / 1821,
-    "isotropy": 1147 / 1725,
 }
-"""Page (or training of a page) → share of the larger class in its test split: SST-2, balanced generated text, MRPC."""
+"""Page (or training of a page) whose file has no classes → share of the larger class in its test split: SST-2, balanced
+generated text."""
 Labels = Mapping[str, tuple[str, ...]]
 Pairs = Sequence[tuple[str, str, str]]
 
 
-def above_chance(name: str, means: Sequence[float]) -> list[float]:
-    """Return by how much mean test accuracies of a training are above its `MAJORITY`."""
-    chance = MAJORITY.get(name, MAJORITY[name.partition("/")[0]])
+def above_chance(name: str, means: Sequence[float], metric: str = "accuracy") -> list[float]:
+    """Return by how much mean test scores of a training are above the best constant prediction (`MAJORITY`)."""
+    if (chance := constant(name, metric)) is None:
+        chance = MAJORITY.get(name, MAJORITY[name.partition("/")[0]])
     return [mean - chance for mean in means]
 
 
@@ -52,17 +53,17 @@ def arms(name: str, labels: Labels, heads: tuple[str, ...] = ("arm",)) -> Table:
     return Table((*heads, *columns, "test accuracy, for each seed", "mean ± sd"), rows)
 
 
-def difference(name: str, arm: str, reference: str) -> Tested:
-    """Return the difference of test accuracy of two arms, over the seeds that both have."""
-    test, items = by_seed(name), by_item(name)
+def difference(name: str, arm: str, reference: str, metric: str = "accuracy") -> Tested:
+    """Return the difference of a test score of two arms, over the seeds that both have."""
+    test, items = by_seed(name, f"test/{metric}"), by_item(name, metric)
     one, other = test[arm], test[reference]
     seeds = [seed for seed in one if seed in other]
     two_way = None
     if items:
-        right = np.stack([items[f"{arm}/{seed}"] - items[f"{reference}/{seed}"] for seed in seeds])
-        two_way = two_way_interval(right, confidence=CONFIDENCE)
+        apart = np.stack([items[f"{arm}/{seed}"] - items[f"{reference}/{seed}"] for seed in seeds])
+        two_way = two_way_interval(apart, confidence=CONFIDENCE)
     scale = max(abs(side[seed]) for side in (one, other) for seed in seeds)
-    above = above_chance(name, [float(np.mean([*side.values()])) for side in (one, other)])
+    above = above_chance(name, [float(np.mean([*side.values()])) for side in (one, other)], metric)
     return Tested([one[seed] - other[seed] for seed in seeds], two_way, above, scale=scale)
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-from fusion_tables import MAJORITY, difference
+from fusion_tables import difference
 from judged import VERDICT, Tested, verdicts
 from per_run import by_seed, seeds_of, stored
 from written import Table, short, spread
@@ -13,8 +13,6 @@ from written import Table, short, spread
 from isoscope.studies.isotropy.reproduction import PUBLISHED
 
 RUNS = "isotropy/mrpc"
-CONSTANT_F1 = 2 / (1 + 1 / MAJORITY["isotropy"])
-"""F1 of the larger class for every sentence: precision is its share, recall 1."""
 NONE, SELECTED = "additive-none", "additive-selected_mrpc"
 ARMS = {
     NONE: "none",
@@ -51,15 +49,13 @@ def values(metric: str) -> dict[str, dict[int, float]]:
 
 
 def tested(metric: str, arm: str, reference: str) -> Tested:
-    """Return an arm minus a reference, by seed. Of test scores accuracy alone has an interval over sentences."""
-    if metric == "test/accuracy":
-        return difference(RUNS, arm, reference)
+    """Return an arm minus a reference, by seed. Test scores have an interval over sentences, too."""
+    if metric.startswith("test/"):
+        return difference(RUNS, arm, reference, metric.removeprefix("test/"))
     one, other = (values(metric)[name] for name in (arm, reference))
     seeds = [seed for seed in one if seed in other]
     scale = max(abs(side[seed]) for side in (one, other) for seed in seeds)
-    above = [float(np.mean([*side.values()])) - CONSTANT_F1 for side in (one, other)] if metric == "test/f1" else []
-    apart = [one[seed] - other[seed] for seed in seeds]
-    return Tested(apart, above=above, scale=scale, items=metric == "test/f1")
+    return Tested([one[seed] - other[seed] for seed in seeds], scale=scale, items=False)
 
 
 def differences(metrics: Sequence[str], of_selected: str) -> Table:

@@ -5,6 +5,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from isoscope.metrics.matrix_scores import SCORES, constant_scores, pseudo_values
+from isoscope.metrics.regression_scores import by_item as of_scores
+
 HERE = Path(__file__).parent
 
 
@@ -30,8 +33,24 @@ def seeds_of(rows: pd.DataFrame) -> dict[str, dict[int, float]]:
     }
 
 
-def by_item(name: str) -> dict[str, np.ndarray]:
-    """Return `<arm>/<seed>` → whether each test item was predicted correctly; empty if predictions were not kept."""
+def by_item(name: str, metric: str = "accuracy") -> dict[str, np.ndarray]:
+    """Return `<arm>/<seed>` → each test item's share of a score, which average to it; empty if no item was kept.
+
+    Files of older runs have no classes but whether each item was predicted correctly, so accuracy alone.
+    """
     if not (HERE / f"{name}.parquet").exists():
         return {}
-    return {str(run): correct.to_numpy(dtype=float) for run, correct in stored(f"{name}.parquet").items()}
+    table = stored(f"{name}.parquet")
+    if "score" in table:
+        true = table.pop("score").rename("score").rename_axis("row").reset_index()
+        return {str(run): of_scores(true.assign(predicted=own))[metric].shares for run, own in table.items()}
+    if "label" in table:
+        label, score = table.pop("label"), SCORES[metric]
+        return {str(run): pseudo_values(score, label, own, label.max() + 1) for run, own in table.items()}
+    return {str(run): correct.to_numpy(dtype=float) for run, correct in table.items()}
+
+
+def constant(name: str, metric: str) -> float | None:
+    """Return the best score of a prediction that is the same for all test items; None if no classes were kept."""
+    table = stored(f"{name}.parquet") if (HERE / f"{name}.parquet").exists() else {}
+    return constant_scores(table["label"], table["label"].max() + 1)[metric] if "label" in table else None

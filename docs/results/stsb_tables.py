@@ -3,10 +3,9 @@
 import numpy as np
 import pandas as pd
 from judged import MARGIN, POWER, VERDICT, Tested, verdicts
-from per_run import by_seed, stored
+from per_run import by_item, by_seed, stored
 from written import CONFIDENCE, NONE, Table, short, spread
 
-from isoscope.metrics.regression_scores import by_item
 from isoscope.platform.statistics.paired import two_way_interval
 from isoscope.studies.arms import BASELINES
 from isoscope.studies.transformed import CALLED, compared
@@ -48,11 +47,8 @@ def arms() -> Table:
 
 def differences() -> Table:
     """Return each penalty minus no penalty in Spearman's ρ on test, with its verdict; a family."""
-    values, items = of_arms("spearman"), stored("stsb/predictions.parquet")
-    shares = {
-        arm: np.stack([_shares(items["score"], items[f"additive-{arm}/{seed}"]) for seed in own])
-        for arm, own in values.items()
-    }
+    values, items = of_arms("spearman"), by_item("stsb/predictions", "spearman")
+    shares = {arm: np.stack([items[f"additive-{arm}/{seed}"] for seed in own]) for arm, own in values.items()}
     family, titles = [], []
     for arm in (one for one in ARMS if one != REFERENCE):
         own, other = (np.array([*values[one].values()]) for one in (arm, REFERENCE))
@@ -64,11 +60,6 @@ def differences() -> Table:
     return Table(
         ("difference of Spearman's ρ", *VERDICT), [(one, *own) for one, own in zip(titles, cells, strict=True)]
     )
-
-
-def _shares(score: pd.Series, predicted: pd.Series) -> np.ndarray:
-    table = pd.DataFrame({"row": np.arange(len(score)), "score": score, "predicted": predicted})
-    return by_item(table)["spearman"].shares
 
 
 def transforms(vectors: str = "pairs_mean", metric: str = "sts") -> Table:

@@ -71,7 +71,7 @@ def test_files_are_the_tables_of_the_notebook_and_the_metrics_of_the_runs(finish
     project, to = finished.project, tmp_path / "page/own"
     said = json.loads(project.isoscope("tables", "fusion", "--to", str(to), "--json").out)
     study = isoscope.load("fusion", project=project.folder)
-    names = {*(f"{name}.csv" for name in study.tables), "runs.csv", "items.parquet"}
+    names = {*(f"{name}.csv" for name in study.tables), "runs.csv", "predictions.parquet"}
     assert {path.name for path in to.iterdir()} == names == {Path(file).name for file in said["files"]}
     bands = study.table("bands")
     stored = pd.read_csv(to / "bands.csv")
@@ -92,8 +92,8 @@ def test_files_are_the_tables_of_the_notebook_and_the_metrics_of_the_runs(finish
     worked = {one["name"]: one["worked"] for one in json.loads(project.isoscope("ls", "fusion", "--json").out)["runs"]}
     assert runs.query("arm == 'conv2d' and metric == 'training/seconds'")["value"].item() in worked.values()
     assert set(runs["digest"]) == {project.digest(arm)[:12] for arm in ARMS}
-    correct = pd.read_parquet(to / "items.parquet")["conv2d/0"]
-    assert {correct.mean()} == expected
+    predictions = pd.read_parquet(to / "predictions.parquet")
+    assert {(predictions["conv2d/0"] == predictions["label"]).mean()} == expected
 
 
 def test_an_unknown_name_is_one_line(finished: Finished, tmp_path: Path) -> None:

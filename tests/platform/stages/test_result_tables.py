@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from finished_runs import write_metrics, write_run
 from isoscope.base.errors import InputError
-from isoscope.platform.outputs import Output, read_output
+from isoscope.platform.outputs import PREDICTIONS, Output, read_output
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import Record, read, working_seconds
-from isoscope.platform.stages.result_tables import COLUMNS, of_runs
+from isoscope.platform.stages.result_tables import COLUMNS, of_runs, predicted_items
 
 LOGGED = {
     "posthoc/untouched/a_1": 0.7,
@@ -57,6 +59,21 @@ def test_a_run_has_its_metrics_after_training_and_none_of_optimiser_steps(
     assert set(table["digest"]) == {run.run.digest[:12]}
     assert set(table["commit"]) == {"1111111"}
     assert table.loc[table["metric"] == "training/seconds", ["epoch", "step"]].isna().all(axis=None)
+
+
+def test_predictions_have_the_class_of_each_item_and_a_column_for_each_run(tmp_path: Path) -> None:
+    wrong = np.arange(20) % 4 == 0
+    runs = [read_output(write_run(tmp_path, arm, 0, items=20, right=~wrong)) for arm in ("additive", "fft")]
+    table = predicted_items(runs)
+    assert [*table] == ["label", "additive/0", "fft/0"]
+    assert ((table["fft/0"] != table["label"]) == wrong).all()
+
+
+def test_predictions_of_scores_stand_beside_the_score(run: Output) -> None:
+    known = pd.DataFrame({"row": [1, 0], "score": [0.5, 4.0], "predicted": [1.0, 3.5]})
+    known.to_parquet(run.folder / PREDICTIONS)
+    table = predicted_items([run._replace(objective="regression")])
+    assert table.to_dict("list") == {"score": [4.0, 0.5], "additive/0": [3.5, 1.0]}
 
 
 def test_a_run_without_a_record_is_one_line(run: Output, manifest: Path, tmp_path: Path) -> None:

@@ -84,8 +84,8 @@ def tables(
 
     Each table is a CSV file. LaTeX and Markdown mark each difference by its verdict; tables of more than 200 rows stay
     CSV files. A study also has runs.csv (every metric of validation and test, also after training, and the seconds of
-    work, with digest and commit; and the task's baselines, which have no seed) and, for classifiers, items.parquet
-    (whether each run predicted each test item correctly).
+    work, with digest and commit; and the task's baselines, which have no seed) and, if texts have a class or a score,
+    predictions.parquet (it and what each run predicted, by test item).
 
     Example: isoscope tables fusion --to paper --format latex --figures pdf
     """
@@ -101,8 +101,8 @@ def tables(
     to.mkdir(parents=True, exist_ok=True)
     written = [stage.write_table(rows, to / table, "csv" if table == "runs" else form) for table, rows in made.items()]
     written += stage.write_figures(found.folder, found.kind, to, figures)
-    items = stage.correct_items(outputs)
+    items = stage.predicted_items(outputs)
     if len(items):
-        written.append(to / "items.parquet")
+        written.append(to / "predictions.parquet")
         load("base.parquet").write_parquet(items, written[-1])
     return {"files": [*map(str, written)]}, f"tables {name}: {len(written)} files in {to}"

@@ -1,4 +1,4 @@
-"""Per-run data of a results page: the metrics of each run, and which test items it predicted correctly."""
+"""Per-run data of a results page: the metrics of each run, and what it predicted for each test item."""
 
 import json
 from collections.abc import Iterable
@@ -90,10 +90,11 @@ def of_runs(outputs: Iterable[Output], records: Path, manifest: Path) -> pd.Data
     return table.astype({"seed": "Int64", "epoch": "Int64", "step": "Int64", "value": float})
 
 
-def correct_items(outputs: Iterable[Output]) -> pd.DataFrame:
-    """Return a row per test item and a column `<arm>/<seed>` per classifier: whether its prediction was correct."""
-    found = {}
-    for output in (one for one in outputs if declares(one.objective, "TARGET") == "label"):
-        predictions = read_predictions(output)
-        found[f"{output.run.arm}/{output.run.seed}"] = predictions["label"] == predictions["predicted"]
+def predicted_items(outputs: Iterable[Output]) -> pd.DataFrame:
+    """Return a row per test item: its class (`label`) or `score`, and what each run predicted, `<arm>/<seed>`."""
+    found: dict[str, pd.Series] = {}
+    for output in outputs:
+        if (target := declares(output.objective, "TARGET")) in ("label", "score"):
+            predictions = read_predictions(output)
+            found |= {target: predictions[target], f"{output.run.arm}/{output.run.seed}": predictions["predicted"]}
     return pd.DataFrame(found)
