@@ -43,15 +43,14 @@ class Planner:
         self.setup, self.measure = study_cells.Setup(configuration, project, "train"), measure
         self.project, self.root, self.history = project, configuration.root, History(project)
         self._to_train, self._of_arm = set[str](), dict[Any, Estimate]()
-        self._why = dict[str, None]()  # how the cells of the stage that is looked at differ from finished runs
         of = {"prepare": self.root.tasks, "compare": self.root.comparisons, "search": ("",), "report": ("",)}
         self.names = [f"{one}@{name}".rstrip("@") for one in ORDER for name in of.get(one, self.root.studies)]
 
     def stages(self) -> Iterator[dict[str, Any]]:
         """Yield the stages that would run, in the pipeline's order, as JSON data. Raises `InputError` if DVC refuses.
 
-        `cells`: of arm and seed, each with its `state` and the estimate of what is left. `estimate`: of the known
-        part; `unknown`: how many cells have none.
+        `cells`: of arm and seed, each with its `state`, the estimate of what is left, and `why`: how it differs from
+        finished runs. `estimate`: of the known part; `unknown`: how many cells have none.
         """
         folder, lock, changing = self.project.folder, self.project.folder / stored.LOCK, list[str]()
         reasons = stage_reasons(self.setup.configuration, self.project)
@@ -77,11 +76,11 @@ class Planner:
                 ),
             ]
             if why:
-                self._why = {}
-                found = {"stage": name, "why": why, **self._stage(stage, study)}
-                # A folder or a section that DVC names says less.
-                found["why"] = [*self._why, *(one for one in why if one.startswith("after"))] if self._why else why
-                yield found
+                found = self._stage(stage, study)
+                # A folder or a section that DVC names says less than how the cells differ from finished runs.
+                if cells := dict.fromkeys(text for cell in found["cells"] for text in cell.get("why", ())):
+                    why = [*cells, *(one for one in why if one.startswith("after"))]
+                yield {"stage": name, "why": why, **found}
                 changing += [name] * (
                     stage not in ("train", "states") or any(one["state"] != FOUND for one in found["cells"])
                 )
@@ -122,17 +121,11 @@ class Planner:
         if work.run.digest in self._to_train or stored.files_of(work.run.project, work.run.digest):
             return [_cell(work.cell, FOUND)]
         self._to_train.add(work.run.digest)
-        self._why |= {one.text: None for one in cause(work.run).differences}
         starts = [cell for start in work.starts.values() for cell in self._jobs(start) if cell["state"] != FOUND]
         known = train.expected(work, self.history) or (self._timed(work) if self.measure else None)
-        return [
-            *starts,
-            _cell(
-                work.cell,
-                RESUME if work.run.states.is_dir() and not stored.finished(self.project, work.run.digest) else RUN,
-                known,
-            ),
-        ]
+        begun = work.run.states.is_dir() and not stored.finished(self.project, work.run.digest)
+        why = [one.text for one in cause(work.run).differences]
+        return [*starts, _cell(work.cell, RESUME if begun else RUN, known, why=why)]
 
     def _timed(self, work: train.CellJob) -> Estimate:
         """Return the estimate for a cell from a few updates of its arm, done now in a temporary folder."""
@@ -166,8 +159,8 @@ def _overlap(some: Iterable[str], others: Iterable[str], by: str) -> bool:
     return any(f"{a}{by}".startswith(f"{b}{by}") or f"{b}{by}".startswith(f"{a}{by}") for a in some for b in others)
 
 
-def _cell(name: tuple[str, str, int], state: str, estimate: Estimate | None = None, **note: str) -> dict[str, Any]:
-    return {**dict(zip(("study", "arm", "seed"), name, strict=True)), "state": state, "estimate": estimate, **note}
+def _cell(name: tuple[str, str, int], state: str, estimate: Estimate | None = None, **about: Any) -> dict[str, Any]:
+    return {**dict(zip(("study", "arm", "seed"), name, strict=True)), "state": state, "estimate": estimate, **about}
 
 
 def makespan(parts: list[Estimate], workers: int) -> Estimate:
