@@ -51,6 +51,11 @@ class Project(NamedTuple):
         return self.state / ".isoscope" / "records"
 
     @property
+    def locks(self) -> Path:
+        """Folder of the locks between processes that are not of a run."""
+        return self.state / ".isoscope" / "locks"
+
+    @property
     def slurm(self) -> Path:
         """Folder of what was submitted to Slurm, one subfolder per array of jobs."""
         return self.state / ".isoscope" / "slurm"

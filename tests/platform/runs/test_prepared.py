@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from filelock import Timeout
 
 import isoscope.platform.stages
 from finished_runs import write_run
 from isoscope import plugins
-from isoscope.base import paths
+from isoscope.base import built_in, paths
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.base.processes import StopSignal
@@ -25,6 +27,7 @@ from isoscope.platform.cli import app
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import dump_yaml, read_yaml
 from isoscope.platform.runs import provenance
+from isoscope.platform.runs.locks import file_lock
 from isoscope.platform.runs.prepared import SETTINGS, check_prepared, content_md5
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.stages.prepare import prepare
@@ -110,6 +113,22 @@ def test_data_of_the_same_settings_are_read(project: Project) -> None:
     before = dvc_md5(project.folder / "data/processed/tiny")
     app(["prepare", "tiny", "-S", "training.epochs=1", "-S", "data.source.seed=0"], standalone_mode=False)
     assert dvc_md5(project.folder / "data/processed/tiny") == before, "what leaves the data alone may be set"
+
+
+def test_one_process_at_a_time_writes_the_data_of_a_task(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    science, held = built_in.load(built_in.STAGES, "prepare"), list[str]()
+    write = science.write
+
+    def watched(*given: Any) -> None:
+        for task in ("tiny", "other"):
+            with suppress(Timeout), file_lock(project.locks / f"prepare-{task}.lock", seconds=0):
+                held.append(f"{task} is free")
+        write(*given)
+
+    monkeypatch.setattr(science, "write", watched)
+    prepare(Configuration(project.folder).data("tiny"), task="tiny", project=project)
+    assert held == ["other is free"]
+    check(project)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 from isoscope.base import built_in, paths
 from isoscope.base.atomic_files import replacing, write_text
 from isoscope.platform.config.data import Data, JointTokenizer
+from isoscope.platform.runs.locks import file_lock
 from isoscope.platform.runs.prepared import SETTINGS, VOCABULARY, seal
 from isoscope.platform.runs.secrets import scrub, scrub_tree
 
@@ -15,8 +16,8 @@ def prepare(data: Data, *, task: str, project: paths.Project, output: Path | Non
 
     `settings.json` has all settings that determine the other files, and their hashes; `tokenizer/` is the task's
     tokenizer.
-    With `output`, write them there. The folder appears as a whole or not at all. Equal settings give equal bytes.
-    Raises `InputError` for bad data.
+    With `output`, write them there. The folder appears as a whole or not at all. Equal settings give equal bytes. A
+    second process waits for the first. Raises `InputError` for bad data.
     """
     science = built_in.load(built_in.STAGES, "prepare")
     corpus = science.read(data.source.model_dump(), project.folder)
@@ -28,7 +29,7 @@ def prepare(data: Data, *, task: str, project: paths.Project, output: Path | Non
         corpus = corpus._replace(facts=corpus.facts | {VOCABULARY: [one.facts.get("inputs", {}) for one in read]})
     corpus = corpus._replace(licence=scrub(corpus.licence), facts=scrub_tree(corpus.facts))  # the manifest is shared
     target = output or project.folder / paths.processed(task)
-    with replacing(target, "data") as fresh:
+    with file_lock(project.locks / f"prepare-{task}.lock"), replacing(target, "data") as fresh:
         science.write(corpus, read, data.tokenizer.model_dump(), fresh)
         write_text(fresh / SETTINGS, seal(fresh, data), "data")
     return target

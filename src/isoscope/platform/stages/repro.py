@@ -39,7 +39,7 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
         print(f"isoscope: {paths.CODE}: other code than before: {', '.join(changed)}", file=sys.stderr)
     free_dvc(project.folder)
     # Without locks DVC would blame another process.
-    check_locks(project.state / ".isoscope" / "locks" / "repro.lock")
+    check_locks(project.locks / "repro.lock")
     with following(project):
         child = subprocess.Popen(
             command,
