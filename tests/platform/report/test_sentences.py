@@ -48,14 +48,14 @@ MANY = {f"arm {place}": float(place) for place in range(MOST + 2)}
 @pytest.mark.parametrize(
     "found, end",
     [
-        (Untested("R²", {"ridge-all": -0.25}, 2), ": ridge-all −0.250 (2 seeds; not tested)."),
-        (Untested("a₁", {"none": 0.5, "all": np.nan}, 2), ": none 0.500 (2 seeds; not tested)."),
-        (Untested("a₁", {"none": np.nan}, 2), ": no value (2 seeds; not tested)."),
-        (Untested("BLEU", MANY, 1, beside={"chance": 0.5}), "7.00 and 2 more; chance 0.50 (1 seed; not tested)."),
+        (Untested("R²", {"ridge-all": -0.25}, 2), ": ridge-all −0.250 (2 seeds; not tested here)."),
+        (Untested("a₁", {"none": 0.5, "all": np.nan}, 2), ": none 0.500 (2 seeds; not tested here)."),
+        (Untested("a₁", {"none": np.nan}, 2), ": no value (2 seeds; not tested here)."),
+        (Untested("BLEU", MANY, 1, beside={"chance": 0.5}), "7.00 and 2 more; chance 0.50 (1 seed; not tested here)."),
         *(
             (
                 Untested("x", {"a": size, "b": size / 2}, 2, sds={"a": size / 4}),
-                f": a {a} ± {sd}, b {b} (2 seeds; not tested).",
+                f": a {a} ± {sd}, b {b} (2 seeds; not tested here).",
             )
             for size, a, sd, b in ((0.0, "0.000", "0.000", "0.000"), (0.1, "0.100", "0.025", "0.050"))
         ),
@@ -106,7 +106,7 @@ def test_similarity_of_the_last_layers(high: float) -> None:
         for layer, other, value in ((0, 0, 0.1), (0, 2, 0.3), (1, 1, 0.3), (1, 2, top))
     ]
     (found,) = said([SIMILARITY], similarity=pd.DataFrame(rows))
-    text = f"{LAST}: mlm × mt {high:.3f}, random weights 0.500 (1 seed; not tested)."
+    text = f"{LAST}: mlm × mt {high:.3f}, random weights 0.500 (1 seed; not tested here)."
     assert (found["word"], found["text"]) == ("", text)
 
 
@@ -124,7 +124,7 @@ def test_bleu_by_start(first: float, second: float) -> None:
     (found,) = said(HYBRIDS[:1], scores=scores, translated=seeds)
     assert found["text"] == (
         f"BLEU by start, as aligned, without updates on pairs: trained {first:.1f} ± 1.0, random {second:.1f} ± 1.0 "
-        "(3 seeds; not tested)."
+        "(3 seeds; not tested here)."
     )
 
 
@@ -145,7 +145,7 @@ def test_the_largest_shares_of_arms_that_learned(largest: str) -> None:
     found = said([BARS], allocated=pd.DataFrame(rows), closed=closed, learned=learned)
     assert [one["text"] for one in found] == [
         f"Largest shares of the decrease of the validation loss, masked, summed over layers and stacks: {largest} "
-        f"0.800, key 0.100, {'query' if largest == 'emb' else 'emb'} 0.040 (2 seeds; not tested)."
+        f"0.800, key 0.100, {'query' if largest == 'emb' else 'emb'} 0.040 (2 seeds; not tested here)."
     ]
 
 
@@ -160,7 +160,7 @@ def test_losses_stand_beside_the_better_counting_model(loss: float) -> None:
     (found,) = said([LEARNED], learned=pd.DataFrame(rows))
     assert found["text"] == (
         "Loss at the end of training (nats): masked 3.00 ± 0.00 (best n-gram model 4.00), "
-        f"causal {loss:.2f} ± 0.00 (best n-gram model 2.00) (2 seeds; not tested)."
+        f"causal {loss:.2f} ± 0.00 (best n-gram model 2.00) (2 seeds; not tested here)."
     )
 
 
@@ -177,8 +177,9 @@ def test_anisotropy_and_its_cost(low: float) -> None:
     found = said(ISOTROPY, averages=pd.DataFrame(rows), doses=doses)
     assert [one["text"] for one in found] == [
         "Share of the first direction (a₁), validation, at the end of training: none 0.600 ± 0.014, "
-        f"all {low:.3f} ± 0.014 (2 seeds; not tested).",
-        "Accuracy, validation, at the end of training: none 0.800 ± 0.014, all 0.700 ± 0.014 (2 seeds; not tested).",
+        f"all {low:.3f} ± 0.014 (2 seeds; not tested here).",
+        "Accuracy, validation, at the end of training: none 0.800 ± 0.014, all 0.700 ± 0.014 (2 seeds; not tested "
+        "here).",
     ]
 
 
@@ -208,7 +209,7 @@ def test_what_a_probe_reads_of_the_last_layer(first: float, second: float) -> No
         "Accuracy, held-out sentences, of a linear probe of the last layer: label: "
         f"additive {first:.3f} ± 0.014 (random weights {first / 3:.3f}), fft {second:.3f} ± 0.014 "
         f"(random weights {second / 3:.3f}); chance 0.500; "
-        "best baseline (TF-IDF) 0.750 (2 seeds; not tested)."
+        "best baseline (TF-IDF) 0.750 (2 seeds; not tested here)."
     )
     for silent in ({"task": "word order", "vectors": "words"}, {"score": np.nan}):
         assert not said([PROBING], probing=pd.concat(layers).assign(**silent), baselines=baselines)
@@ -223,7 +224,7 @@ def test_flatness_of_fused_vectors(first: float, second: float) -> None:
     assert found["text"] == (
         f"Spectral flatness of fused vectors: additive {first:.3f} ± 0.014 (hidden axes permuted 0.570), "
         f"fft {second:.3f} ± 0.014 (hidden axes permuted 0.580); "
-        "normal entries 0.561; convolution of normal entries 0.315 (2 seeds; not tested)."
+        "normal entries 0.561; convolution of normal entries 0.315 (2 seeds; not tested here)."
     )
 
 

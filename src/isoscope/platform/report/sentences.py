@@ -27,7 +27,7 @@ def sentence(found: Finding, tables: str = "") -> dict[str, str]:
     if isinstance(found, Untested):
         row = {"what": found.what, "value": _values(found), "n": numbers.count(found.n, found.of), "word": ""}
         row["source"] = f"{tables}/{found.what}#{','.join(found.values)}"
-        return row | {"why": "not tested", "text": f"{row['what']}: {row['value']} ({row['n']}; not tested)."}
+        return row | {"why": "not tested here", "text": f"{row['what']}: {row['value']} ({row['n']}; not tested here)."}
     said = way(found.verdict.word, found.difference)
     number = "no common seed" if found.difference is None else numbers.signed(found.difference)
     bounds = f" {numbers.interval(found.interval)}" if found.interval else ""
