@@ -114,7 +114,9 @@ def shown(server: Any, experiment: str, digest: str = DIGEST) -> list[dict[str, 
                     (i.dataset.name, i.dataset.digest, i.dataset.source, i.dataset.profile, *(t.value for t in i.tags))
                     for i in run.inputs.dataset_inputs
                 ),
-                "outputs": sorted((o.step, models[o.model_id]["name"]) for o in run.outputs.model_outputs),
+                "outputs": sorted(
+                    (o.step, models[o.model_id]["name"]) for o in run.outputs.model_outputs if o.model_id in models
+                ),
                 "models": sorted(models.values(), key=lambda model: model["name"]),
                 "artifacts": sorted((a.path, a.file_size) for a in client.list_artifacts(run_id)),
             }

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from mlflow.store.entities import PagedList
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.mirror import replay
-from isoscope.platform.mirror.fields import Model, known_experiments
+from isoscope.platform.mirror.fields import Model, known_experiments, models
 from isoscope.platform.mirror.follow import follow
 from isoscope.platform.mirror.mlflow import Server, connect
 from isoscope.platform.mirror.replay import Mirror, mirror
@@ -203,6 +204,47 @@ def test_projects_that_create_one_model_at_once_keep_the_same(
     [run] = shown(server, "fusion")
     assert [model["status"] for model in run["models"]] == ["READY", "READY"]
     assert len(run["outputs"]) == 2
+
+
+def test_of_several_models_that_nobody_has_linked_none_is_taken_until_one_is(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of two other projects has not seen the model of the first, and is about to link its own."""
+    path = write_record(project)
+    server, others = connect(None, project), dict[str, list[str]]()
+    create, wait = server.create_model, time.sleep
+
+    def created(experiment: str, run_id: str, model: Model) -> LoggedModel:
+        for _ in range(2):
+            others.setdefault(model.key, []).append(create(experiment, run_id, model).model_id)
+            wait(0.002)  # the models are in the order of their times
+        return create(experiment, run_id, model)
+
+    def link(seconds: float) -> None:
+        [run] = server.find({"fusion"}, DIGEST)
+        for second in {second for _, second in others.values()} - run.outputs:
+            server.log_output(run.run_id, second, 1)
+
+    monkeypatch.setattr(server, "create_model", created)
+    monkeypatch.setattr(replay.time, "sleep", link)
+    Mirror(server).send(read(path))
+    [run] = server.find({"fusion"}, DIGEST)
+    assert run.outputs == {second for _, second in others.values()}
+
+
+def test_of_two_linked_models_of_a_checkpoint_the_first_stays(project: Path, server: Server) -> None:
+    path = write_record(project)
+    Mirror(server).send(read(path))
+    [run] = server.find({"fusion"}, DIGEST)
+    record = read(path)
+    assert record.run is not None
+    for model in models(record, record.run):
+        second = server.create_model(run.experiment, run.run_id, model)
+        server.log_output(run.run_id, second.model_id, model.step)
+    every = server.models(run.experiment, run.run_id)
+    assert [one.model_id in run.outputs for one in every] == [True, True, False, False]
+    Mirror(connect(None, project)).send(record)
+    assert [one.model_id for one in server.models(run.experiment, run.run_id)] == [one.model_id for one in every[:2]]
 
 
 DAMAGE: list[str | Callable[[Path], None]] = ["[]", "{", "3", '{"mlflow.db": []}', "\udcff", Path.mkdir, os.mkfifo]

@@ -213,10 +213,12 @@ class Mirror:
 
     def _send_models(self, present: Present, wanted: list[plan.Model]) -> Iterator[tuple[str, int]]:
         if any(item.key not in self._models for item in wanted):
-            found = self.server.models(present.experiment, present.run_id)
-            self._models = {
-                model.tags.get(plan.CHECKPOINT): model for model in found if model.model_id in present.outputs
-            }
+            keys, self._models = {item.key for item in wanted}, {}
+            for one in self.server.models(present.experiment, present.run_id):
+                if (key := one.tags.get(plan.CHECKPOINT)) not in keys or one.model_id not in present.outputs:
+                    continue
+                if self._models.setdefault(key, one) is not one:  # linked by another project at the same time
+                    self.server.client.delete_logged_model(one.model_id)
         for item in wanted:
             known = self._models.get(item.key)
             model = known or self._model(present, item)
@@ -239,7 +241,8 @@ class Mirror:
     def _model(self, present: Present, item: plan.Model) -> Any:
         """Return the run's model of this key, or create it; projects that do so at the same time all keep one.
 
-        A project that has not seen the others' models links its own at once: so a linked model wins, then the first.
+        A project that has not seen the others' models links its own at once: so a linked model wins, then the first,
+        and nobody links one of several that are not linked.
         """
         own = kept = None
         for seconds in WAITS:
@@ -253,7 +256,7 @@ class Mirror:
             kept = (linked or same)[0]
             if own and kept.model_id != own.model_id:
                 self.server.client.delete_logged_model(own.model_id)
-                break
+                own = None
             if linked or len(same) == 1:
                 break
             time.sleep(seconds)  # until the others are linked or deleted
