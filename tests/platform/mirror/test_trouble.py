@@ -247,6 +247,25 @@ def test_of_two_linked_models_of_a_checkpoint_the_first_stays(project: Path, ser
     assert [one.model_id for one in server.models(run.experiment, run.run_id)] == [one.model_id for one in every[:2]]
 
 
+def test_a_model_that_another_project_deletes_meanwhile_is_made_again(
+    project: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, deleted = write_record(project), list[str]()
+    finish = server.finish_model
+
+    def finished(model: LoggedModel) -> LoggedModel:
+        if not deleted:
+            deleted.append(model.model_id)
+            server.client.delete_logged_model(model.model_id)
+        return finish(model)
+
+    monkeypatch.setattr(server, "finish_model", finished)
+    Mirror(server).send(read(path))
+    [run] = shown(server, "fusion")
+    assert [model["status"] for model in run["models"]] == ["READY", "READY"]
+    assert deleted
+
+
 DAMAGE: list[str | Callable[[Path], None]] = ["[]", "{", "3", '{"mlflow.db": []}', "\udcff", Path.mkdir, os.mkfifo]
 """The text of a note, or what stands in its place."""
 

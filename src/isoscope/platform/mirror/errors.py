@@ -25,9 +25,10 @@ class ConflictError(RefusedError):
     """Another process has written the same meanwhile: compare with MLflow and try again."""
 
 
-# In a database's or MLflow's text: a row that exists already, or a run that another process has deleted.
+# In a database's or MLflow's text: a row that exists already, or a run or model that another process has deleted.
 _CONFLICTS = re.compile(
-    "IntegrityError|UniqueViolation|UNIQUE constraint|Duplicate entry|must be in the 'active' state"
+    "IntegrityError|UniqueViolation|UNIQUE constraint|Duplicate entry|must be in the 'active' state|"
+    "Logged model with ID '.*' not found"
 )
 # Names of urllib3's classes around the reason.
 _NOISE = re.compile(r"""\w+(?:Error|Disconnected)\(|HTTPS?Connection(?:Pool)?\([^)]*\): |["']|\)+$""")
@@ -75,10 +76,15 @@ def _line(error: Exception) -> str:
 
 @contextmanager
 def storing(where: str) -> Iterator[None]:
-    """Convert any error of an artifact store to `RefusedError`: it concerns this run's files, not its numbers."""
+    """Convert any error of an artifact store to `RefusedError`: it concerns this run's files, not its numbers.
+
+    A conflict with another process is raised as it is.
+    """
     try:
         yield
     except Exception as error:
+        if _CONFLICTS.search(str(error)):
+            raise
         client = f"; install its client: pip install {error.name}" if isinstance(error, ModuleNotFoundError) else ""
         raise RefusedError(
             f"its numbers are in MLflow, its artifacts cannot be stored in {scrub(where)} ({_line(error)}){client}"
