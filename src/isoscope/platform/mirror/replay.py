@@ -213,11 +213,10 @@ class Mirror:
 
     def _send_models(self, present: Present, wanted: list[plan.Model]) -> Iterator[tuple[str, int]]:
         if any(item.key not in self._models for item in wanted):
-            keys, self._models = {item.key for item in wanted}, {}
+            self._models = {}
             for one in self.server.models(present.experiment, present.run_id):
-                if (key := one.tags.get(plan.CHECKPOINT)) not in keys or one.model_id not in present.outputs:
-                    continue
-                if self._models.setdefault(key, one) is not one:  # linked by another project at the same time
+                key = one.model_id in present.outputs and one.tags.get(plan.CHECKPOINT)
+                if key and self._models.setdefault(key, one) is not one:  # another project linked it at the same time
                     self.server.client.delete_logged_model(one.model_id)
         for item in wanted:
             known = self._models.get(item.key)
@@ -241,8 +240,7 @@ class Mirror:
     def _model(self, present: Present, item: plan.Model) -> Any:
         """Return the run's model of this key, or create it; projects that do so at the same time all keep one.
 
-        A project that has not seen the others' models links its own at once: so a linked model wins, then the first,
-        and nobody links one of several that are not linked.
+        A project that has not seen the others' models links its own: a linked model wins, else the first in the end.
         """
         own = kept = None
         for seconds in WAITS:
