@@ -115,7 +115,7 @@ def shown(server: Any, experiment: str, digest: str = DIGEST) -> list[dict[str, 
                     for i in run.inputs.dataset_inputs
                 ),
                 "outputs": sorted(
-                    (o.step, models[o.model_id]["name"]) for o in run.outputs.model_outputs if o.model_id in models
+                    (o.step, models.get(o.model_id, {"name": "deleted"})["name"]) for o in run.outputs.model_outputs
                 ),
                 "models": sorted(models.values(), key=lambda model: model["name"]),
                 "artifacts": sorted((a.path, a.file_size) for a in client.list_artifacts(run_id)),

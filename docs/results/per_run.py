@@ -42,7 +42,7 @@ def by_item(name: str, metric: str = "accuracy") -> dict[str, np.ndarray]:
         return {}
     table = stored(f"{name}.parquet")
     if "score" in table:
-        true = table.pop("score").rename("score").rename_axis("row").reset_index()
+        true = table.pop("score").rename_axis("row").reset_index()
         return {str(run): of_scores(true.assign(predicted=own))[metric].shares for run, own in table.items()}
     if "label" in table:
         label, score = table.pop("label"), SCORES[metric]
@@ -52,5 +52,6 @@ def by_item(name: str, metric: str = "accuracy") -> dict[str, np.ndarray]:
 
 def constant(name: str, metric: str) -> float | None:
     """Return the best score of a prediction that is the same for all test items; None if no classes were kept."""
-    table = stored(f"{name}.parquet") if (HERE / f"{name}.parquet").exists() else {}
-    return constant_scores(table["label"], table["label"].max() + 1)[metric] if "label" in table else None
+    if not (HERE / f"{name}.parquet").exists() or "label" not in (table := stored(f"{name}.parquet")):
+        return None
+    return constant_scores(table["label"], table["label"].max() + 1)[metric]
