@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from judged import MARGIN, POWER, VERDICT, Tested, cells_of, verdicts
+from judged import MARGIN, POWER, VERDICT, Tested, apart, cells_of, verdicts
 from per_run import by_item, by_seed, constant, stored
 from written import CONFIDENCE, NONE, Table, between, short, spread
 
@@ -60,11 +60,10 @@ def difference(name: str, arm: str, reference: str, metric: str = "accuracy") ->
     seeds = [seed for seed in one if seed in other]
     two_way = None
     if items:
-        apart = np.stack([items[f"{arm}/{seed}"] - items[f"{reference}/{seed}"] for seed in seeds])
-        two_way = two_way_interval(apart, confidence=CONFIDENCE)
-    scale = max(abs(side[seed]) for side in (one, other) for seed in seeds)
+        shares = np.stack([items[f"{arm}/{seed}"] - items[f"{reference}/{seed}"] for seed in seeds])
+        two_way = two_way_interval(shares, confidence=CONFIDENCE)
     above = above_chance(name, [float(np.mean([*side.values()])) for side in (one, other)], metric)
-    return Tested([one[seed] - other[seed] for seed in seeds], two_way, above, scale=scale)
+    return apart(one, other, two_way=two_way, above=above)
 
 
 def differences(name: str, pairs: Pairs) -> Table:

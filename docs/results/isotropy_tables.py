@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 from fusion_tables import difference
-from judged import VERDICT, Tested, verdicts
+from judged import VERDICT, Tested, apart, verdicts
 from per_run import by_seed, seeds_of, stored
 from written import Table, short, spread
 
@@ -53,9 +53,7 @@ def tested(metric: str, arm: str, reference: str) -> Tested:
     if metric.startswith("test/"):
         return difference(RUNS, arm, reference, metric.removeprefix("test/"))
     one, other = (values(metric)[name] for name in (arm, reference))
-    seeds = [seed for seed in one if seed in other]
-    scale = max(abs(side[seed]) for side in (one, other) for seed in seeds)
-    return Tested([one[seed] - other[seed] for seed in seeds], scale=scale, items=False)
+    return apart(one, other, items=False)
 
 
 def differences(metrics: Sequence[str], of_selected: str) -> Table:

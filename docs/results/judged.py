@@ -1,6 +1,6 @@
 """Families of tests on results pages: p by Holm within a family; each verdict is that of `paired.judge`."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,13 @@ class Tested(NamedTuple):
 def of_items(values: np.ndarray, **about: Any) -> Tested:
     """Return what is tested of numbers by seed and sentence `[seeds, sentences]`."""
     return Tested([*values.mean(1)], two_way_interval(values, confidence=CONFIDENCE), **about)
+
+
+def apart(one: Mapping[int, float], other: Mapping[int, float], **about: Any) -> Tested:
+    """Return one number by seed minus another, over the seeds that both have."""
+    seeds = [seed for seed in one if seed in other]
+    scale = max(abs(side[seed]) for side in (one, other) for seed in seeds)
+    return Tested([one[seed] - other[seed] for seed in seeds], scale=scale, **about)
 
 
 def verdicts(

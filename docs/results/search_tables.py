@@ -6,7 +6,7 @@ from functools import cache
 import optuna
 import pandas as pd
 from fusion_tables import difference
-from judged import VERDICT, Tested, verdicts
+from judged import VERDICT, apart, verdicts
 from optuna.exceptions import ExperimentalWarning
 from optuna.study import Study, StudyDirection
 from per_run import by_seed, stored
@@ -101,8 +101,7 @@ def front() -> Table:
 def confirmed() -> Table:
     """Return suggested − default on the test split over fresh seeds: accuracy, and a₁ of the whole split."""
     name, arms = "search/confirmed", ("found", "additive")
-    one, other = ([*by_seed(name, A_1_TEST)[arm].values()] for arm in arms)
-    a_1 = Tested([left - right for left, right in zip(one, other, strict=True)], scale=max(other), items=False)
+    a_1 = apart(*(by_seed(name, A_1_TEST)[arm] for arm in arms), items=False)
     rows = []
     for metric, tested in {"test/accuracy": difference(name, *arms), A_1_TEST: a_1}.items():
         ((*cells,),) = verdicts([tested], short, claims=False)

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -46,3 +47,11 @@ def test_there_is_no_other_way_to_write_csv() -> None:
         path.name for path in SOURCES.rglob("*.py") if "to_csv(" in path.read_text() or "csv.writer" in path.read_text()
     }
     assert found == {"csv_text.py", "delimited.py"}
+
+
+def test_a_cell_of_many_numbers_is_whole_and_one_line() -> None:
+    """The cosines of a sentence of many tokens were cut, had no commas, and broke over lines."""
+    numbers = np.random.default_rng(0).normal(size=2000).astype(np.float32)
+    _, line = csv_text(pd.DataFrame({"arm": ["additive"], "cosines": [numbers]})).splitlines()
+    (_, cell) = next(csv.reader([line]))
+    assert np.array_equal(np.asarray(json.loads(cell), np.float32), numbers)
