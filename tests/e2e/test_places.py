@@ -49,7 +49,8 @@ def test_data_and_runs_of_two_folders_are_the_same_bytes(finished: Finished, els
     elsewhere.isoscope(*TRAIN)
     for part in ("data/processed/tiny", "models/fusion/conv2d/seed-0"):
         assert files(elsewhere.folder / part) == files(finished.project.folder / part)
-    elsewhere.isoscope("train", "fusion", "additive", "--seed", "0", "-S", "training.epochs=1")
+    done = elsewhere.isoscope("train", "fusion", "additive", "--seed", "0", "-S", "training.epochs=1")
+    assert "additive seed 0 as another experiment (-S, --plugin or --seed): .isoscope/runs/" in done.out
     assert not elsewhere.output("additive").exists(), "other settings leave the pipeline's place alone"
 
 

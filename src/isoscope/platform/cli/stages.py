@@ -36,6 +36,9 @@ from isoscope.platform.cli.options import (
 )
 from isoscope.platform.cli.out_folders import PREPARED, TRAINED, replaceable
 
+ANOTHER = "as another experiment (-S, --plugin or --seed)"
+"""Why a result is not where the pipeline expects it."""
+
 
 @command(RUN, *CHANGES)
 def prepare(
@@ -108,7 +111,8 @@ def train(
     if single and alone:
         job = study_cells.training_job(setup, *asked[0])
         target = None if unpublished else output or study_cells.place(setup, paths.trained, *asked[0])
-        return _trained(job, target, project, waits=in_job)
+        other = target is None and not unpublished
+        return _trained(job, target, project, waits=in_job, about=f" {ANOTHER}" * other)
     own = paths.trained(study, "any", 0).parents[1]
     (project.folder / own).mkdir(parents=True, exist_ok=True)
     folders = study_cells.train_cells(setup, asked, output, title=f"train {study}", **placed)
@@ -118,12 +122,12 @@ def train(
     if all(folder.is_relative_to(project.folder / own) for folder in folders):
         text += f": {own}"
     else:
-        text = "\n".join([f"{text}, as another experiment (-S, --plugin or --seed):", *map(str, folders)])
+        text = "\n".join([f"{text}, {ANOTHER}:", *map(str, folders)])
     return {"folders": [*map(str, folders)]}, text
 
 
-def _trained(job: Any, output: Path | None, project: Any, *, waits: bool) -> Said:
-    """Train one run in this process; `waits`: for the process that holds it."""
+def _trained(job: Any, output: Path | None, project: Any, *, waits: bool, about: str) -> Said:
+    """Train one run in this process; `waits`: for the process that holds it; `about`: why its place is another."""
     cells = load("platform.stages.study_cells")
     do = partial(load("platform.stages.train").train, job, output=output)
     folder = cells.when_free(do, patience=float(waits and cells.PATIENCE))
@@ -132,7 +136,7 @@ def _trained(job: Any, output: Path | None, project: Any, *, waits: bool) -> Sai
     test = [one for one in load("platform.runs.restored").read_metrics(folder) if one["name"].startswith("test/")]
     metrics, epoch = {one["name"]: one["value"] for one in test}, test[0]["epoch"]
     scores = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
-    text = f"trained {job.run.identity.study} {job.run.identity.title}: {_below(project, folder)}"
+    text = f"trained {job.run.identity.study} {job.run.identity.title}{about}: {_below(project, folder)}"
     return {"folder": str(folder), "epoch": epoch, "metrics": metrics}, f"{text} (epoch {epoch}: {scores})"
 
 
