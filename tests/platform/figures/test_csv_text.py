@@ -49,9 +49,19 @@ def test_there_is_no_other_way_to_write_csv() -> None:
     assert found == {"csv_text.py", "delimited.py"}
 
 
-def test_a_cell_of_many_numbers_is_whole_and_one_line() -> None:
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(0).normal(size=2000).astype(np.float32),
+        np.arange(3.0) / 7,
+        np.arange(3),
+        np.array(["=1", "ä, b", None], object),
+    ],
+    ids=["float32", "float64", "int", "text"],
+)
+def test_a_cell_of_several_values_is_whole_and_in_one_line(values: np.ndarray) -> None:
     """The cosines of a sentence of many tokens were cut, had no commas, and broke over lines."""
-    numbers = np.random.default_rng(0).normal(size=2000).astype(np.float32)
-    _, line = csv_text(pd.DataFrame({"arm": ["additive"], "cosines": [numbers]})).splitlines()
-    (_, cell) = next(csv.reader([line]))
-    assert np.array_equal(np.asarray(json.loads(cell), np.float32), numbers)
+    _, line = csv_text(pd.DataFrame({"arm": ["additive"], "values": [values]})).splitlines()
+    ((_, cell),) = csv.reader([line])
+    assert cell[0] not in FORMULA
+    assert np.array_equal(np.asarray(json.loads(cell), values.dtype), values)

@@ -12,7 +12,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\n")
 def csv_text(table: pd.DataFrame, **settings: Any) -> str:
     """Return a table as CSV; a name or text that a spreadsheet could run gets an apostrophe. Equal tables, equal text.
 
-    A cell of several numbers is written as a JSON list, whole.
+    A cell of several values is written as a JSON list, whole.
     `settings`: further arguments of `pandas.DataFrame.to_csv`.
     """
     texts = {name: column.map(_inert) for name, column in table.items() if not pd.api.types.is_numeric_dtype(column)}
@@ -21,7 +21,9 @@ def csv_text(table: pd.DataFrame, **settings: Any) -> str:
 
 def _inert(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return json.dumps([float(str(one)) for one in value])  # the fewest digits that give the number again
+        if value.dtype == np.float32:
+            value = value.astype(str).astype(float)  # the fewest digits that give the number again
+        return json.dumps(value.tolist(), ensure_ascii=False)
     if not isinstance(value, str):
         return value
     value = value.replace("\r", "\n")  # pandas quotes only the latter, and a spreadsheet starts a row at both
