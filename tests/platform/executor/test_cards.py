@@ -100,9 +100,13 @@ def run(pieces: dict[str, Callable[[Progress], str]], slots: Slots) -> dict[str,
         return side_by_side(works, title="work", workers=None, stop=stop, place=ThisMachine(slots=slots))
 
 
-def test_each_run_sees_its_card_alone() -> None:
+def test_each_run_sees_its_card_alone(tmp_path: Path) -> None:
+    latest = time.monotonic() + 300
+
     def do(progress: Progress) -> str:
-        time.sleep(0.2)
+        (tmp_path / str(os.getpid())).touch()
+        while len([*tmp_path.iterdir()]) < 4 and time.monotonic() < latest:  # all four at the same time
+            time.sleep(0.01)
         return os.environ["CUDA_VISIBLE_DEVICES"]
 
     found = run(dict.fromkeys("abcd", do), Slots(TWO, share=0.5, most=8))
@@ -112,18 +116,25 @@ def test_each_run_sees_its_card_alone() -> None:
 def test_a_run_without_memory_is_repeated_with_fewer_neighbours(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The neighbours go on; the run fails as often as more than two are on the card, and then is done."""
+    """The neighbours go on; the run fails as often as more than two are on the card, and then is done.
+
+    Its neighbours stay until it has failed, however slow the machine is.
+    """
+    failed, latest = tmp_path / "failed", time.monotonic() + 300
 
     def do(progress: Progress, own: str) -> str:
         with (tmp_path / "begun").open("a") as file:
             file.write(own)
         here = tmp_path / f"{own}.here"
         here.touch()
-        time.sleep(0.2)
         try:
-            if own == "d" and len([*tmp_path.glob("*.here")]) > 2:
+            while not (crowded := own == "d" and len([*tmp_path.glob("*.here")]) > 2):
+                if failed.exists() or time.monotonic() > latest:
+                    break
+                time.sleep(0.01)
+            if crowded:
+                failed.touch()
                 raise lacking()
-            time.sleep(0.6)
         finally:
             here.unlink()
         return own
