@@ -5,6 +5,7 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 from fusion_tables import difference
 from judged import VERDICT, Tested, apart, verdicts
 from per_run import by_seed, seeds_of, stored
@@ -24,11 +25,16 @@ ARMS = {
 """Arm → its bars, as on the page."""
 BATCH, CENTRED, WITHIN = "step/a_1", "step/a_1_centred", "validation/a_1_within"
 STS = "sts"
+FROZEN = "baseline/frozen_head/"
+"""A linear head on the encoder before training: the same in every run."""
 CALLED = {
     "test/accuracy": "test accuracy",
     "test/f1": "test F1",
+    "test/matthews": "test Matthews",
     BATCH: "a₁ of batches",
     CENTRED: "a₁ of batches, mean removed",
+    "validation/a_1": "a₁ of validation",
+    "validation/a_1_centred": "a₁ of validation, mean removed",
     WITHIN: "a₁ within classes",
     STS: "STS ρ",
 }
@@ -80,7 +86,9 @@ def arms() -> Table:
         about = bars, chosen.get(bars, ""), len(values("test/accuracy")[arm])
         rows.append((*about, *scores, spread(values(STS)[arm].values()), f"{minutes:.0f}"))
     baselines = stored(f"{RUNS}.csv")
-    for name, own in baselines[baselines["seed"].isna()].groupby("arm"):
+    frozen = baselines[baselines["metric"].str.startswith(FROZEN)].drop_duplicates("metric")
+    frozen = frozen.assign(arm="frozen encoder, linear head", metric=frozen["metric"].str.replace(FROZEN, "test/"))
+    for name, own in pd.concat([baselines[baselines["seed"].isna()], frozen]).groupby("arm"):
         known = dict(zip(own["metric"], own["value"], strict=True))
         scores = [short(known[f"test/{metric}"]) for metric in ("accuracy", "f1", "matthews")]
         rows.append((f"*{str(name).replace('_', ' ')}*", "", "", *scores, "", ""))
@@ -96,14 +104,14 @@ def anisotropy() -> Table:
             f"{spread(values(figure)[arm].values())}{_published(bars, figure.removeprefix('step/'))}"
             for figure in (BATCH, "step/a_2", "step/a_3", CENTRED)
         ]
-        rows.append((bars, *cells, *(spread(values(f"validation/{one}")[arm].values()) for one in WHOLE)))
+        rows.append((bars, *cells, *(spread(values(f"validation/{one}")[arm].values()) for one in VALIDATION)))
     heads = ("a₁", "a₂", "a₃", "a₁, mean removed")
     return Table(
-        ("bars", *(f"{one}: batches" for one in heads), *(f"{one}: whole split" for one in WHOLE.values())), rows
+        ("bars", *(f"{one}: batches" for one in heads), *(f"{one}: validation" for one in VALIDATION.values())), rows
     )
 
 
-WHOLE = {"a_1": "a₁", "a_1_centred": "a₁, mean removed", "a_1_within": "a₁ within classes"}
+VALIDATION = {"a_1": "a₁", "a_1_centred": "a₁, mean removed", "a_1_within": "a₁ within classes"}
 
 
 def _published(bars: str, figure: str) -> str:
@@ -144,6 +152,17 @@ def trials() -> Table:
     )
 
 
+def precision() -> Table:
+    """Return scores and a₁ of a run in fp32, of the same seed in bf16, and of all seeds in bf16."""
+    once = stored("isotropy/mrpc_fp32.csv")
+    ((arm, seed),) = {(str(arm), int(seed)) for arm, seed in once[["arm", "seed"]].to_numpy()}
+    rows = []
+    for metric, value in zip(once["metric"], once["value"], strict=True):
+        known = values(metric)[arm]
+        rows.append((CALLED[metric], short(value), short(known[seed]), spread(known.values())))
+    return Table(("of", "fp32", "bf16", "bf16, all seeds"), rows)
+
+
 def weight() -> dict[str, str]:
     """Return bars → the weight with the highest validation accuracy, the smallest if several are equal."""
     table = stored("isotropy/mrpc_weights.csv").sort_values("weight")
@@ -158,4 +177,5 @@ TABLES: dict[str, Callable[[], Table]] = {
     "isotropy/order": order,
     "isotropy/after_training": after_training,
     "isotropy/trials": trials,
+    "isotropy/precision": precision,
 }

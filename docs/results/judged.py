@@ -18,6 +18,8 @@ from isoscope.platform.statistics.paired import (
 )
 
 POWER, MARGIN = 0.8, 0.01
+LEAST = 0.001
+"""A p that would be written as 0 is written as below this."""
 VERDICT = ("seeds", "mean", "over seeds", "over seeds and sentences", "p (Holm)", "detectable", "verdict")
 
 
@@ -76,7 +78,9 @@ def cells_of(
 ) -> tuple[str, ...]:
     """Return the cells `VERDICT` of a number that has been judged."""
     about = (str(paired.n), write(paired.mean, sign=True), between(paired.interval, write), between(two_way, write))
-    return *about, write(p), write(detectable), f"*{verdict.word}*: {verdict.reason}"
+    small = p is not None and p < LEAST / 2
+    shown = f"< {write(LEAST)}" if small else write(p)
+    return *about, shown, write(detectable), f"*{verdict.word}*: {verdict.reason}"
 
 
 def beside(differences: Sequence[float]) -> str:
