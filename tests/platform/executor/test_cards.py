@@ -122,17 +122,18 @@ def test_a_run_without_memory_is_repeated_with_fewer_neighbours(
     """
     failed, latest = tmp_path / "failed", time.monotonic() + 300
 
+    def crowded(own: str) -> bool:
+        return own == "d" and len([*tmp_path.glob("*.here")]) > 2
+
     def do(progress: Progress, own: str) -> str:
         with (tmp_path / "begun").open("a") as file:
             file.write(own)
         here = tmp_path / f"{own}.here"
         here.touch()
         try:
-            while not (crowded := own == "d" and len([*tmp_path.glob("*.here")]) > 2):
-                if failed.exists() or time.monotonic() > latest:
-                    break
+            while not (crowded(own) or failed.exists() or time.monotonic() > latest):
                 time.sleep(0.01)
-            if crowded:
+            if crowded(own):
                 failed.touch()
                 raise lacking()
         finally:

@@ -12,7 +12,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\n")
 def csv_text(table: pd.DataFrame, **settings: Any) -> str:
     """Return a table as CSV; a name or text that a spreadsheet could run gets an apostrophe. Equal tables, equal text.
 
-    A cell of several values is written as a JSON list, whole.
+    A cell of several values is written as a JSON list, whole; NaN is null.
     `settings`: further arguments of `pandas.DataFrame.to_csv`.
     """
     texts = {name: column.map(_inert) for name, column in table.items() if not pd.api.types.is_numeric_dtype(column)}
@@ -21,8 +21,8 @@ def csv_text(table: pd.DataFrame, **settings: Any) -> str:
 
 def _inert(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        if value.dtype == np.float32:
-            value = value.astype(str).astype(float)  # the fewest digits that give the number again
+        if value.dtype.kind == "f":  # the fewest digits that give the number again
+            value = np.where(np.isnan(value), None, value.astype(str).astype(float))
         return json.dumps(value.tolist(), ensure_ascii=False)
     if not isinstance(value, str):
         return value
