@@ -22,7 +22,7 @@ def csv_text(table: pd.DataFrame, **settings: Any) -> str:
 def _inert(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "f":  # the fewest digits that give the number again
-            value = np.where(np.isnan(value), None, value.astype(str).astype(float))
+            value = np.where(np.isnan(value), np.array(None), value.astype(str).astype(float))
         return json.dumps(value.tolist(), ensure_ascii=False)
     if not isinstance(value, str):
         return value
