@@ -18,11 +18,12 @@ import fusion_tables
 import hybrids_tables
 import isotropy_tables
 import numpy as np
+import scratch_tables
 import search_tables
 import spaces_tables
 import stsb_tables
 from claims import claims
-from pictures import PICTURES
+from pictures import drawn
 from written import CONFIDENCE, Table
 
 from isoscope.platform.figures.style import to_svg
@@ -41,6 +42,7 @@ TABLES = (
     | stsb_tables.TABLES
     | search_tables.TABLES
     | isotropy_tables.TABLES
+    | scratch_tables.TABLES
 )
 TABLES["README/claims"] = partial(claims, TABLES)
 
@@ -58,13 +60,9 @@ def rebuilt(page: Path) -> dict[Path, str]:
     shown = {found["name"] for found in BLOCK.finditer(text)}
     found = {page: BLOCK.sub(lambda own: f"{own[1]}{made[own['name']].markdown()}\n{own[3]}", text)}
     folder = page.with_suffix("") / "tables"
-    drawn = {
-        HERE / f"{name}.svg": to_svg(draw())
-        for name, draw in PICTURES.items()
-        if page == HERE / f"{name.split('/')[0]}.md"
-    }
+    pictures = {HERE / f"{name}.svg": to_svg(figure) for name, figure in drawn(page.stem)}
     beside = {name.partition("/")[2]: table for name, table in made.items() if name not in shown}
-    return found | drawn | {folder / f"{name}.csv": table.csv() for name, table in beside.items()}
+    return found | pictures | {folder / f"{name}.csv": table.csv() for name, table in beside.items()}
 
 
 def chance(tested: Mapping[str, Sequence[Sequence[float]]], kept: Iterable[tuple[str, int, int, int]] = ()) -> Table:
