@@ -65,6 +65,12 @@ def checkpoint_digest(folder: Path, further: Sequence[str] = ()) -> str:
     return digest.hexdigest()
 
 
+def tokenizer_of(folder: Path) -> Path:
+    """Return the folder of a checkpoint's tokenizer: of a run's snapshot, the first checkpoint that the run keeps."""
+    kept = (folder.parent.parent / "checkpoints").glob("epoch-*") if folder.parent.name == "snapshots" else ()
+    return min(kept, default=folder)
+
+
 def loadable_config(folder: Path) -> dict[str, Any]:
     """Return a checkpoint's configuration; check that all weights are plain tensors in hashed files of its folder.
 

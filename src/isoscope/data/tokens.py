@@ -18,6 +18,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Ids, Indices
 from isoscope.data.bert_vocabulary import CONFIG, SPECIAL, bert, from_vocabulary, options_of
+from isoscope.data.checkpoints import tokenizer_of
 from isoscope.data.corpus import SINGLE, text_columns, texts
 from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.data.marian import SOURCE, marian_tokenizer
@@ -126,12 +127,13 @@ def save(tokenizer: Tokenizer, folder: Path, options: dict[str, object]) -> None
 
 def load(folder: Path, *, padded: bool = True) -> WordPieces:
     """Load the tokenizer in `folder`: tokenizer.json, or BERT's vocab.txt with the options of tokenizer_config.json, or
-    Marian's source.spm with vocab.json.
+    Marian's source.spm with vocab.json. A run's snapshot has that of the run.
 
     Disables the file's padding and truncation. Raises `InputError` if no file is readable, or if the vocabulary has no
     token that can serve as padding: its own, or the token that ends a text. With `padded=False` any id may serve,
     because padding is masked.
     """
+    folder = tokenizer_of(folder)
     if (file := folder / "tokenizer.json").is_file():
         try:
             tokenizer = Tokenizer.from_file(str(file))

@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.registry import FUSIONS
 from isoscope.data import tokens
-from isoscope.data.checkpoints import CONFIG, TOKENIZER_CONFIG
+from isoscope.data.checkpoints import CONFIG, TOKENIZER_CONFIG, tokenizer_of
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.models import families, hybrid, loaded_alone, translation
@@ -112,7 +112,7 @@ def _write_tokenizer(source: Path, folder: Path, model_type: str) -> None:
 
     Raises `InputError` if there is none.
     """
-    tokens.load(source)
+    tokens.load(source := tokenizer_of(source))
     shutil.copytree(source, folder, ignore=_other_than_tokenizer, dirs_exist_ok=True)
     if not model_type.startswith("fusion-"):
         return

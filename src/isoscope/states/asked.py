@@ -236,11 +236,11 @@ def evaluate(
 ) -> Asked:
     """Score any classifier or regression on any file, with intervals. Works outside a project.
 
-    The checkpoint is that of a run, of an export, or anybody's with a sequence-classification head. The folder of a run
-    gives its chosen epoch; the folder of an arm all its seeds. Intervals are over rows; of an arm over seeds and rows
-    (three seeds or more). --out receives predictions.parquet and scores.json. In a project the scores are a run in
-    MLflow, which names the checkpoint and the file by their digests. Other metrics: --metric f1 is loaded from the hub,
-    --metric ./mine.py from a file.
+    The checkpoint is that of a run (a snapshot, too), of an export, or anybody's with a sequence-classification head.
+    The folder of a run gives its chosen epoch; the folder of an arm all its seeds. Intervals are over rows; of an arm
+    over seeds and rows (three seeds or more). --out receives predictions.parquet and scores.json. In a project the
+    scores are a run in MLflow, which names the checkpoint and the file by their digests. Other metrics: --metric f1 is
+    loaded from the hub, --metric ./mine.py from a file.
 
     Example: isoscope evaluate models/fusion/additive --text new.csv --column review --labels stars
     """

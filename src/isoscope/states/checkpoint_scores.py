@@ -17,7 +17,7 @@ from isoscope.base.metric import Metric
 from isoscope.base.paths import processed
 from isoscope.data import tokens
 from isoscope.data.batches import evaluation_batches
-from isoscope.data.checkpoints import TOKENIZER_CONFIG
+from isoscope.data.checkpoints import TOKENIZER_CONFIG, tokenizer_of
 from isoscope.data.files import read_mapping
 from isoscope.data.plain import Targets
 from isoscope.geometry.moments import Floats
@@ -224,7 +224,7 @@ def _scores(one: Checkpoint, rows: Targets, kind: str, further: FurtherMetrics, 
 
 def _logits(model: Any, one: Checkpoint, rows: Targets, settings: ScoreSettings) -> tuple[Floats, int]:
     """Return the outputs `[N, L]` of a model, and how many texts are truncated."""
-    tokenizer, file = tokens.load(one.folder), one.folder / TOKENIZER_CONFIG
+    tokenizer, file = tokens.load(one.folder), tokenizer_of(one.folder) / TOKENIZER_CONFIG
     stated = read_mapping(file).get("model_max_length") if file.is_file() else None
     most = int(min(settings.max_length or stated or positions(model), positions(model)))
     encoded = tokens.encode(tokenizer, rows.table, max_length=most)

@@ -8,12 +8,13 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from isoscope.base.errors import InputError, RunError
-from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config, weights_digest
+from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config, tokenizer_of, weights_digest
 from isoscope.data.hub import SENTENCE_FILES
 from isoscope.platform.outputs import CONFIG, Trained, read_output
 from isoscope.states.given_vectors import GivenVectors, find_vectors
@@ -122,7 +123,8 @@ class Checkpoint(NamedTuple):
 
 def content_digest(folder: Path) -> str:
     """Return the digest of all that is read of a checkpoint; training reads no pooling of sentence-transformers."""
-    return checkpoint_digest(folder, SENTENCE_FILES)
+    found, tokenizer = checkpoint_digest(folder, SENTENCE_FILES), tokenizer_of(folder)
+    return found if tokenizer == folder else sha256(f"{found} {checkpoint_digest(tokenizer)}".encode()).hexdigest()
 
 
 def find(given: Sequence[str]) -> list[Checkpoint]:
