@@ -91,6 +91,7 @@ def main() -> None:
         for file, text in rebuilt(page).items():
             if not file.exists() or file.read_text("utf-8") != text:
                 if not check:
+                    file.parent.mkdir(exist_ok=True)
                     file.write_text(text, "utf-8")
                 print(file.relative_to(README.parent) if check else f"{file.relative_to(README.parent)}: rebuilt")
 

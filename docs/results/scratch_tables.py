@@ -25,9 +25,15 @@ FALL = 0.2
 """Over-compression: this share of the best separability above chance is lost at the end."""
 
 
+def ran() -> list[str]:
+    """Return the arms with runs, in the order of `ARMS`."""
+    found = by_seed(RUNS)
+    return [arm for arm in ARMS if arm in found]
+
+
 def at_the_end() -> dict[str, dict[int, np.ndarray]]:
     """Return arm → seed → which validation sentences are right after the last epoch."""
-    found: dict[str, dict[int, np.ndarray]] = {arm: {} for arm in ARMS}
+    found: dict[str, dict[int, np.ndarray]] = {arm: {} for arm in ran()}
     for run, right in by_item(LAST).items():
         arm, _, seed = run.partition("/")
         found[arm][int(seed)] = right
@@ -52,7 +58,7 @@ def scores() -> Table:
     rows: list[Sequence[object]] = [
         (
             arm,
-            tables,
+            ARMS[arm],
             len(test[arm]),
             ", ".join(f"{epoch:.0f}" for epoch in best[arm].values()),
             spread(test[arm].values()),
@@ -60,7 +66,7 @@ def scores() -> Table:
             spread(cosine[arm].values()),
             f"{np.median([*minutes[arm].values()]) / 60:.0f}",
         )
-        for arm, tables in ARMS.items()
+        for arm in ran()
     ]
     baselines = stored(f"{RUNS}.csv").query("seed.isna() and metric == 'test/accuracy'")
     rows += [
@@ -73,12 +79,12 @@ def scores() -> Table:
 
 def differences() -> Table:
     """Return differences in three families of four: test accuracy, validation accuracy at the end, cosine of tokens."""
-    less = [(arm, ADDITIVE) for arm in ARMS if arm != ADDITIVE]
+    less = [(arm, ADDITIVE) for arm in ran() if arm != ADDITIVE]
     families: Mapping[str, tuple[Sequence[tuple[str, str]], Callable[[str, str], Tested]]] = {
         "test accuracy": (less, lambda one, other: difference(RUNS, one, other)),
         "validation accuracy, last epoch": (less, _at_the_end),
         "mean cosine of tokens": (
-            [(CONV2D, arm) for arm in ARMS if arm != CONV2D],
+            [(CONV2D, arm) for arm in ran() if arm != CONV2D],
             lambda one, other: apart(cosines()[one], cosines()[other], items=False),
         ),
     }
@@ -101,7 +107,7 @@ def phases() -> Table:
     table = course()
     last = table[table["layer"] == table["layer"].max()].sort_values("epoch")
     rows = []
-    for arm in ARMS:
+    for arm in ran():
         runs = [run for _, run in last[last["arm"] == arm].groupby("seed")]
         cells = [_when([run.loc[run["phase"] == phase, "epoch"].tolist() for run in runs]) for phase in PHASES]
         leaves = [run.loc[run["phase"] != UNSTRUCTURED, "epoch"].min() for run in runs]
@@ -126,7 +132,7 @@ def by_layer() -> Table:
     found = course().groupby(["arm", "phase", "layer"])["separability"].mean().unstack("layer")
     rows = [
         (arm, phase, *(NONE if np.isnan(value) else short(value) for value in found.loc[(arm, phase)]))
-        for arm in ARMS
+        for arm in ran()
         for phase in PHASES
         if (arm, phase) in found.index
     ]
@@ -136,7 +142,7 @@ def by_layer() -> Table:
 def pairs_of_tokens() -> Table:
     """Return the mean cosine of tokens after the embedding block, at the selected epoch, by kind of pair."""
     kinds = dict.fromkeys(stored("scratch/cosines.csv")["pairs"])
-    rows = [(arm, *(spread(cosines(kind).get(arm, {}).values()) for kind in kinds)) for arm in ARMS]
+    rows = [(arm, *(spread(cosines(kind).get(arm, {}).values()) for kind in kinds)) for arm in ran()]
     return Table(("arm", *kinds), rows)
 
 

@@ -1,0 +1,90 @@
+"""Add the finished runs of a project to the per-run data of scratch.md.
+
+    isoscope analyse fusion && isoscope tables fusion --to TABLES
+    python docs/results/scratch_data.py PROJECT TABLES
+
+Runs that are there already are replaced; others stay, so seeds may come from several projects. The last snapshot of
+each run is scored on the validation split by `isoscope evaluate`.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+from per_run import HERE
+
+DATA = HERE / "scratch"
+FIGURES = ("planes", "frames", "map", "probing", "phases", "baselines", "cosine_maps", "dimensions")
+"""Tables of Figures 2 to 8, of seed 0."""
+SCORES = ("train/loss", "train/accuracy")
+"""Metrics of each epoch that `runs.csv` of `isoscope tables` does not have."""
+
+
+def add_rows(rows: pd.DataFrame, name: str) -> None:
+    """Add rows of runs to a CSV file in place of rows of the same runs; rows without a seed are the task's."""
+    file, keys = DATA / name, ["arm", "seed"]
+    found = [rows]
+    if file.exists():
+        former = pd.read_csv(file, dtype={"digest": str, "commit": str})
+        known = pd.MultiIndex.from_frame(rows[keys].astype({"seed": float}))
+        found = [former[~pd.MultiIndex.from_frame(former[keys].astype({"seed": float})).isin(known)], rows]
+    whole = pd.concat(found).sort_values(["seed"], kind="stable")
+    whole.astype({one: "Int64" for one in ("seed", "epoch", "step", "layer") if one in whole}).to_csv(file, index=False)
+
+
+def add_columns(table: pd.DataFrame, name: str) -> None:
+    """Add columns of runs to a parquet file in place of columns of the same runs."""
+    file = DATA / name
+    former = pd.read_parquet(file).drop(columns=table.columns, errors="ignore") if file.exists() else pd.DataFrame()
+    pd.concat([table, former], axis=1).to_parquet(file, index=False)
+
+
+def course(tables: Path) -> pd.DataFrame:
+    """Return the separability of the label in [CLS] by run, layer and epoch, with the phase, and chance."""
+    geometry, phases = pd.read_csv(tables / "geometry.csv"), pd.read_csv(tables / "phases.csv")
+    rows = geometry[(geometry["figure"] == "linear_separability") & (geometry["vectors"] == "first")]
+    rows = rows[rows["step"].notna()].merge(phases, on=["arm", "seed", "snapshot"])
+    (chance,) = {*pd.read_csv(tables / "baselines.csv").query("task == 'label'")["chance"]}
+    columns = ["arm", "seed", "epoch", "layer", "best", "value", "phase"]
+    return rows[columns].rename(columns={"value": "separability"}).assign(chance=chance)
+
+
+def at_the_end(project: Path, run: Path) -> pd.DataFrame:
+    """Return the class of each validation sentence (`label`), and what the last snapshot of a run predicts."""
+    steps = {int(one.name.removeprefix("step-")): one for one in (run / "snapshots").glob("step-*")}
+    (data,) = (project / "data/processed").glob("*/validation.parquet")
+    with tempfile.TemporaryDirectory() as name:
+        command = ("evaluate", steps[max(steps)], "--text", data, "--labels", "label", "--out", name)
+        subprocess.run([sys.executable, "-m", "isoscope", *map(str, command)], check=True)
+        found = pd.read_parquet(Path(name) / "predictions.parquet").set_index("row").sort_index()
+    called = f"{run.parent.name}/{run.name.removeprefix('seed-')}"
+    return found[["label", "predicted"]].rename(columns={"predicted": called})
+
+
+def main(project: Path, tables: Path) -> None:
+    """Add the runs of `project` whose tables are in `tables`."""
+    (DATA / "figures").mkdir(parents=True, exist_ok=True)
+    runs, curves = (
+        pd.read_csv(tables / "runs.csv", dtype={"digest": str, "commit": str}),
+        pd.read_csv(tables / "seeds.csv"),
+    )
+    trained = curves[curves["metric"].isin(SCORES)][["arm", "seed", "metric", "epoch", "value"]]
+    named = runs[["digest", "commit", "arm", "seed"]].drop_duplicates()
+    add_rows(pd.concat([runs, trained.merge(named, on=["arm", "seed"])]), "runs.csv")
+    add_columns(pd.read_parquet(tables / "predictions.parquet"), "runs.parquet")
+    cosines = pd.read_csv(tables / "cosines.csv").query("best and part == 'normed'")
+    add_rows(cosines[["arm", "seed", "pairs", "cosine", "n"]], "cosines.csv")
+    add_rows(course(tables), "course.csv")
+    for run in sorted((project / "models/fusion").glob("*/seed-*")):
+        add_columns(at_the_end(project, run), "last.parquet")
+    for file in [project / f"reports/parts/fusion/tables/{name}.parquet" for name in FIGURES]:
+        if pq.read_table(file).num_rows and 0 in runs["seed"].array:
+            shutil.copy(file, DATA / "figures" / file.name)
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
