@@ -17,9 +17,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 from per_run import HERE
 
+from isoscope.studies.curves import curves
+
 DATA = HERE / "scratch"
-FIGURES = ("planes", "frames", "map", "probing", "phases", "baselines", "cosine_maps", "dimensions")
-"""Tables of Figures 2 to 8, of seed 0."""
+FIGURES = ("metrics", "planes", "frames", "map", "probing", "phases", "baselines", "cosine_maps", "dimensions")
+"""Tables of the figures, of seed 0."""
+TEXT = {"digest": str, "commit": str}
 SCORES = ("train/loss", "train/accuracy")
 """Metrics of each epoch that `runs.csv` of `isoscope tables` does not have."""
 
@@ -29,7 +32,7 @@ def add_rows(rows: pd.DataFrame, name: str) -> None:
     file, keys = DATA / name, ["arm", "seed"]
     found = [rows]
     if file.exists():
-        former = pd.read_csv(file, dtype={"digest": str, "commit": str})
+        former = pd.read_csv(file, dtype=TEXT)
         known = pd.MultiIndex.from_frame(rows[keys].astype({"seed": float}))
         found = [former[~pd.MultiIndex.from_frame(former[keys].astype({"seed": float})).isin(known)], rows]
     whole = pd.concat(found).sort_values(["seed"], kind="stable")
@@ -68,18 +71,15 @@ def at_the_end(project: Path, run: Path) -> pd.DataFrame:
 def main(project: Path, tables: Path) -> None:
     """Add the runs of `project` whose tables are in `tables`."""
     (DATA / "figures").mkdir(parents=True, exist_ok=True)
-    runs, curves = (
-        pd.read_csv(tables / "runs.csv", dtype={"digest": str, "commit": str}),
-        pd.read_csv(tables / "seeds.csv"),
-    )
-    trained = curves[curves["metric"].isin(SCORES)][["arm", "seed", "metric", "epoch", "value"]]
+    runs, folders = pd.read_csv(tables / "runs.csv", dtype=TEXT), sorted((project / "models/fusion").glob("*/seed-*"))
+    trained = curves(folders).query("metric in @SCORES").drop(columns="study")
     named = runs[["digest", "commit", "arm", "seed"]].drop_duplicates()
     add_rows(pd.concat([runs, trained.merge(named, on=["arm", "seed"])]), "runs.csv")
     add_columns(pd.read_parquet(tables / "predictions.parquet"), "runs.parquet")
     cosines = pd.read_csv(tables / "cosines.csv").query("best and part == 'normed'")
     add_rows(cosines[["arm", "seed", "pairs", "cosine", "n"]], "cosines.csv")
     add_rows(course(tables), "course.csv")
-    for run in sorted((project / "models/fusion").glob("*/seed-*")):
+    for run in folders:
         add_columns(at_the_end(project, run), "last.parquet")
     for file in [project / f"reports/parts/fusion/tables/{name}.parquet" for name in FIGURES]:
         if pq.read_table(file).num_rows and 0 in runs["seed"].array:
