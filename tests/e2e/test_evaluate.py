@@ -44,22 +44,6 @@ def test_a_run_has_on_its_test_split_the_scores_that_it_has_logged(trained: Proj
     assert json.loads((trained.folder / "scored/scores.json").read_text())["rows"] == len(own)
 
 
-def test_a_snapshot_reads_the_tokenizer_of_its_run(trained: Project) -> None:
-    """The snapshot of the chosen epoch has the weights of the run's checkpoint."""
-    run = "models/by-hand/kept/seed-0"
-    kept = ("-S", "training.snapshots.epochs=true")
-    trained.isoscope("train", "fusion", "additive", "--seed", "0", *kept, "--out", run)
-    found = read_metrics(trained.folder / run)
-    (epoch,) = [one["value"] for one in found if one["name"] == "training/best_epoch"]
-    (step,) = [one["step"] for one in found if one["name"] == "validation/loss" and one["epoch"] == epoch]
-    snapshot = f"{run}/snapshots/step-{step}"
-    done = trained.isoscope("evaluate", snapshot, run, *ROWS, "--json")
-    one, other = json.loads(done.out)["scores"].values()
-    assert one == other
-    trained.isoscope("export", snapshot, "given")
-    assert (trained.folder / "given/tokenizer_config.json").is_file()
-
-
 def test_the_scores_are_a_run_in_mlflow_that_names_the_model_by_its_digest(trained: Project) -> None:
     output = read_output(trained.folder / ARM / "seed-0")
     runs = [one for one in trained.tracked().values() if one.tags["isoscope.stage"] == "evaluate"]
@@ -133,3 +117,19 @@ def test_a_metric_of_training_is_logged_at_each_evaluation_and_its_code_belongs_
         ("no-such-metric", "training.metrics no-such-metric: cannot be had from the hub"),
     ):
         assert said in trained.refused(*asked[:-1], f"training.metrics=[{metric}]")
+
+
+def test_a_snapshot_reads_the_tokenizer_of_its_run(trained: Project) -> None:
+    """The snapshot of the chosen epoch has the weights of the run's checkpoint."""
+    run = "models/by-hand/kept/seed-0"
+    kept = ("-S", "training.snapshots.epochs=true")
+    trained.isoscope("train", "fusion", "additive", "--seed", "0", *kept, "--out", run)
+    found = read_metrics(trained.folder / run)
+    (epoch,) = [one["value"] for one in found if one["name"] == "training/best_epoch"]
+    (step,) = [one["step"] for one in found if one["name"] == "validation/loss" and one["epoch"] == epoch]
+    snapshot = f"{run}/snapshots/step-{step}"
+    done = trained.isoscope("evaluate", snapshot, run, *ROWS, "--json")
+    one, other = json.loads(done.out)["scores"].values()
+    assert one == other
+    trained.isoscope("export", snapshot, "given")
+    assert (trained.folder / "given/tokenizer_config.json").is_file()
