@@ -7,14 +7,13 @@ Runs that are there already are replaced; others stay, so seeds may come from se
 each run is scored on the validation split by `isoscope evaluate`.
 """
 
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 from per_run import HERE
 
 from isoscope.studies.curves import curves
@@ -68,6 +67,24 @@ def at_the_end(project: Path, run: Path) -> pd.DataFrame:
     return found[["label", "predicted"]].rename(columns={"predicted": called})
 
 
+def keep_figures(tables: Path) -> None:
+    """Keep the tables of the figures, unless the project lacks an arm that they show: some show all arms at once.
+
+    Coordinates have three decimals and cosines half precision, finer than they are drawn.
+    """
+    former, folder = DATA / "figures/frames.parquet", DATA / "figures"
+    shown = {*pd.read_parquet(former)["arm"]} if former.exists() else set()
+    if not shown <= {*pd.read_parquet(tables / former.name).query("seed == 0")["arm"]}:
+        return
+    for name in FIGURES:
+        table = pd.read_parquet(tables / f"{name}.parquet")
+        if name == "planes":
+            table = table.round({"pc1": 3, "pc2": 3})
+        if name == "cosine_maps":
+            table["cosines"] = [row.astype(np.float16) for row in table["cosines"]]
+        table.to_parquet(folder / f"{name}.parquet", compression="zstd", index=False)
+
+
 def main(project: Path, tables: Path) -> None:
     """Add the runs of `project` whose tables are in `tables`."""
     (DATA / "figures").mkdir(parents=True, exist_ok=True)
@@ -81,9 +98,7 @@ def main(project: Path, tables: Path) -> None:
     add_rows(course(tables), "course.csv")
     for run in folders:
         add_columns(at_the_end(project, run), "last.parquet")
-    for file in [project / f"reports/parts/fusion/tables/{name}.parquet" for name in FIGURES]:
-        if pq.read_table(file).num_rows and 0 in runs["seed"].array:
-            shutil.copy(file, DATA / "figures" / file.name)
+    keep_figures(project / "reports/parts/fusion/tables")
 
 
 if __name__ == "__main__":

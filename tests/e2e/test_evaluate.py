@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from evaluate_material import OWN
+from isoscope.data.checkpoints import tokenizer_of
 from isoscope.metrics.matrix_scores import by_item
 from isoscope.platform.outputs import read_output
 from isoscope.platform.runs.restored import read_metrics
@@ -133,3 +134,5 @@ def test_a_snapshot_reads_the_tokenizer_of_its_run(trained: Project) -> None:
     assert one == other
     trained.isoscope("export", snapshot, "given")
     assert (trained.folder / "given/tokenizer_config.json").is_file()
+    shutil.copytree(trained.folder / "given", trained.folder / run / "snapshots/own")
+    assert tokenizer_of(trained.folder / run / "snapshots/own").name == "own"

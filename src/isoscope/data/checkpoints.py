@@ -14,7 +14,15 @@ from safetensors import SafetensorError, deserialize, safe_open
 from isoscope.base.atomic_files import sha256
 from isoscope.base.errors import InputError, brief
 from isoscope.data.files import read_mapping
-from isoscope.data.hub import CHECKPOINT_FILES, PART, SENTENCE_FILES, VARIABLE, no_config, resolve_checkpoint
+from isoscope.data.hub import (
+    CHECKPOINT_FILES,
+    PART,
+    SENTENCE_FILES,
+    TOKENIZER_FILES,
+    VARIABLE,
+    no_config,
+    resolve_checkpoint,
+)
 
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -66,9 +74,15 @@ def checkpoint_digest(folder: Path, further: Sequence[str] = ()) -> str:
 
 
 def tokenizer_of(folder: Path) -> Path:
-    """Return the folder of a checkpoint's tokenizer: of a run's snapshot, the first checkpoint that the run keeps."""
-    kept = (folder.parent.parent / "checkpoints").glob("epoch-*") if folder.parent.name == "snapshots" else ()
-    return min(kept, default=folder)
+    """Return the folder of a checkpoint's tokenizer: itself, or of a run's snapshot, which has none, `first_kept`."""
+    if folder.parent.name != "snapshots" or any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
+        return folder
+    return first_kept(folder.parent.parent) or folder
+
+
+def first_kept(output: Path) -> Path | None:
+    """Return the first checkpoint that the output of a run keeps, with its tokenizer; None if there is none."""
+    return min((output / "checkpoints").glob("epoch-*"), default=None)
 
 
 def loadable_config(folder: Path) -> dict[str, Any]:

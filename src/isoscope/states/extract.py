@@ -16,7 +16,7 @@ from isoscope.base.atomic_files import sha256
 from isoscope.base.errors import InputError
 from isoscope.data import probe, tokens, treebank
 from isoscope.data.arrays import Indices, Vectors
-from isoscope.data.checkpoints import TOKENIZER_CONFIG, checkpoint_digest
+from isoscope.data.checkpoints import TOKENIZER_CONFIG, checkpoint_digest, first_kept
 from isoscope.data.corpus import SPLITS, TREEBANK, texts
 from isoscope.data.hub import find_file
 from isoscope.data.probe import ProbeSet
@@ -186,8 +186,7 @@ def probe_set(
 
 
 def _tokenizer(trained: Path) -> tuple[tokens.WordPieces, int]:
-    folder = next(iter(sorted((trained / "checkpoints").glob("epoch-*"))), None)
-    if folder is None:
+    if (folder := first_kept(trained)) is None:
         raise InputError(f"{trained}: has no checkpoint with a tokenizer; train this run again")
     settings = json.loads((folder / TOKENIZER_CONFIG).read_text("utf-8"))
     return tokens.load(folder), int(settings["model_max_length"])
