@@ -176,6 +176,16 @@ def test_a_run_that_kept_its_chosen_epoch_alone_is_explored_too(project: Project
     assert "explorer" in (project.folder / "reports/index.html").read_text("utf-8")
 
 
+def test_an_arm_without_a_norm_after_its_embedding_block_is_compared(project: Project) -> None:
+    project.isoscope("repro", "analyse@fusion", "-S", "studies.fusion.axes.fusion=[additive, marian]")
+    tables = project.folder / "reports/parts/fusion/tables"
+    for name in ("map", "cosine_maps"):
+        assert {*pd.read_parquet(tables / f"{name}.parquet")["arm"]} == {"additive", "marian"}
+    found = pd.read_parquet(tables / "differences.parquet")
+    assert {"tokens' cosine: all", "tokens' neighbours: same word", "read back: position"} <= {*found["figure"]}
+    assert {*found["arm"]} == {"marian"}
+
+
 @pytest.mark.parametrize("every", [1, 2, 3, 100])
 def test_every_so_many_snapshots_the_first_the_chosen_and_the_last_always(explored: Finished, every: int) -> None:
     trained = explored.project.folder / "models/fusion/additive/seed-0"

@@ -161,6 +161,15 @@ def test_too_few_tokens_for_the_perplexity_are_refused(arms: dict[str, Trajector
         drawn(one, perplexity=10.5, most=30)
 
 
+def test_a_map_has_the_tokens_that_leave_a_block_without_a_norm_and_no_arm_without_a_block(
+    arms: dict[str, Trajectory], tmp_path: Path
+) -> None:
+    bare = of_tokens(tmp_path / "bare", block_word=noise(1), block_position=noise(2), block_fused=by_position())
+    table = drawn(arms | {"again": bare, "without": of_tokens(tmp_path / "without")})
+    pd.testing.assert_frame_equal(table, drawn(arms))
+    assert drawn({"without": of_tokens(tmp_path / "alone")}).empty
+
+
 def test_arms_with_different_probe_sets_have_no_joint_map(arms: dict[str, Trajectory], tmp_path: Path) -> None:
     other = of_tokens(tmp_path / "other", CLUSTERED | {"token": TOKEN[::-1]}, block_normed=by_word())
     with pytest.raises(InputError, match="the arms have different probe sets"):

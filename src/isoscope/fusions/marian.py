@@ -15,6 +15,7 @@ def marian(hidden_size: int, init_std: float, token_type: TokenType) -> Any:
     (`model.encoder.positions: sinusoidal`) have the amplitude 1 that they have in Marian. No parameters. Source:
     transformers' MarianModel with `scale_embedding`; Junczys-Dowmunt et al. 2018, https://aclanthology.org/P18-4020.
     """
-    from isoscope.fusions.sources import Bare
+    from isoscope.fusions.sources import Sum
 
-    return Bare(math.sqrt(hidden_size), 1 / (math.sqrt(2) * init_std), adds_token_type=token_type == "add")
+    factors = math.sqrt(hidden_size), 1 / (math.sqrt(2) * init_std)
+    return Sum(*factors, token_type=token_type == "add", layer_norm=False)

@@ -40,32 +40,29 @@ class Bounded(torch.autograd.Function):
 
 
 class Sum(nn.Module):
-    """`(factor · w + t) + p`. No parameters."""
+    """`(word_factor · w + t) + position_factor · p`; a factor of None is 1. No parameters.
 
-    uses_token_type = True
+    `token_type`: whether t is added. `layer_norm`: whether a LayerNorm follows.
+    """
+
     looks_around = False
 
-    def __init__(self, factor: float | None = None) -> None:
+    def __init__(
+        self,
+        word_factor: float | None = None,
+        position_factor: float | None = None,
+        *,
+        token_type: bool = True,
+        layer_norm: bool = True,
+    ) -> None:
         super().__init__()
-        self.factor = factor
+        self.factors = word_factor, position_factor
+        self.uses_token_type, self.layer_norm = token_type, layer_norm
 
     def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
-        return added(word if self.factor is None else self.factor * word, position, token_type)
-
-
-class Bare(nn.Module):
-    """`word_factor · w + position_factor · p`, plus t if asked, with no LayerNorm after it. No parameters."""
-
-    looks_around = layer_norm = False
-
-    def __init__(self, word_factor: float, position_factor: float, *, adds_token_type: bool) -> None:
-        super().__init__()
-        self.word_factor, self.position_factor = word_factor, position_factor
-        self.uses_token_type = adds_token_type
-
-    def forward(self, word: Tensor, position: Tensor, token_type: Tensor, mask: Tensor | None = None) -> Tensor:
-        fused = self.word_factor * word + self.position_factor * position
-        return fused + token_type if self.uses_token_type else fused
+        tables = zip(self.factors, (word, position), strict=True)
+        word, position = (table if factor is None else factor * table for factor, table in tables)
+        return added(word, position, token_type) if self.uses_token_type else word + position
 
 
 class Sources(nn.Module):

@@ -113,7 +113,7 @@ class FusedTables(nn.Module):
         self.fusion_options = dict(config.fusion)
         self.given = {"hidden_size": width, "causal": causal, "init_std": config.init_std}
         self.fusion, self._unseen = self.fresh_fusion(), True
-        if not getattr(self.fusion, "layer_norm", True):
+        if getattr(self.fusion, "layer_norm", True) is False:
             self.LayerNorm = nn.Identity()
         for part in self.fusion.modules():
             setattr(part, "of_fusion", True)  # noqa: B010 (not a parameter: marks who initialises it)

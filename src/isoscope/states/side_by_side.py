@@ -11,7 +11,7 @@ from sklearn.manifold import TSNE
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.kernels import frequency_response
-from isoscope.states.block import sources, token_cosines
+from isoscope.states.block import leaving, sources, token_cosines
 from isoscope.states.sentence_tables import diagram_distances
 from isoscope.states.trajectory import Trajectory
 
@@ -70,18 +70,22 @@ def maps(runs: Mapping[Key, Trajectory], *, perplexity: float, seed: int, most: 
 
 
 def joint_map(runs: Mapping[str, Trajectory], moment: str, *, perplexity: float, seed: int, most: int) -> pd.DataFrame:
-    """Compute t-SNE and PCA of the tokens of all arms together, after the embedding block's LayerNorm.
+    """Compute t-SNE and PCA of the tokens of all arms together, as they leave the embedding block (`block.leaving`).
 
-    Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2; `most` tokens of each arm. t-SNE starts from the PCA
-    with a fixed seed. It is an illustration: its distances between clusters and its cluster sizes have no meaning.
+    Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2; `most` tokens of each arm; no rows if no arm's model
+    has an embedding block. t-SNE starts from the PCA with a fixed seed. It is an illustration: its distances between
+    clusters and its cluster sizes have no meaning.
     Raises `InputError` for fewer points than three perplexities, and for arms with different probe sets.
     """
     first, *others = (run.tokens for run in runs.values())
     if any(not table.equals(first) for table in others):
         raise InputError("embedding space: the arms have different probe sets; run: isoscope repro")
     tokens = first[~first["end"]].iloc[:most]  # without [CLS] and [SEP]
-    parts = [run.arrays(run.moments[moment]).whole("block_normed")[tokens.index] for run in runs.values()]
-    points = np.concatenate(parts).astype(np.float64)
+    arrays = {arm: run.arrays(run.moments[moment]) for arm, run in runs.items()}
+    parts = {arm: own.whole(part)[tokens.index] for arm, own in arrays.items() if (part := leaving(own))}
+    if not parts:
+        return pd.DataFrame()
+    points = np.concatenate([*parts.values()]).astype(np.float64)
     if len(points) < 3 * perplexity:
         raise InputError(
             f"measures.perplexity: {perplexity:g} needs at least {3 * perplexity:.0f} tokens, got {len(points)}"
@@ -89,8 +93,8 @@ def joint_map(runs: Mapping[str, Trajectory], moment: str, *, perplexity: float,
     reduced = PCA(min(50, *points.shape), svd_solver="full").fit_transform(points)
     tsne = TSNE(perplexity=perplexity, init=reduced[:, :2] / reduced[:, 0].std() * 1e-4, random_state=seed)
     drawn = tsne.fit_transform(reduced)
-    found = pd.concat([tokens[["sentence", "position", "token"]]] * len(runs), ignore_index=True)
-    found.insert(0, "arm", np.repeat(list(runs), len(tokens)))
+    found = pd.concat([tokens[["sentence", "position", "token"]]] * len(parts), ignore_index=True)
+    found.insert(0, "arm", np.repeat(list(parts), len(tokens)))
     return found.assign(x=drawn[:, 0], y=drawn[:, 1], pc1=reduced[:, 0], pc2=reduced[:, 1])
 
 
@@ -105,7 +109,8 @@ def cosine_maps(runs: Mapping[Key, Trajectory], square: int) -> pd.DataFrame:
         for moment in MOMENTS
         for cosines in token_cosines(run, run.moments[moment], most=square)
     ]
-    return pd.DataFrame(rows).sort_values("moment", ascending=False, kind="stable", ignore_index=True)
+    found = pd.DataFrame(rows, columns=["arm", "moment", "cosines"])
+    return found.sort_values("moment", ascending=False, kind="stable", ignore_index=True)
 
 
 def kernel_responses(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from isoscope.base.view import View
-from isoscope.studies.fusion.embedding_block import MAP, PCA, dimensions, evidence
+from isoscope.studies.fusion.embedding_block import MAP, PCA, by_layer, dimensions, evidence, leaves_block
 from isoscope.studies.fusion.embedding_block import pairs as cosines
 from isoscope.studies.fusion.heads import BETWEEN, CONTROLS, HEADS, SUMMARIES, agreements, over_heads
 from isoscope.studies.fusion.layers import LAYERS, SHARED, UNDEFINED, profile
@@ -173,6 +173,16 @@ def test_of_many_pairs_of_arms_those_with_the_first_stay_and_every_control() -> 
         found = agreements(pd.concat([between, controls], ignore_index=True).assign(agreement=0.5))
         assert found.groupby("panel")["pair"].nunique().to_dict() == {BETWEEN: pairs, CONTROLS: len(arms)}
     assert found.loc[found["panel"] == BETWEEN, "pair"].str.startswith("a and ").all()
+
+
+def test_tokens_leave_the_block_of_an_arm_at_its_last_part() -> None:
+    parts = {"additive": ("word", "position", "fused", "normed"), "marian": ("word", "position", "fused", "layer 1")}
+    parts["plain"] = ("word",)
+    table = pd.DataFrame([(arm, part) for arm, own in parts.items() for part in own], columns=["arm", "part"])
+    found = [*table[leaves_block(table)].itertuples(index=False, name=None)]
+    assert found == [("additive", "normed"), ("marian", "fused"), ("plain", "word")]
+    (layers,) = by_layer(table)
+    assert layers["layer"].tolist() == [0, 0, 1, 0]
 
 
 def test_evidence_is_of_normalised_tokens_and_has_its_own_chance() -> None:

@@ -25,6 +25,14 @@ PAIRS = {
     "same word": "same word,\nother position",
     "neither": "neither, not\nneighbours",
 }
+LEAVES = {"word": 0, "fused": 1, "normed": 2}
+"""Parts that can be the block's output: it is the last of these that a model has."""
+
+
+def leaves_block(table: pd.DataFrame) -> pd.Series:
+    """Return which rows are of tokens as they leave the embedding block: of the last part that their model has."""
+    rank = table["part"].map(LEAVES)
+    return rank == rank.groupby(table["checkpoint" if "checkpoint" in table else "arm"]).transform("max")
 
 
 def pairs(maps: pd.DataFrame) -> pd.DataFrame:
@@ -93,12 +101,12 @@ NAMED = 6
 
 
 def evidence(neighbours: pd.DataFrame, decoding: pd.DataFrame) -> pd.DataFrame:
-    """Return, for tokens after the block's LayerNorm, the share of alike neighbours and the share decoded."""
+    """Return, for tokens after the embedding block, the share of alike neighbours and the share decoded."""
     both = [
         neighbours.assign(kind=neighbours["neighbours"]),
         decoding.assign(kind=decoding["read"], chance=decoding["control"]),
     ]
-    return at_ends(pd.concat([part[part["part"] == "normed"] for part in both])).assign(least=0.0, most=1.0)
+    return at_ends(pd.concat([part[leaves_block(part)] for part in both])).assign(least=0.0, most=1.0)
 
 
 def dimensions(table: pd.DataFrame) -> pd.DataFrame:
@@ -122,7 +130,7 @@ def _outliers(rows: pd.DataFrame) -> str:
 def by_layer(decoding: pd.DataFrame) -> Table:
     """Return the rows at the chosen snapshot with a column `layer`: 0 after the embedding block."""
     part = decoding["part"].astype(str)
-    layer = part.str.extract(r"^layer (\d+)$")[0].where(part != "normed", "0")
+    layer = part.str.extract(r"^layer (\d+)$")[0].where(~leaves_block(decoding), "0")
     return (decoding.assign(layer=layer)[layer.notna()].astype({"layer": int}),)
 
 

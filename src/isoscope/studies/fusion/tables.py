@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from isoscope.base.errors import InputError
+from isoscope.base.kind import TAKEN
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.figures.snapshots import common
 from isoscope.platform.results.paired_comparison import StudyRuns
@@ -28,6 +29,7 @@ from isoscope.states.side_by_side import (
     shown_planes,
 )
 from isoscope.states.trajectory import Trajectory
+from isoscope.studies.fusion.embedding_block import leaves_block
 from isoscope.studies.fusion.point_clouds import AXES
 from isoscope.studies.fusion.remedies import remedies
 
@@ -40,7 +42,7 @@ def _measured(geometry: pd.DataFrame) -> pd.DataFrame:
 
 
 def _leaving(table: pd.DataFrame) -> pd.DataFrame:
-    return table[table["part"] == "normed"]
+    return table[leaves_block(table)]
 
 
 CHOSEN: dict[str, tuple[str, str, str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
@@ -98,7 +100,7 @@ def tables(
     measures = read_yaml(next(iter(folders.values())), Path(CONFIG))["params"]["measures"]
     trajectories = {key: Trajectory(folder) for key, folder in study.stores["states"].items()}
     measured = {path.stem for folder in folders.values() for path in folder.glob("*.parquet")}
-    found = {one: _together(folders, one) for one in sorted(measured - {PLANES})}
+    found = {one: _together(folders, one) for one in sorted(measured - {PLANES, *TAKEN})}
     labels = next(iter(trajectories.values())).probe["label"].to_numpy()
     by_run = _phases(folders, labels, phases)
     planes, frames = (
@@ -108,10 +110,10 @@ def tables(
     found |= {
         "frames": found["frames"].assign(alignment=measures["alignment"]),
         PLANES: shown_planes(trajectories, planes, classes),
-        "map": maps(trajectories, perplexity=measures["perplexity"], seed=measures["seed"], most=measures["map"]),
-        "cosine_maps": cosine_maps(trajectories, measures["square"]),
     }
     optional = {
+        "map": maps(trajectories, perplexity=measures["perplexity"], seed=measures["seed"], most=measures["map"]),
+        "cosine_maps": cosine_maps(trajectories, measures["square"]),
         "arm_distances": arm_distances(found["bars"]) if len(found.get("bars", ())) else (),
         "phases": pd.DataFrame(_by_snapshot(by_run)),
         "kernel_response": kernel_responses(trajectories),

@@ -49,8 +49,6 @@ FEW = 40
 """Up to this number of tokens, a map of cosines has their texts."""
 ABREAST = 4
 """How many checkpoints a figure of planes shows side by side."""
-PARTS = {"word": 0, "fused": 1, "normed": 2}
-"""Parts of the embedding block, in order. The last part that a checkpoint has is the block's output."""
 
 
 def sizes(table: pd.DataFrame, column: str) -> str:
@@ -197,15 +195,6 @@ def _tokens(table: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
     return found.assign(one=found["one"].map(called), other=found["other"].map(called))
 
 
-def _leaving(*tables: pd.DataFrame) -> Table:
-    """Return the rows of each checkpoint's embedding-block output, all with the part `normed`."""
-    found = []
-    for table in tables:
-        rank = table["part"].map(PARTS)
-        found.append(table[rank == rank.groupby(table["checkpoint"]).transform("max")].assign(part="normed"))
-    return tuple(found)
-
-
 _by_kind = partial(View, by="vectors", called=KINDS)
 """A view with a figure per kind of sentence vector."""
 _NEEDED = ("planes", "frames", "classes")
@@ -258,7 +247,6 @@ BLOCK = (
     ),
     replace(
         EVIDENCE,
-        rows=_leaving,
         caption="Do tokens keep their word and position after the embedding block? Share of nearest neighbours, in "
         "other sentences, with the same word or position; share that a linear map decodes. Strokes: chance.",
     ),
