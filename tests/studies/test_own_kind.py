@@ -230,6 +230,7 @@ def test_stage_page_notebook_and_reproduce_know_it(
         ("3", "kind 'ways': tables is 3; expected a pandas.DataFrame under a new name"),
         ("{'x': [1]}", "kind 'ways': x is [1]; expected a pandas.DataFrame"),
         ("{'seeds': __import__('pandas').DataFrame()}", "kind 'ways': seeds is "),
+        ("{'transformed': __import__('pandas').DataFrame()}", "kind 'ways': transformed is "),
     ],
 )
 def test_what_is_no_table_is_named(project: Project, returned: str, said: str) -> None:

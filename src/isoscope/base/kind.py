@@ -32,7 +32,7 @@ from isoscope.base.errors import InputError, brief
 
 KINDS: dict[str, tuple[str, Path]] = {}
 """Kinds of plugins: name → dotted name of the package that its folder is loaded as, and the folder."""
-TAKEN = ("bands", "comparison", "confusion", "metrics", "seeds")
+TAKEN = ("bands", "comparison", "confusion", "metrics", "seeds", "transformed")
 """Tables of all studies."""
 
 

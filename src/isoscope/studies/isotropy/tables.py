@@ -14,8 +14,8 @@ from isoscope.studies.curves import averages, compared, curves, thinned
 from isoscope.studies.isotropy.doses import Dose, at_equal, dose, references
 from isoscope.studies.isotropy.reproduction import Known, known_values, reproduction
 from isoscope.studies.isotropy.views import COMPARED, FORCE, TASK_METRICS, TRADED
-from isoscope.studies.transformed import at_the_end, together
 from isoscope.studies.transformed import compared as after_transforms
+from isoscope.studies.transformed import together
 
 Source = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 
@@ -33,8 +33,7 @@ def tables(
 ) -> dict[str, pd.DataFrame]:
     """Return averages, courses, doses, published numbers, and differences between arms, also at matched effect.
 
-    If the study has measures after transforms (`states: true`), `transformed` has those of each run at the end of
-    training, and `transforms` compares arms after them.
+    If the study has measures after transforms (`states: true`), `transforms` compares arms after them.
 
     - `last`: share of the last updates and evaluations in the averages.
     - `tolerance`: as for `known_values`.
@@ -61,7 +60,6 @@ def tables(
     found["differences"] = compared(means, COMPARED, against=against, **options)
     found["equal"] = at_equal(means, doses, **traded, **options)
     if len(transformed := together(study.stores.get("measures", {}))):
-        (found["transformed"],) = at_the_end(transformed)
         found["transforms"] = after_transforms(transformed, against, margin=margin, **options)
     return found
 
