@@ -9,6 +9,7 @@ from dynamics_shares import ATTENTION, FEED_FORWARD, Shares, called, on_fixed_se
 from judged import MARGIN, VERDICT, of_items, verdicts
 from written import Table, interval
 
+from isoscope.platform.statistics.delete_a_group import pseudo_values
 from isoscope.studies.dynamics.allocated_runs import BLOCK
 
 RELATIVE = 0.1
@@ -125,7 +126,7 @@ def cosine(both: pd.DataFrame, single: pd.DataFrame, stack: str) -> np.ndarray:
     if folds == 1:
         return whole
     without = ((table.sum(1, keepdims=True) - table) / (folds - 1) for table in (one, other))
-    return folds * whole - (folds - 1) * cosines(*without)
+    return pseudo_values(whole, cosines(*without))
 
 
 def cosines(one: np.ndarray, other: np.ndarray) -> np.ndarray:

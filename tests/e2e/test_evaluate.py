@@ -14,6 +14,7 @@ from isoscope.metrics.matrix_scores import by_item
 from isoscope.platform.outputs import read_output
 from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.statistics.paired import two_way_interval
+from isoscope.states.given_checkpoints import content_digest
 from pipeline_project import Project
 
 pytestmark = pytest.mark.slow
@@ -120,7 +121,7 @@ def test_a_metric_of_training_is_logged_at_each_evaluation_and_its_code_belongs_
         assert said in trained.refused(*asked[:-1], f"training.metrics=[{metric}]")
 
 
-def test_a_snapshot_reads_the_tokenizer_of_its_run(trained: Project) -> None:
+def test_a_snapshot_reads_the_tokenizer_of_its_run(trained: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The snapshot of the chosen epoch has the weights of the run's checkpoint."""
     run = "models/by-hand/kept/seed-0"
     kept = ("-S", "training.snapshots.epochs=true")
@@ -136,3 +137,10 @@ def test_a_snapshot_reads_the_tokenizer_of_its_run(trained: Project) -> None:
     assert (trained.folder / "given/tokenizer_config.json").is_file()
     shutil.copytree(trained.folder / "given", trained.folder / run / "snapshots/own")
     assert tokenizer_of(trained.folder / run / "snapshots/own").name == "own"
+    monkeypatch.chdir(trained.folder / run / "snapshots")
+    kept, read = tokenizer_of(Path(f"step-{step}")), content_digest(Path(f"step-{step}"))
+    assert kept == trained.folder / run / f"checkpoints/epoch-{epoch:.0f}"
+    (kept / "model.safetensors").unlink()
+    assert content_digest(Path(f"step-{step}")) == read, "of the checkpoint its tokenizer alone is read"
+    (kept / "vocab.txt").write_text("[PAD]\n", "utf-8")
+    assert content_digest(Path(f"step-{step}")) != read

@@ -61,23 +61,26 @@ def checkpoint_digest(folder: Path, further: Sequence[str] = ()) -> str:
     `further`: patterns of other files. Raises `InputError` if the folder has no config.json, or if its index names
     weights that would not be hashed.
     """
-    files = sorted(
-        {file for pattern in (*CHECKPOINT_FILES, *further) for file in folder.glob(pattern) if file.is_file()}
-    )
-    if folder / CONFIG not in files:
+    if not (folder / CONFIG).is_file():
         raise no_config(folder)
     _check_index(folder)
+    return digest_of(folder, (*CHECKPOINT_FILES, *further))
+
+
+def digest_of(folder: Path, patterns: Sequence[str]) -> str:
+    """Return the sha256 of names and contents of the files of a folder that fit one of these patterns."""
     digest = hashlib.sha256()
-    for path in files:
+    for path in sorted({file for pattern in patterns for file in folder.glob(pattern) if file.is_file()}):
         digest.update(f"{path.relative_to(folder).as_posix()} {sha256(path)}\n".encode())
     return digest.hexdigest()
 
 
 def tokenizer_of(folder: Path) -> Path:
-    """Return the folder of a checkpoint's tokenizer: itself, or of a run's snapshot, which has none, `first_kept`."""
-    if folder.parent.name != "snapshots" or any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
+    """Return the folder of a checkpoint's tokenizer: its own, or `first_kept` of a run's snapshot without one."""
+    above = folder.absolute().parent
+    if above.name != "snapshots" or any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
         return folder
-    return first_kept(folder.parent.parent) or folder
+    return first_kept(above.parent) or folder
 
 
 def first_kept(output: Path) -> Path | None:

@@ -127,7 +127,7 @@ def save(tokenizer: Tokenizer, folder: Path, options: dict[str, object]) -> None
 
 def load(folder: Path, *, padded: bool = True) -> WordPieces:
     """Load the tokenizer in `folder`: tokenizer.json, or BERT's vocab.txt with the options of tokenizer_config.json, or
-    Marian's source.spm with vocab.json. A run's snapshot has that of the run.
+    Marian's source.spm with vocab.json. For a run's snapshot it is the run's tokenizer.
 
     Disables the file's padding and truncation. Raises `InputError` if no file is readable, or if the vocabulary has no
     token that can serve as padding: its own, or the token that ends a text. With `padded=False` any id may serve,

@@ -14,8 +14,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from isoscope.base.errors import InputError, RunError
-from isoscope.data.checkpoints import checkpoint_digest, fetch_checkpoint, loadable_config, tokenizer_of, weights_digest
-from isoscope.data.hub import SENTENCE_FILES
+from isoscope.data.checkpoints import (
+    checkpoint_digest,
+    digest_of,
+    fetch_checkpoint,
+    loadable_config,
+    tokenizer_of,
+    weights_digest,
+)
+from isoscope.data.hub import SENTENCE_FILES, TOKENIZER_FILES
 from isoscope.platform.outputs import CONFIG, Trained, read_output
 from isoscope.states.given_vectors import GivenVectors, find_vectors
 
@@ -124,7 +131,9 @@ class Checkpoint(NamedTuple):
 def content_digest(folder: Path) -> str:
     """Return the digest of all that is read of a checkpoint; training reads no pooling of sentence-transformers."""
     found, tokenizer = checkpoint_digest(folder, SENTENCE_FILES), tokenizer_of(folder)
-    return found if tokenizer == folder else sha256(f"{found} {checkpoint_digest(tokenizer)}".encode()).hexdigest()
+    if tokenizer == folder:
+        return found
+    return sha256(f"{found} {digest_of(tokenizer, TOKENIZER_FILES)}".encode()).hexdigest()
 
 
 def find(given: Sequence[str]) -> list[Checkpoint]:

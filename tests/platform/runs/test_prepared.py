@@ -1,9 +1,11 @@
 """A command reads prepared data only if its configuration matches theirs."""
 
+import io
 import json
 import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -129,6 +131,19 @@ def test_one_process_at_a_time_writes_the_data_of_a_task(project: Project, monke
     prepare(Configuration(project.folder).data("tiny"), task="tiny", project=project)
     assert held == ["other is free"]
     check(project)
+
+
+def test_a_second_process_says_that_it_waits(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Heard(io.StringIO):
+        def write(self, text: str) -> int:
+            held.release()  # the first process ends once the second has said so
+            return super().write(text)
+
+    held, heard = file_lock(project.locks / "prepare-tiny.lock"), Heard()
+    held.acquire()
+    monkeypatch.setattr(sys, "stderr", heard)
+    prepare(Configuration(project.folder).data("tiny"), task="tiny", project=project)
+    assert heard.getvalue() == "isoscope: prepare tiny: another process writes it; waiting for its end\n"
 
 
 @pytest.mark.parametrize(

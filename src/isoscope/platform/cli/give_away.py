@@ -85,7 +85,7 @@ def tables(
     Each table is a CSV file. LaTeX and Markdown mark each difference by its verdict; tables of more than 200 rows stay
     CSV files. A study also has runs.csv (every metric of validation and test, also after training, and the seconds of
     work, with digest and commit; and the task's baselines, which have no seed) and, if texts have a class or a score,
-    predictions.parquet (it and what each run predicted, by test item).
+    predictions.parquet (class or score of each test item, and each run's prediction).
 
     Example: isoscope tables fusion --to paper --format latex --figures pdf
     """

@@ -107,7 +107,7 @@ def reproduce(
     Reads the tables of `isoscope analyse`, of a study of the kind isotropy (anisotropy) or dynamics (which parts hurt).
     Skips results that were published for another backbone, task or objective.
 
-    `spaces` needs no project. It measures three figures of bert-base-cased by layer on the sentences of STS 2012 to
+    `spaces` needs no project. It measures three metrics of bert-base-cased by layer on the sentences of STS 2012 to
     2016, as Ethayarajh 2019 did, and compares them with the curves recorded there. Both come from ISOSCOPE_HUB or the
     hub.
 

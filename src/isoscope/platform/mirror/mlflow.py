@@ -19,6 +19,7 @@ from filelock import FileLock
 from sqlalchemy import create_engine
 
 from isoscope.base.errors import InputError
+from isoscope.base.paths import Project
 from isoscope.platform.mirror.browsing import EXPERIMENT, VIEW_TAG, columns, view
 from isoscope.platform.mirror.errors import SCHEMA, RefusedError, UnreachableError, trouble
 from isoscope.platform.mirror.fields import DIGEST, Model, note_experiment, safe_name, told
@@ -277,4 +278,4 @@ def _direct(uri: str) -> bool:
 
 def lock(root: Path, name: str, seconds: float = LOCK_SECONDS) -> FileLock:
     """Return a lock between the processes of the project in `root`, with a timeout of `seconds`."""
-    return file_lock(root / ".isoscope" / "locks" / f"mlflow-{name}.lock", seconds=seconds)
+    return file_lock(Project(root, root).locks / f"mlflow-{name}.lock", seconds=seconds)

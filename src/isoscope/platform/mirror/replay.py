@@ -240,7 +240,7 @@ class Mirror:
     def _model(self, present: Present, item: plan.Model) -> Any:
         """Return the run's model of this key, or create it; projects that do so at the same time all keep one.
 
-        A project that has not seen the others' models links its own: a linked model wins, else the first in the end.
+        A project that has not seen the others' models links its own. All keep a linked model, else the first.
         """
         own = kept = None
         for seconds in WAITS:

@@ -49,8 +49,8 @@ class Planner:
     def stages(self) -> Iterator[dict[str, Any]]:
         """Yield the stages that would run, in the pipeline's order, as JSON data. Raises `InputError` if DVC refuses.
 
-        `cells`: of arm and seed, each with its `state`, the estimate of what is left, and `why`: how it differs from
-        finished runs. `estimate`: of the known part; `unknown`: how many cells have none.
+        `cells`: of arm and seed, each with its `state` and the estimate of what is left; a cell to train also has
+        `why`: how it differs from finished runs. `estimate`: of the known part; `unknown`: how many cells have none.
         """
         folder, lock, changing = self.project.folder, self.project.folder / stored.LOCK, list[str]()
         reasons = stage_reasons(self.setup.configuration, self.project)

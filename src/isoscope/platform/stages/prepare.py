@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from filelock import Timeout
+
 from isoscope.base import built_in, paths
 from isoscope.base.atomic_files import replacing, write_text
 from isoscope.platform.config.data import Data, JointTokenizer
@@ -29,7 +31,13 @@ def prepare(data: Data, *, task: str, project: paths.Project, output: Path | Non
         corpus = corpus._replace(facts=corpus.facts | {VOCABULARY: [one.facts.get("inputs", {}) for one in read]})
     corpus = corpus._replace(licence=scrub(corpus.licence), facts=scrub_tree(corpus.facts))  # the manifest is shared
     target = output or project.folder / paths.processed(task)
-    with file_lock(project.locks / f"prepare-{task}.lock"), replacing(target, "data") as fresh:
+    lock = file_lock(project.locks / f"prepare-{task}.lock")
+    try:
+        alone = lock.acquire(timeout=0)
+    except Timeout:
+        print(f"isoscope: prepare {task}: another process writes it; waiting for its end", file=sys.stderr)
+        alone = lock.acquire()
+    with alone, replacing(target, "data") as fresh:
         science.write(corpus, read, data.tokenizer.model_dump(), fresh)
         write_text(fresh / SETTINGS, seal(fresh, data), "data")
     return target

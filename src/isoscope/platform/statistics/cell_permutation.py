@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from isoscope.platform.statistics.delete_a_group import pseudo_values
 from isoscope.platform.statistics.paired import NO_VERDICT, Verdict
 
 Array = NDArray[np.float64]
@@ -64,8 +65,8 @@ def by_condition(distances: Array, first: Sequence[Any], second: Sequence[Any]) 
         gram, contrast, _ = _design(distances[np.ix_(cells, cells)], *own)
         return float((contrast * gram).sum())
 
-    whole, count = difference(np.full(len(kept), True)), len(levels)
-    return [count * whole - (count - 1) * difference(kept != str(level)) for level in levels]
+    whole = difference(np.full(len(kept), True))
+    return pseudo_values(whole, [difference(kept != str(level)) for level in levels]).tolist()
 
 
 def _design(distances: Array, first: Sequence[Any], second: Sequence[Any]) -> tuple[Array, Array, list[int]]:

@@ -76,7 +76,7 @@ def effects(
             above=_least_above(above, name) if above else (),
         )
         if verdict.word == NO_VERDICT:
-            verdict = Verdict(NO_VERDICT, f"two combinations that it subtracts are not {margin:g} above chance")
+            verdict = Verdict(NO_VERDICT, f"two of its combinations are less than {margin:g} above chance")
         rows.append(Effect(name, test, two_way, p, least, verdict))
     return rows
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.base.errors import InputError
-from isoscope.platform.statistics.delete_a_group import seed_values
+from isoscope.platform.statistics.delete_a_group import pseudo_values, seed_values
 from isoscope.platform.statistics.paired import in_family, judge, paired_t, two_way_interval
 
 FAMILY = ["of", "measure"]
@@ -130,4 +130,4 @@ def _pseudo(row: Mapping[str, Any]) -> np.ndarray | None:
     if row["without"] is None or not np.isfinite(row["adjusted"]):
         return None
     without = (np.asarray(row["without"], dtype=float) - row["null"]) / (1 - row["null"])
-    return len(without) * row["adjusted"] - (len(without) - 1) * without
+    return pseudo_values(row["adjusted"], without)
