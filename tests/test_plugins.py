@@ -276,6 +276,19 @@ def classifier(fusion: str) -> nn.Module:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("value, follows", [("None", True), ("torch.nn.Identity()", True), ("False", False)])
+def test_a_fusion_alone_says_that_no_norm_follows_it(tmp_path: Path, value: str, follows: bool) -> None:
+    own(
+        tmp_path,
+        "class Own(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.layer_norm = {value}\n\n"
+        '    def forward(self, word, position, token_type, mask):\n        return word\n\n\n@plugins.fusion("own")\n'
+        "def own(hidden_size: int):\n    return Own()\n",
+    )
+    model: Any = classifier("own")
+    assert isinstance(model.bert.embeddings.LayerNorm, nn.LayerNorm) is follows
+
+
 def test_a_fusion_that_fails_is_not_taken_for_a_bad_checkpoint(tmp_path: Path) -> None:
     BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)).save_pretrained(
         tmp_path

@@ -27,6 +27,8 @@ def by_seed(name: str, metric: str = "test/accuracy") -> dict[str, dict[int, flo
 
 def seeds_of(rows: pd.DataFrame) -> dict[str, dict[int, float]]:
     """Return arm → seed → value of rows that each run has once; arms in the order of the rows."""
+    if rows.duplicated(["arm", "seed"]).any():  # a later row would silently take the place of an earlier
+        raise ValueError(f"two rows of one run: {rows[rows.duplicated(['arm', 'seed'])].iloc[0].to_dict()}")
     return {
         str(arm): dict(zip(own["seed"].astype(int), own["value"], strict=True))
         for arm, own in rows.groupby("arm", sort=False)

@@ -18,11 +18,10 @@ from isoscope.geometry.kernels import fourier, kernel_energy, permuted_axes
 from isoscope.geometry.linear_maps import decodability
 from isoscope.platform.statistics.delete_a_group import grouped_mean
 from isoscope.platform.statistics.paired import Interval
+from isoscope.states.shown_metrics import LEAVES
 from isoscope.states.trajectory import GRADIENTS, Arrays, Rows, Snapshot, Trajectory, tabled
 
 PARTS = ("block_word", "block_position", "block_fused", "block_normed")
-LEAVES = ("block_normed", "block_fused", "block_word")
-"""Candidates for the block's output: the first that exists. A block without LayerNorm or position table lacks some."""
 NEAR = 3
 """Positions at most this far apart are neighbours: a kernel may see both."""
 
@@ -82,7 +81,7 @@ def inner_tokens(run: Trajectory) -> tuple[npt.NDArray[Any], ...]:
 
 def leaving(arrays: Arrays) -> str | None:
     """Return the name of the array of the block's output tokens, see `LEAVES`."""
-    return next((part for part in LEAVES if part in arrays.names), None)
+    return next((f"block_{part}" for part in LEAVES if f"block_{part}" in arrays.names), None)
 
 
 @tabled

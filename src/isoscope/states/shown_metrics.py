@@ -26,6 +26,8 @@ OF_PAIRS = {
     "pairs_first_last": "the mean over tokens at layer 1 and the last layer, of sentences in pairs",
 }
 """Kinds of vectors of sentences in pairs → their names."""
+LEAVES = ("normed", "fused", "word")
+"""Parts that can be the embedding block's output: the first that a model has; some have no LayerNorm."""
 
 
 def paired(geometry: "pd.DataFrame") -> "pd.Series":

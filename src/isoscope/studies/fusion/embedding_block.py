@@ -12,6 +12,7 @@ from isoscope.platform.figures.line_form import Curves, Profile
 from isoscope.platform.figures.matrix_form import Matrix
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.snapshots import MOMENTS, at_chosen, at_ends, prepared
+from isoscope.states.shown_metrics import LEAVES
 
 PARTS = {
     "word": "Word embedding",
@@ -25,14 +26,12 @@ PAIRS = {
     "same word": "same word,\nother position",
     "neither": "neither, not\nneighbours",
 }
-LEAVES = {"word": 0, "fused": 1, "normed": 2}
-"""Parts that can be the block's output: it is the last of these that a model has."""
 
 
 def leaves_block(table: pd.DataFrame) -> pd.Series:
-    """Return which rows are of tokens as they leave the embedding block: of the last part that their model has."""
-    rank = table["part"].map(LEAVES)
-    return rank == rank.groupby(table["checkpoint" if "checkpoint" in table else "arm"]).transform("max")
+    """Return which rows are of tokens as they leave the embedding block: of the first of `LEAVES` that is there."""
+    rank = table["part"].map({part: place for place, part in enumerate(LEAVES)})
+    return rank == rank.groupby(table["checkpoint" if "checkpoint" in table else "arm"]).transform("min")
 
 
 def pairs(maps: pd.DataFrame) -> pd.DataFrame:
