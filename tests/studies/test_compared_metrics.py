@@ -24,3 +24,11 @@ def test_metrics_are_those_of_the_last_layer_at_the_chosen_epoch() -> None:
         ]
     )
     assert chosen_figures({"cosines": cosines})["figure"].tolist() == ["tokens' cosine: all"]
+
+
+def test_the_last_layer_is_that_of_each_arm() -> None:
+    about = {"seed": 0, "measure": "similarity", "figure": "avg_sim", "vectors": "first", "best": True}
+    depths = {"shallow": 2, "deep": 4}
+    rows = [about | {"arm": arm, "layer": layer} for arm, depth in depths.items() for layer in range(depth + 1)]
+    found = chosen_figures({"geometry": pd.DataFrame(rows).assign(value=lambda table: table["layer"])})
+    assert found.set_index("arm")["value"].to_dict() == depths

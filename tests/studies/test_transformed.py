@@ -52,6 +52,24 @@ def test_each_arm_after_each_transform_is_paired_with_the_reference_without_a_tr
     assert transformed.together({("none", 0): tmp_path}).empty
 
 
+@pytest.mark.parametrize("best", [True, False], ids=["the chosen snapshot", "every snapshot"])
+def test_a_collapsed_cell_is_replaced_by_no_other_and_its_arm_has_no_test(best: bool) -> None:
+    """A seed without a number would else leave the others, which the outcome has selected."""
+    given = table()
+    gone = (given["arm"] == "all") & (given["seed"] == 3) & (given["layer"] == 2) & (given["best"] | (not best))
+    given["value"] = given["value"].mask(gone)
+    (shown,) = transformed.at_the_end(given)
+    assert 9.0 not in {*shown["value"]}
+    found = transformed.compared(given, AGAINST, confidence=0.95, power=0.8, margin=0.01).set_index("arm")
+    assert {*found.loc["all", "seeds"]} == {3}
+    assert found.loc["all", "low"].isna().all()
+    assert {*found.loc["all", "verdict"]} == {"under-powered"}
+    assert "holds" in {*found.loc["none", "verdict"]}, "arms with all numbers keep their tests"
+    without = given.assign(value=given["value"].mask(given["arm"] == "none"))
+    few = transformed.compared(without, AGAINST, confidence=0.95, power=0.8, margin=0.01)
+    assert (few["verdict"] == "reference").sum() == 1, "a row without a pair is no reference"
+
+
 def test_without_a_chosen_snapshot_the_last_counts() -> None:
     given = table()
     (rows,) = transformed.at_the_end(given.assign(best=given["best"] & (given["arm"] == "all")))

@@ -14,6 +14,7 @@ from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.text_form import Texts
 from isoscope.platform.statistics.differences import differences
 from isoscope.platform.statistics.findings import of_row
+from isoscope.platform.statistics.paired import judge
 from isoscope.states.shown_metrics import COMPARED, OF_PAIRS
 
 ASKED = ("sts", "a_1", "avg_sim")
@@ -45,7 +46,7 @@ def compared(
     At the last layer and the chosen snapshot. Columns: `COLUMNS`, verdict, reason. mean and sd: over seeds; the others
     as in `statistics.differences`, where a family has all arms after all transforms of a metric of a kind of vectors.
     """
-    (rows,) = at_the_end(table[table["figure"].isin(ASKED)])
+    rows = _ends(table[table["figure"].isin(ASKED)])
     rows = rows.assign(metric=rows["figure"], figure=rows["figure"] + " of " + rows["vectors"])
     rows = rows.assign(both=rows["arm"] + ", " + rows["transform"])
     keys = ["metric", "vectors", "arm", "transform", "figure", "both"]
@@ -59,16 +60,25 @@ def compared(
     words = pd.DataFrame(verdicts, columns=["verdict", "reason"])
     known = pd.concat([tested[["figure", "arm", *COLUMNS[7:]]].rename(columns={"arm": "both"}), words], axis=1)
     found = means.sort_values("figure", kind="stable").merge(known, on=["figure", "both"], how="left")
-    return found[[*COLUMNS, "verdict", "reason"]].fillna({"verdict": "reference", "reason": ""})
+    own = found["both"] == found["both"].map(references)
+    unpaired = judge(None, None, p_holm=None, detectable=None, confidence=confidence, margin=margin)
+    for name, of_reference, none in zip(words, ("reference", ""), unpaired, strict=True):
+        found[name] = found[name].fillna(none).mask(own, of_reference)
+    return found[[*COLUMNS, *words]]
 
 
 def at_the_end(table: pd.DataFrame) -> Table:
     """Return the compared metrics of the last layer at the chosen snapshot, or at the last if none was chosen."""
-    rows = table[table["step"].notna() & table["value"].notna() & table["figure"].isin(COMPARED)]
+    return (_ends(table).dropna(subset="value"),)
+
+
+def _ends(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what `at_the_end` returns, with the rows without a number: no other layer or snapshot replaces them."""
+    rows = table[table["step"].notna() & table["figure"].isin(COMPARED)]
     runs = rows.groupby([name for name in ("arm", "seed") if name in rows], sort=False)
     chosen, last = (rows[name] == runs[name].transform("max") for name in ("best", "step"))
     there = runs["best"].transform("max").astype(bool)
-    return (rows[(rows["layer"] == runs["layer"].transform("max")) & chosen.where(there, last)],)
+    return rows[(rows["layer"] == runs["layer"].transform("max")) & chosen.where(there, last)]
 
 
 def _points(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Are two models less alike than two seeds of one: pairs, planted differences, and what noise gives."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,13 @@ def test_each_seed_meets_the_next_of_every_model() -> None:
         couples({"a": (0, 1), "b": (2, 3)})
 
 
-def planted(between: float, within: float, noise: float, *, groups: int = 20) -> pd.DataFrame:
+def planted(
+    between: float, within: float, noise: float, *, groups: int = 20, models: Mapping[str, Sequence[int]] = SEEDS
+) -> pd.DataFrame:
     """Similarities of all pairs on two layers; a group of sentences moves all of them alike."""
     draw, rows = np.random.default_rng(0), []
     of_groups = noise * draw.standard_normal(groups)
-    for (one, seed), (other, after) in couples(SEEDS):
+    for (one, seed), (other, after) in couples(models):
         for layer in range(2):
             mean = (within if one == other else between) + noise / 5 * draw.standard_normal()
             values = mean + of_groups + noise * draw.standard_normal(groups)
@@ -55,6 +58,26 @@ def test_a_planted_difference_holds_with_its_size_and_counts_seeds_and_sentences
     assert set(found["word"]) == {"holds"}
     assert set(found["n"]) == {3}
     assert (found["two_way_low"] <= found["low"]).all(), "sentences widen an interval, never narrow it"
+
+
+@pytest.mark.parametrize(
+    "first, second, common",
+    [
+        ((0, 1, 2), (2, 1, 0), 3),
+        ((0, 1, 2, 3), (2, 0, 1), 3),
+        ((0, 1, 2, 3, 4), (0, 2, 4), 3),
+        ((0, 1, 2), (1, 2, 5), 1),  # two common seeds are one pair, which meets itself
+    ],
+)
+def test_every_common_seed_counts_whatever_other_seeds_there_are(
+    first: Sequence[int], second: Sequence[int], common: int
+) -> None:
+    models = {"mlm": first, "mt": second}
+    pairs = [frozenset(pair) for pair in couples(models)]
+    assert len(pairs) == len(set(pairs)), "a pair is measured once"
+    found = told_apart(planted(0.5, 0.8, 0.02, models=models), models, **OPTIONS)
+    assert set(found["n"]) == {common}
+    assert set(found["word"]) == ({"holds"} if common > 2 else {"under-powered"})
 
 
 @pytest.mark.parametrize(

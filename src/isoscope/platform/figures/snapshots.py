@@ -78,6 +78,11 @@ def at_chosen(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["column"] == chosen(table)]
 
 
+def at_last_layer(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of each run's last layer: arms may have different numbers of layers."""
+    return table[table["layer"] == table.groupby(["arm", "seed"])["layer"].transform("max")]
+
+
 def at_ends(table: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of each run's first and chosen snapshot: `end`, and `moment` as people read it.
 

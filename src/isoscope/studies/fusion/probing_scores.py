@@ -9,7 +9,7 @@ from isoscope.base.view import Table, View
 from isoscope.platform.config.declared import title
 from isoscope.platform.figures.form import averaged, where
 from isoscope.platform.figures.line_form import Curves, Profile
-from isoscope.platform.figures.snapshots import TWIN, at_chosen, chosen, prepared, with_range
+from isoscope.platform.figures.snapshots import TWIN, at_chosen, at_last_layer, chosen, prepared, with_range
 from isoscope.platform.statistics.findings import Untested, by_arm
 
 BETWEEN = 3
@@ -85,7 +85,7 @@ def _probed(probing: pd.DataFrame, baselines: pd.DataFrame) -> Iterator[Untested
     if task not in ON_FIRST_SCREEN or "checkpoint" in probing:
         return
     found = prepared(probing)
-    last = found[found["layer"] == found["layer"].max()]
+    last = at_last_layer(found)
     own, twins = at_chosen(last).dropna(subset="score"), by_arm(last[last["column"] == TWIN], "score")
     if own.empty:
         return

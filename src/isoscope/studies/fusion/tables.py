@@ -11,7 +11,7 @@ import pandas as pd
 from isoscope.base.errors import InputError
 from isoscope.base.kind import TAKEN
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.figures.snapshots import common
+from isoscope.platform.figures.snapshots import at_last_layer, common
 from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.platform.runs.restored import CONFIG, METRICS
 from isoscope.platform.statistics.differences import differences
@@ -66,7 +66,7 @@ def chosen_figures(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         if name in tables and len(table := tables[name]):
             rows = chosen(table)
             rows = rows[rows["best"]]
-            rows = rows[rows["layer"] == rows["layer"].max()] if "layer" in rows else rows
+            rows = at_last_layer(rows) if "layer" in rows else rows
             parts.append(rows[["arm", "seed"]].assign(figure=called + rows[figure], value=rows[value]))
     return pd.concat(parts, ignore_index=True)
 
@@ -120,7 +120,8 @@ def tables(
         "arm_heads": arm_heads(trajectories),
     }
     found |= {one: table for one, table in optional.items() if len(table)}
-    found["differences"] = differences(chosen_figures(found), confidence=confidence, power=power)
+    against = dict.fromkeys(study.arms, next(iter(study.arms)))
+    found["differences"] = differences(chosen_figures(found), against=against, confidence=confidence, power=power)
     about = {"classes": classes, "axis": AXES[measures["alignment"]]}
     return {
         **found,

@@ -15,26 +15,33 @@ FAMILY = ["of", "measure"]
 """With the pair of models: columns whose layers are one family of tests."""
 
 
-def couples(models: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, int], tuple[str, int]]]:
+Pair = tuple[tuple[str, int], tuple[str, int]]
+"""Two runs, (model, seed) each."""
+
+
+def couples(models: Mapping[str, Sequence[int]]) -> list[Pair]:
     """Return the pairs of (model, seed) to compare: each seed of a model with the next seed of every model.
 
     `models`: name → its seeds. Models of one seed may start from the same weights, which would make them more alike
     than two seeds of one model; so two models are compared at different seeds, in both directions, so that a seed that
     is unlike all others moves both sides of a comparison. With a single seed they are compared at that. After the last
-    seed comes the first; two seeds of one model are one pair. Raises `InputError` for models without a common seed.
+    seed comes the first; two seeds of one model are one pair. The next seed is that of all seeds of a model and that of
+    the seeds in common with another model. Raises `InputError` for models without a common seed.
     """
-    found: list[tuple[tuple[str, int], tuple[str, int]]] = []
+    found, inside = list[Pair](), [(name, seeds) for name, seeds in models.items()]
     for one, other in combinations(models, 2):
         common = _common(models, one, other)
         for seed, after in zip(common, _following(common), strict=True):
             found += dict.fromkeys([((one, seed), (other, after)), ((one, after), (other, seed))])
-    for name, seeds in models.items():
-        last = len(seeds) if len(seeds) > 2 else len(seeds) - 1
-        found += [((name, seed), (name, after)) for seed, after in zip(seeds[:last], _following(seeds), strict=False)]
-    return [*dict.fromkeys(found)]
+        inside += [(one, common), (other, common)]
+    found += (((name, seed), (name, after)) for name, seeds in inside for seed, after in _pairs(seeds))
+    once: dict[frozenset[tuple[str, int]], Pair] = {}
+    for pair in found:
+        once.setdefault(frozenset(pair), pair)
+    return [*once.values()]
 
 
-def references(models: Mapping[str, Sequence[int]]) -> list[tuple[tuple[str, int], tuple[str, int]]]:
+def references(models: Mapping[str, Sequence[int]]) -> list[Pair]:
     """Return what each (model, seed) is compared with over training: the next seed of every model, and its own end.
 
     Two models are compared at different seeds for the reason that `couples` gives; with a single seed, at that.
@@ -54,6 +61,11 @@ def _common(models: Mapping[str, Sequence[int]], one: str, other: str) -> list[i
 
 def _following(seeds: Sequence[int]) -> list[int]:
     return [*seeds[1:], *seeds[:1]]
+
+
+def _pairs(seeds: Sequence[int]) -> list[tuple[int, int]]:
+    """Return each seed with the next, and the last with the first; two seeds are one pair, one seed is none."""
+    return [*zip(seeds, _following(seeds), strict=True)][: len(seeds) if len(seeds) > 2 else len(seeds) - 1]
 
 
 def told_apart(
@@ -109,14 +121,14 @@ def _cells(
     """Yield per layer: its number, and the pseudo-values `[seeds, groups]` between models and within them."""
     for layer, cell in family.groupby("layer"):
         known = {
-            ((row["model"], row["seed"]), (row["other_model"], row["other_seed"])): _pseudo(row)
+            frozenset({(row["model"], row["seed"]), (row["other_model"], row["other_seed"])}): _pseudo(row)
             for row in cell.to_dict("records")
         }
         sides, used = [], []
-        for seed, after in zip(seeds, _following(seeds), strict=True):
+        for seed, after in _pairs(seeds):
             apart = ((one, seed), (other, after)), ((one, after), (other, seed))
             own = [((name, seed), (name, after)) for name in (one, other)]
-            values = [found for pair in (*apart, *own) if (found := known.get(pair)) is not None]
+            values = [found for pair in (*apart, *own) if (found := known.get(frozenset(pair))) is not None]
             if len(values) == 4:
                 sides.append(((values[0] + values[1]) / 2, (values[2] + values[3]) / 2))
                 used.append((seed, after))
