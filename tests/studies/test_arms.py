@@ -1,8 +1,9 @@
 """The comparison of arms, from folders on disk, against planted differences."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -207,21 +208,31 @@ def test_nothing_to_compare() -> None:
     assert run_compare([]) == []
 
 
+def of_objective(
+    arm: str, objective: str, options: Mapping[str, Any] = MappingProxyType({}), **scores: float
+) -> dict[int, Result]:
+    trained = Trained("s", arm, 0, "t", "d", "c", {}, {})
+    params = {"objective": {"kind": objective, **options}}
+    return {seed: Result(Output(Path(), trained, (), objective, params), scores, {}, np.arange(3)) for seed in range(3)}
+
+
+@pytest.mark.parametrize("kind, kinds", [("classification", ["reference", "arm"]), ("masked", ["reference"] * 2)])
+def test_options_part_arms_only_if_they_change_what_is_predicted(kind: str, kinds: list[str]) -> None:
+    """A weighted loss predicts the same classes; another share of masked tokens is another question."""
+    options = {"classification": {"class_weights": "balanced"}, "masked": {"mask_probability": 0.4}}[kind]
+    arms = {"one": of_objective("one", kind, accuracy=0.5), "two": of_objective("two", kind, options, accuracy=0.75)}
+    rows = compare_arms(arms, {}, confidence=0.95, power=0.8, margin=0.01)
+    assert [row.kind for row in rows] == kinds
+    assert rows[1].difference == (0.25 if kinds[1] == "arm" else None)
+
+
 def test_only_arms_of_one_objective_are_compared() -> None:
     """Losses of objectives that predict different things have no difference; a metric may be one objective's alone."""
-
-    def runs(arm: str, objective: str, **scores: float) -> dict[int, Result]:
-        trained = Trained("s", arm, 0, "t", "d", "c", {}, {})
-        params = {"objective": {"kind": objective}}
-        return {
-            seed: Result(Output(Path(), trained, (), objective, params), scores, {}, np.arange(3)) for seed in range(3)
-        }
-
     arms = {
-        "mt": runs("mt", "translation", loss=2.0, bleu=10.0),
-        "clm": runs("clm", "causal", loss=3.0),
-        "mt-fft": runs("mt-fft", "translation", loss=2.5, bleu=8.0),
-        "clm-fft": runs("clm-fft", "causal", loss=3.5),
+        "mt": of_objective("mt", "translation", loss=2.0, bleu=10.0),
+        "clm": of_objective("clm", "causal", loss=3.0),
+        "mt-fft": of_objective("mt-fft", "translation", loss=2.5, bleu=8.0),
+        "clm-fft": of_objective("clm-fft", "causal", loss=3.5),
     }
     rows = compare_arms(arms, {}, confidence=0.95, power=0.8, margin=0.01)
     found = [(row.metric, row.arm, row.kind, row.difference) for row in rows]

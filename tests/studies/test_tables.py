@@ -1,5 +1,6 @@
 """Tables round-trip through the disk."""
 
+import math
 from pathlib import Path
 
 import pandas as pd
@@ -64,6 +65,16 @@ def test_scores_by_metric_and_arm(tmp_path: Path) -> None:
     assert list(found) == ["accuracy", "f1", "matthews", "balanced_accuracy", "macro_f1"]
     assert list(found["accuracy"]) == ["additive", "fft"]
     assert found["accuracy"]["additive"] == {"mean": rows[0].mean, "sd": rows[0].sd, "n": 3}
+
+
+def test_a_score_that_is_no_number_at_a_seed_is_kept_and_is_no_mean(tmp_path: Path) -> None:
+    """A correlation of equal predictions is not defined."""
+    before = made(tmp_path, 4)
+    rows = [row._replace(mean=math.nan, sd=math.nan) if row.arm == "fft" else row for row in before.comparison]
+    write_tables(tmp_path / "tables", before._replace(comparison=rows))
+    after = read_tables(tmp_path / "tables").comparison
+    assert [row.arm for row in after if math.isnan(row.mean)] == [row.arm for row in rows if row.arm == "fft"]
+    assert {arm for found in scores(after).values() for arm in found} == {"additive"}
 
 
 def test_a_run_of_another_study_is_refused(tmp_path: Path) -> None:

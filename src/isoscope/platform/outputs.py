@@ -123,6 +123,13 @@ def weights_by_update(output: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
+def chosen_checkpoint(output: Path) -> Path | None:
+    """Return the checkpoint of a finished run's chosen epoch; the only one of a run that kept another, None without."""
+    epochs = {f"epoch-{one['value']:.0f}" for one in read_metrics(output) if one["name"] == "training/best_epoch"}
+    kept = sorted((output / "checkpoints").glob("epoch-*"))
+    return next((one for one in kept if one.name in epochs), kept[0] if len(kept) == 1 else None)
+
+
 def read_predictions(output: Output) -> pd.DataFrame:
     """Return a run's predictions on the test split, in the order of its rows: row, what is true, what is predicted."""
     path = output.folder / PREDICTIONS

@@ -137,6 +137,15 @@ def test_a_band_ends_where_the_metric_ends_and_a_gap_has_a_cross_and_no_number()
     assert "shared: no geometry" in legend(figure)
 
 
+def test_a_gap_at_one_seed_leaves_no_mean_of_the_others() -> None:
+    table = made().assign(gap=None)
+    table.loc[(table["at"] == 1) & (table["seed"] == table["seed"].max()), "gap"] = "shared: no geometry"
+    for form in (FORMS["curves"], FORMS["matrix"]):
+        rows = form.drawn(table)
+        assert rows.loc[rows["at"] == 1, ["value", "low", "high"]].isna().all(axis=None)
+        assert rows.loc[rows["at"] != 1, "value"].notna().all()
+
+
 def test_what_is_drawn_is_said_in_words() -> None:
     table = pd.DataFrame({"arm": ["a", "a", "b", "c"], "at": [0, 1, 1, 1], "value": [0.1, 0.25, -3.0, np.nan]})
     for form, said in (

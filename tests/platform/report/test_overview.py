@@ -1,6 +1,7 @@
 """The first screen's sentences come from the tables: other numbers give other sentences."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from isoscope.platform.figures import numbers
 from isoscope.platform.report.overview import finding, overview, summary
 from isoscope.platform.results.paired_comparison import ArmRow
 from isoscope.platform.results.study_tables import Tables, read_tables, write_tables
-from isoscope.platform.statistics.paired import Interval
+from isoscope.platform.statistics.paired import Interval, Verdict
 from report_material import Material, make
 
 
@@ -83,6 +84,30 @@ def test_an_under_powered_difference_says_how_many_seeds_it_takes(tables: Tables
     found = re.match(re.escape(start) + wanted, said)
     assert found
     assert (int(found[1]) > int(found[2])) == (measured < tables.margin)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda one: one._replace(two_way=None), "no interval over test items"),
+        (lambda one: one._replace(p_holm=1e-6), "seeds agree, but another test sample could reverse it"),
+        (lambda one: one._replace(p_holm=None), "no test: the same difference at every seed, or no number at one"),
+    ],
+    ids=["no shares", "seeds agree", "no test"],
+)
+def test_what_more_seeds_cannot_decide_asks_for_none(
+    tables: Tables, change: Callable[[ArmRow], ArmRow], said: str
+) -> None:
+    weak = next(one for one in tables.comparison if one.verdict and one.verdict.word == "under-powered")
+    changed = change(weak._replace(verdict=Verdict("under-powered", said)))
+    reference = next(one for one in tables.comparison if one.kind == "reference" and one.metric == weak.metric)
+    (limit, *_) = overview(tables._replace(comparison=[reference, changed]))["limits"]
+    assert limit == f"Under-powered: 1 of 1. {weak.arm}: {said}."
+
+
+def test_without_a_number_at_a_seed_no_arm_is_best(tables: Tables) -> None:
+    rows = [one._replace(mean=float("nan")) if one.arm == "fft" else one for one in tables.comparison]
+    assert overview(tables._replace(comparison=rows))["best"] == ""
 
 
 def test_a_failed_seed_is_named_beside_the_verdict_with_the_median(tmp_path: Path) -> None:

@@ -188,6 +188,10 @@ def averaged(table: pd.DataFrame, by: Iterable[str], value: str) -> pd.DataFrame
     if "low" not in table:
         ends = found["least"] if "least" in table else None, found["most"] if "most" in table else None
         found["low"], found["high"] = band(found[value], groups[value].std(), ends)
+    if "gap" in table:
+        gone = groups["gap"].count() > 0
+        for name in {value, *BOUNDS[:4]} & {*found}:
+            found[name] = found[name].mask(gone)
     if "seed" in table and "seed" not in places:
         found["seeds"] = groups["seed"].nunique()
     return found.reset_index()

@@ -1,6 +1,7 @@
 """The first screen: what each study asked, found, and could not decide. All sentences are from tables."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from isoscope.base.metric import Metric
@@ -112,7 +113,7 @@ def _best(arms: list[ArmRow], metrics: Mapping[str, Metric]) -> str:
     This is no verdict.
     """
     apart = sum(row.kind == "reference" for row in arms) > 1
-    if not arms or apart or min(len(row.seeds) for row in arms) < FEWEST_SEEDS:
+    if not arms or apart or min(len(row.seeds) for row in arms) < FEWEST_SEEDS or not _finite(arms):
         return ""
     less = arms[0].better == "minimise"
     best = (min if less else max)(arms, key=lambda row: row.mean)
@@ -124,7 +125,7 @@ def _best(arms: list[ArmRow], metrics: Mapping[str, Metric]) -> str:
 
 def _beaten(arms: list[ArmRow], baselines: list[ArmRow]) -> list[str]:
     """Return which arms have no better mean than the best baseline, in a sentence; nothing if all have."""
-    if not arms or not baselines or arms[0].better is None:
+    if not arms or not baselines or arms[0].better is None or not _finite(baselines):
         return []
     sign = -1 if arms[0].better == "minimise" else 1
     best = max(baselines, key=lambda row: sign * row.mean)
@@ -136,20 +137,34 @@ def _beaten(arms: list[ArmRow], baselines: list[ArmRow]) -> list[str]:
 def _limits(
     judged: list[ArmRow], arms: list[ArmRow], baselines: list[ArmRow], tables: Tables, metrics: int
 ) -> list[str]:
-    """Return what was under-powered, with the seeds that would find a difference of the margin, and what was tested."""
+    """Return what was under-powered, with the seeds that would find a difference, else why, and what was tested."""
     found, weak = [], [row for row in judged if row.verdict and row.verdict.word == "under-powered"]
     if judged and all(map(few, judged)):
         most = numbers.count(max(len(row.seeds) for row in arms), "seed")
         found.append(f"{most} per arm: every difference is under-powered. It takes at least {FEWEST_SEEDS} seeds.")
     elif weak:
-        found.append(f"Under-powered: {len(weak)} of {len(judged)}. Seeds in all, to find a difference:")
-        found[-1] += f" {'; '.join(f'{row.arm}: {_needed(row, tables)}' for row in weak)}."
-        found[-1] += f" To add seeds: studies.{tables.study}.seeds in params.yaml, then isoscope repro."
+        said = [f"Under-powered: {len(weak)} of {len(judged)}."]
+        more = [row for row in weak if _of_seeds(row, tables.confidence)]
+        said += [f"{row.arm}: {row.verdict.reason}." for row in weak if row.verdict and row not in more]
+        if more:
+            needed = "; ".join(f"{row.arm}: {_needed(row, tables)}" for row in more)
+            said.append(f"Seeds in all, to find a difference: {needed}.")
+            said.append(f"To add seeds: studies.{tables.study}.seeds in params.yaml, then isoscope repro.")
+        found.append(" ".join(said))
     found += _beaten(arms, baselines)
     if rows := max((row.items for row in judged), default=0):
         others = f", and {numbers.count(metrics - 1, 'other metric')} in the table below" if metrics > 1 else ""
         found.append(f"One test split of {numbers.count(rows, 'row')}{others}.")
     return found
+
+
+def _of_seeds(row: ArmRow, confidence: float) -> bool:
+    """Return whether more seeds could decide a row: not without an interval over items, or if seeds agree already."""
+    return few(row) or (row.two_way is not None and row.p_holm is not None and row.p_holm >= 1 - confidence)
+
+
+def _finite(rows: list[ArmRow]) -> bool:
+    return all(isfinite(row.mean) for row in rows)
 
 
 def _needed(row: ArmRow, tables: Tables) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isoscope.base.metric import Direction, Metric
+from isoscope.platform.config.declared import declares
 from isoscope.platform.outputs import Output
 from isoscope.platform.statistics.failed_seed import Robust, robust
 from isoscope.platform.statistics.paired import (
@@ -145,12 +146,15 @@ def metrics_of(arms: Arms) -> list[str]:
 
 
 def _alike(arms: Arms, metric: str) -> list[Arms]:
-    """Return the arms that have a metric, apart by objective."""
+    """Return the arms that have a metric, apart by what they predict: the task's target, or that of their objective."""
     found: dict[str, dict[str, Mapping[int, Result]]] = {}
     for arm, runs in arms.items():
         if all(metric in run.scores for run in runs.values()):
-            objective = next(iter(runs.values())).output.params.get("objective")
-            found.setdefault(json.dumps(objective, sort_keys=True), {})[arm] = runs
+            output = next(iter(runs.values())).output
+            # What an objective without a target predicts, such as masked tokens, depends on its options.
+            same = declares(output.objective, "TARGET") is not None
+            predicts = output.objective if same else json.dumps(output.params.get("objective"), sort_keys=True)
+            found.setdefault(predicts, {})[arm] = runs
     return list(found.values())
 
 

@@ -3,6 +3,7 @@
 import json
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from isoscope.base.paths import TABLES
 from isoscope.platform.figures.csv_text import as_it_was, csv_text
 from isoscope.platform.outputs import Trained, metrics_in
 from isoscope.platform.results.paired_comparison import ArmRow, StudyRuns, compare_arms
+from isoscope.platform.runs.lines import plain
 
 FILES = {"bands": "curves.csv", "confusion": "confusion.csv", "layers": "layers.csv"}
 """Tables that `dvc plots` reads; the others are parquet files in `TABLES`."""
@@ -93,7 +95,7 @@ def write_tables(folder: Path, made: Tables) -> None:
             else:
                 write_parquet(table, fresh / f"{name}.parquet")
     rest = {name: value for name, value in made._asdict().items() if name != "by_name"}
-    text = json.dumps(_plain(rest), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(plain(_plain(rest)), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(folder / COMPARISON, text, "table")
 
 
@@ -120,10 +122,13 @@ def read_tables(folder: Path) -> Tables:
 
 
 def scores(comparison: Sequence[ArmRow]) -> dict[str, dict[str, dict[str, float | int]]]:
-    """Return metric → arm → mean, sd, n on the test split, for `dvc metrics`. Baselines are only in their manifest."""
+    """Return metric → arm → mean, sd, n on the test split, for `dvc metrics`; no arm without a number at a seed.
+
+    Baselines are only in their manifest.
+    """
     found: dict[str, dict[str, dict[str, float | int]]] = {}
     for row in comparison:
-        if row.kind != "baseline":
+        if row.kind != "baseline" and isfinite(row.mean):
             spread = {} if row.sd is None else {"sd": row.sd}
             found.setdefault(row.metric, {})[row.arm] = {"mean": row.mean, **spread, "n": len(row.seeds)}
     return found

@@ -12,12 +12,12 @@ from isoscope.base import built_in, paths
 from isoscope.base.errors import InputError, first_line
 from isoscope.base.kind import kind
 from isoscope.platform.figures.pictures import Picture, pictures
+from isoscope.platform.outputs import chosen_checkpoint
 from isoscope.platform.report.checkpoint_page import page
 from isoscope.platform.results.run_differences import compared, points, predictions, unequal_files
 from isoscope.platform.runs.differences import Difference, differences, values_that_differ
 from isoscope.platform.runs.lines import plain
 from isoscope.platform.runs.named import NamedRun, named
-from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.stages.page_folder import page_folder, write_page
 
 SHOWN, WIDE = 8, 120  # rows of a table, and letters of a line, on one screen
@@ -87,12 +87,9 @@ def _pair(a: NamedRun, b: NamedRun, project: paths.Project) -> Made:
     return found | ({"notes": pd.DataFrame({"note": [*dict.fromkeys(notes)]})} if notes else {})
 
 
-# The checkpoint whose test scores a run has; without it, the last.
+# The checkpoint whose test scores a run has.
 def _weights(one: NamedRun) -> Path:
-    scored = [] if one.run is None else [point for point in read_metrics(one.folder) if point["name"][:5] == "test/"]
-    folders = [one.folder / "checkpoints" / f"epoch-{point['epoch']}" for point in scored]
-    kept = [*folders, *(one.folder / "checkpoints").glob("epoch-*")]
-    return next((folder for folder in kept if folder.is_dir()), one.folder)
+    return (one.run and chosen_checkpoint(one.folder)) or one.folder
 
 
 def told(a: str, b: str, tables: Made, *, every: bool, out: Path | None) -> tuple[dict[str, Any], str, bool]:

@@ -100,12 +100,12 @@ def minimum_detectable_effect(n: int, *, tests: int, confidence: float, power: f
 def pairs_needed(effect: float, *, tests: int, confidence: float, power: float) -> int | None:
     """Return the fewest pairs with a `minimum_detectable_effect` of at most `effect`, or None above `MOST_PAIRS`.
 
-    `effect`: in standard deviations of the differences.
+    They are at least `FEWEST_SEEDS`: fewer have no test. `effect`: in standard deviations of the differences.
     """
     detectable = partial(minimum_detectable_effect, tests=tests, confidence=confidence, power=power)
     if detectable(MOST_PAIRS) > effect:
         return None
-    return bisect_left(range(MOST_PAIRS + 1), -effect, lo=2, key=lambda n: -detectable(n))
+    return bisect_left(range(MOST_PAIRS + 1), -effect, lo=FEWEST_SEEDS, key=lambda n: -detectable(n))
 
 
 def holm(p: Sequence[float]) -> list[float]:

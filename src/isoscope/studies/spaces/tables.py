@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
 from isoscope.data.word_table import WordTable, word_table
+from isoscope.platform.outputs import chosen_checkpoint
 from isoscope.platform.results.paired_comparison import Result, StudyRuns
 from isoscope.states.choices import SPACES, SpaceSettings
 from isoscope.states.space_tables import Compared, Named
@@ -98,7 +99,11 @@ def _chosen(results: Mapping[int, Result]) -> dict[int, Path]:
     """Return the chosen checkpoint of each seed."""
     found = {}
     for seed, one in results.items():
-        (found[seed],) = (one.output.folder / "checkpoints").iterdir()
+        if (chosen := chosen_checkpoint(one.output.folder)) is None:
+            raise InputError(
+                f"{one.output.folder}/checkpoints: no checkpoint of the chosen epoch; train this run again"
+            )
+        found[seed] = chosen
     return found
 
 
