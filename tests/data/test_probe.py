@@ -139,6 +139,20 @@ def test_a_word_is_the_same_word_wherever_it_stands() -> None:
     assert set(probe.words.text) == {"film", "the"}
 
 
+def test_a_word_that_is_cut_off_is_no_word(tokenizer: WordPieces) -> None:
+    """Its first pieces would else be a word of their own, such as "s" of "scene"."""
+    table = pa.table({"sentence": sentences()["sentence"].to_pylist()})
+    for most in range(4, 12):
+        probe = chosen(tokenizer, table=table, max_length=most, words=1000)
+        known = {word for text in table["sentence"].to_pylist() for word in text.lower().split()}
+        assert {*probe.words.text} <= known
+        whole = chosen(tokenizer, table=table, max_length=64, words=1000)
+        ends = {row: int(whole.words.end[whole.words.sentence == row].max()) for row in range(table.num_rows)}
+        for row, end in ends.items():  # all words that are there whole are kept
+            own = whole.words.end[(whole.words.sentence == row) & (whole.words.end <= most - 1)]
+            assert probe.words.end[probe.words.sentence == row].tolist() == own.tolist(), (row, end)
+
+
 @pytest.mark.parametrize("prepend", [True, False])
 def test_a_treebanks_words_are_its_own_also_without_splitting(prepend: bool, tmp_path: Any) -> None:
     words = ["the", "film", "was", "good"]

@@ -201,6 +201,16 @@ def test_an_empty_text_has_nothing_to_mask(task: Task, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^train\.parquet, row 2: the text is empty"):
         made(empty, "masked")
     assert made(empty, "causal").weight("train", np.array([1]), 1) == 1  # its end
+    many = ["very good"] * 40 + [""]
+    for split, own in (("train", many), ("validation", many[:2]), ("test", many[:2])):
+        pq.write_table(pa.table([own], ["sentence"]), tmp_path / f"{split}.parquet")
+    named = set()
+    for seed in range(8):  # half of the rows, with or without the last
+        try:
+            made(empty._replace(fraction=0.5, seed=seed), "masked")
+        except InputError as error:
+            named.add(str(error).partition(":")[0])
+    assert named == {"train.parquet, row 41"}
 
 
 @pytest.mark.parametrize("name", KINDS)

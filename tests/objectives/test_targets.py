@@ -9,13 +9,28 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
-from tests.training_runs import WORDS, Killed, attributes, completed, equal, files, kill_in, logged, make_loop, weights
+from tests.training_runs import (
+    WORDS,
+    Killed,
+    attributes,
+    completed,
+    equal,
+    files,
+    kill_in,
+    logged,
+    make_loop,
+    texts,
+    weights,
+)
 from torch.nn import functional as F
 from transformers import AutoModelForSequenceClassification
 
 from isoscope.base import built_in
+from isoscope.base.errors import InputError
+from isoscope.data import tokens
 from isoscope.objectives import Task, classification, multilabel, regression
 from isoscope.platform.config.declared import with_target
+from probe_material import gpt2, save
 
 RUN: dict[str, Any] = {"epochs": 16, "rows": 400, "dropout": 0.0, "learning_rate": 5e-3, "keep": "best"}
 
@@ -97,11 +112,27 @@ def test_labels_of_the_test_split_do_not_move_the_threshold(tmp_path: Path) -> N
 @pytest.mark.parametrize("kind", ["regression", "multilabel"])
 def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path, kind: str) -> None:
     settings = (REGRESSION if kind == "regression" else MULTILABEL) | {"epochs": 3, "rows": 60}
+    settings["snapshots"] = {"steps": 1, "epochs": False}  # a snapshot's configuration has the threshold
     whole = completed(tmp_path / "whole", **settings)
     with pytest.raises(Killed):
         completed(tmp_path / "killed", stop=kill_in(13), **settings)
     completed(tmp_path / "killed", **settings)
     assert files(tmp_path / "killed" / "work") == files(whole.work)
+
+
+def test_an_empty_text_without_any_token_is_named(tmp_path: Path) -> None:
+    """A tokenizer that puts no tokens of its own around a text, such as GPT-2's."""
+
+    def table(rows: int, seed: int) -> pa.Table:
+        found = texts(rows, seed)["sentence"].to_pylist()
+        return pa.table({"sentence": [*found[:5], "", *found[6:]], "label": [0, 1] * (rows // 2)})
+
+    save(tmp_path / "models", gpt2=gpt2())
+    bare = tokens.load(tmp_path / "models/gpt2").backend
+    bare.post_processor = None  # type: ignore[assignment]
+    bare.save(str(tmp_path / "models/gpt2/tokenizer.json"))
+    with pytest.raises(InputError, match=r"train\.parquet, row 6: the text is empty, .* \(1 of 44 rows\)"):
+        make_loop(tmp_path, published=tmp_path / "models/gpt2", fusion={"kind": "native"}, table=table)
 
 
 def unequal(rows: int, seed: int) -> pa.Table:

@@ -13,7 +13,7 @@ from isoscope.base.errors import InputError
 from isoscope.geometry.attention import summarise
 from isoscope.geometry.moments import Floats
 from isoscope.states.attention_tables import arm_heads, attention_table
-from isoscope.states.trajectory import Trajectory
+from isoscope.states.trajectory import RANDOM, Trajectory
 from probe_material import SNAPSHOTS, gpt2, planted, write_run
 
 
@@ -50,6 +50,13 @@ def row(table: pd.DataFrame, snapshot: str, layer: int, head: int) -> pd.Series:
     found = table[(table["snapshot"] == snapshot) & (table["layer"] == layer) & (table["head"] == head)]
     assert len(found) == 1
     return found.iloc[0]
+
+
+def test_a_snapshot_without_attention_has_no_row(tmp_path: Path) -> None:
+    arrays = {one.name: kept([["first", "itself"]], (4, 6)) for one in SNAPSHOTS}
+    arrays[RANDOM] = {"mean": np.zeros((2, 3, 4))}
+    table = attention_table(planted(tmp_path, arrays))
+    assert [*dict.fromkeys(table["snapshot"])] == [one.name for one in SNAPSHOTS if one.name != RANDOM]
 
 
 def test_a_head_agrees_with_itself_at_the_chosen_epoch(tmp_path: Path) -> None:

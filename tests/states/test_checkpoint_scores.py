@@ -77,6 +77,16 @@ def outputs(place: Path, name: str, *texts: Sequence[str]) -> np.ndarray[Any, An
     return np.array(each, np.float64)
 
 
+def test_one_label_or_none_is_a_set_of_labels(place: Path) -> None:
+    classifier(7, num_labels=1, problem_type="multi_label_classification", threshold=0.5).save_pretrained(place / "one")
+    pieces(place / "one")
+    given = pd.read_csv(place / "rows.csv")[["text"]].assign(several=[["LABEL_0"], []] * 16)
+    given.to_json(place / "one.jsonl", orient="records", lines=True)
+    found = made(place, "one", text="one.jsonl", labels="several").tables["predictions"]
+    assert (found["predicted_0"] == (found["probability_0"] > 0.5)).all()
+    assert found["label_0"].tolist() == [True, False] * 16
+
+
 def test_a_classifier_has_the_scores_of_scikit_learn_and_the_predictions_of_a_pipeline(place: Path) -> None:
     found = made(place, "classes", labels="class")
     rows, predictions = pd.read_csv(place / "rows.csv"), found.tables["predictions"]

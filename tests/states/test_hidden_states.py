@@ -206,6 +206,35 @@ def test_attention_is_summarised_without_padding(tokenizer: WordPieces) -> None:
             np.testing.assert_allclose(found[f"attention_{name}"][..., place], values, atol=1e-5)
 
 
+def test_rounded_attention_is_that_of_fp32_except_for_rounding(tokenizer: WordPieces) -> None:
+    """Attention weights in bf16 do not sum to 1."""
+    model, probe = bert(), chosen(tokenizer)
+    options: Any = {"pad_id": tokenizer.pad_id, "batch_size": 4}
+    whole = passes.attention(model, probe, **options)
+    rounded = passes.attention(model.to(torch.bfloat16), probe, **options)
+    assert whole.keys() == rounded.keys()
+    for name, values in whole.items():
+        np.testing.assert_allclose(rounded[name], values, atol=0.02, err_msg=name)
+    maps = rounded["attention_map_0"]
+    np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-6)
+    sink = torch.full((1, 1, 3, 3), 0.3, dtype=torch.bfloat16)
+    assert passes._summing(sink).sum(-1).max() < 0.95, "a sum that is no rounding stays"
+
+
+def test_a_sentence_of_one_token_has_no_attention_and_takes_none_from_others(tokenizer: WordPieces) -> None:
+    probe = chosen(tokenizer)
+    ids = [one[:1] if row == probe.attended[0] else one for row, one in enumerate(probe.encoded.ids)]
+    short = probe._replace(encoded=probe.encoded._replace(ids=ids))
+    options: Any = {"pad_id": tokenizer.pad_id, "batch_size": 4}
+    whole, found = (passes.attention(bert(), one, **options) for one in (probe, short))
+    for name in AttentionSummary._fields:
+        one, other = whole[f"attention_{name}"], found[f"attention_{name}"]
+        np.testing.assert_allclose(other, one[..., 1:], atol=1e-6)
+    alone = probe._replace(encoded=probe.encoded._replace(ids=[one[:1] for one in probe.encoded.ids]))
+    with pytest.raises(InputError, match="no sentence has two tokens"):
+        passes.attention(bert(), alone, **options)
+
+
 def test_weights_that_are_no_numbers_are_refused(tokenizer: WordPieces) -> None:
     model = bert()
     with torch.no_grad():

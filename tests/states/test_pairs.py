@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from isoscope.geometry import avg_sim, sts, transforms
 from isoscope.geometry.moments import Floats
 from isoscope.states.asked import geometry
 from isoscope.states.choices import DEFAULTS
+from isoscope.states.extract import snapshot_arrays
 from isoscope.states.measure import Cells, measured
 from isoscope.states.pairs import PAIRS, EncodedPairs, layer, places, read_pairs
 from isoscope.states.trajectory import RANDOM, Snapshot, Trajectory
-from probe_material import bert, gpt2, pieces, planted, sentences, write_run
+from probe_material import bert, chosen, gpt2, pieces, planted, sentences, write_run
 
 TEXTS = ["the film was good", "a slow plot bored everybody", "this very fine scene moved me", "no dull story", "me ."]
 ROWS = [(one, other) for one in range(5) for other in range(one + 1, 5)] * 2
@@ -107,6 +109,11 @@ def test_sentences_are_encoded_alone_and_pooled_without_padding(tmp_path: Path) 
             np.testing.assert_allclose(found["pairs_mean"][depth, row], state[0].mean(0), atol=1e-5)
     decoder = pairs.arrays(gpt2(), causal=True, pad_id=0, batch_size=3)
     assert set(decoder) == {"pairs_last", "pairs_mean"}
+    tokenizer = pieces(tmp_path / "own")
+    asked, probe = SimpleNamespace(batch_size=8, precision="fp32"), chosen(tokenizer)
+    for of, kind in ((gpt2(), "pairs_last"), (bert(), "pairs_first")):
+        arrays = snapshot_arrays(of, probe, None, pairs, asked, pad_id=tokenizer.pad_id)
+        assert {name for name in arrays if name.startswith("pairs")} == {kind, "pairs_mean"}, "also in a study"
 
 
 def test_sts_is_measured_by_layer_and_pooling_beside_the_random_weights_control(tmp_path: Path) -> None:

@@ -121,13 +121,14 @@ def probe_set(
     )
 
 
-def _spans(encoding: object, text: tuple[str, ...]) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
+def _spans(encoding: Any, text: tuple[str, ...]) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
     """Return (part of the pair, tokens, characters) of each word of `text`'s `Encoding`.
 
     A tokenizer without pre-tokenization (Llama, Gemma) treats a sentence as one word, so words also end at spaces. A
-    token of spaces belongs to the following word, and a mark to the word before it (GPT-2 splits there).
+    token of spaces belongs to the following word, and a mark to the word before it (GPT-2 splits there). A word that is
+    cut off is left out.
     """
-    words, parts, places = encoding.word_ids, encoding.sequence_ids, encoding.offsets  # type: ignore[attr-defined]
+    words, parts, places = encoding.word_ids, encoding.sequence_ids, encoding.offsets
     between = [[match.span() for match in re.finditer(r"\S+", part)] for part in text]
     found: list[tuple[int, tuple[int, int], tuple[int, int]]] = []
     before = None
@@ -148,7 +149,22 @@ def _spans(encoding: object, text: tuple[str, ...]) -> list[tuple[int, tuple[int
         else:
             found.append((part, (token, token + 1), (max(first, start), max(last, start))))
         before = (part, None if last <= start else word, here)  # a token of spaces belongs to no word yet
-    return found
+    ends = {span[0]: span for span in found} if encoding.overflowing else {}
+    return [span for span in found if span is not ends.get(span[0]) or not _cut(encoding, text, span)]
+
+
+def _cut(encoding: Any, text: tuple[str, ...], span: tuple[int, tuple[int, int], tuple[int, int]]) -> bool:
+    """Return whether the tokens beyond an `Encoding`'s `max_length` have the rest of the last word of a part."""
+    part, (_, end), (_, last) = span
+    beyond = [
+        (first, word)
+        for rest in encoding.overflowing
+        for word, of, (first, _) in zip(rest.word_ids, rest.sequence_ids, rest.offsets, strict=True)
+        if of == part and first >= last
+    ]
+    first, word = min(beyond, default=(last, None))
+    spaced = not beyond or any(map(str.isspace, text[part][last:first]))
+    return not spaced and (word == encoding.word_ids[end - 1] or _joined(text[part], first))
 
 
 def _joined(text: str, place: int) -> bool:

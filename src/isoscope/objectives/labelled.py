@@ -57,6 +57,11 @@ class Labelled(Planned):
         for split in SPLITS:
             table = pq.read_table(task.folder / f"{split}.parquet")
             found = tokens.encode(tokenizer, table, max_length=task.max_length)
+            if len(empty := np.flatnonzero(found.lengths == 0)):
+                raise InputError(
+                    f"{split}.parquet, row {empty[0] + 1}: the text is empty, and the tokenizer adds no token to it "
+                    f"({len(empty)} of {len(found.lengths)} rows); remove it from the data"
+                )
             splits[split] = found._replace(labels=cls.targets(table, len(names)))
         strata = splits["train"].labels
         strata = strata if strata.dtype == np.int64 else np.zeros(len(strata), np.int64)

@@ -35,6 +35,8 @@ class Sides(NamedTuple):
     tokenizer: WordPieces
     specials: Specials
     mask_id: int
+    drawn: Indices
+    """Rows of the file of the train split."""
 
     @property
     def ordinary(self) -> Indices:
@@ -71,7 +73,7 @@ def sides(task: Task, *, masks: bool = True, frames: bool = False) -> Sides:
     if lacking:
         encoded = [{split: framed(one, marks) for split, one in side.items()} for side in encoded]
     mask = mask_of(tokenizer, task.tokenizer) if masks else 0
-    return Sides(encoded[0], encoded[-1], tokenizer, marks, mask)
+    return Sides(encoded[0], encoded[-1], tokenizer, marks, mask, rows)
 
 
 class LanguageModel(Planned):

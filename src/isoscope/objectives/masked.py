@@ -29,8 +29,9 @@ class Masked(LanguageModel):
         super().__init__(texts, task, getattr(texts, side), tied=tied)
         for split, one in self.lengths.items():
             if len(empty := np.flatnonzero(one <= 2)):  # [CLS] and [SEP] alone
+                row = texts.drawn[empty[0]] if split == "train" else empty[0]
                 raise InputError(
-                    f"{split}.parquet, row {empty[0] + 1}: the text is empty, so there is no token to mask "
+                    f"{split}.parquet, row {row + 1}: the text is empty, so there is no token to mask "
                     f"({len(empty)} of {len(one)} rows); remove it from the data"
                 )
         self.rate = rate

@@ -18,7 +18,7 @@ Key = tuple[str, int]
 
 @tabled
 def attention_table(run: Trajectory) -> Iterator[Rows]:
-    """Build a row for each snapshot, layer (1 … L) and head: means over sentences, their sd, and n.
+    """Build a row for each snapshot with attention, layer (1 … L) and head: means over sentences, their sd, and n.
 
     `agreement`: 1 − Jensen–Shannon divergence of the head's attention at this snapshot and at the chosen epoch.
     `between`: the same between the head and the other heads of its layer, at this snapshot.
@@ -26,6 +26,8 @@ def attention_table(run: Trajectory) -> Iterator[Rows]:
     best = _maps(run, run.best)
     for snapshot in run.snapshots:
         arrays = run.arrays(snapshot)
+        if "attention_entropy" not in arrays.names:  # weights of the random twin may not sum to 1
+            continue
         summaries = {name: arrays.whole(f"attention_{name}") for name in AttentionSummary._fields}
         maps = {name: arrays.whole(name) for name in best}
         agreement = np.mean([head_agreement(maps[name], best[name]) for name in best], axis=0) if best else None

@@ -168,7 +168,8 @@ def _target(folder: Path) -> str:
     """Return what the head of a checkpoint predicts: label, score or labels. Raises `InputError` for another head."""
     config = checkpoint_config(folder)
     problem = config.problem_type or ("regression" if config.num_labels == 1 else "single_label_classification")
-    if problem not in TARGETS or (TARGETS[problem] == "score") != (config.num_labels == 1):
+    one, needs = config.num_labels == 1, {"score": True, "label": False}  # sets of labels: any number of outputs
+    if problem not in TARGETS or needs.get(TARGETS[problem], one) != one:
         raise InputError(f"checkpoint {folder}: config.json: no scores for {problem!r} of {config.num_labels} outputs")
     return TARGETS[problem]
 

@@ -21,7 +21,7 @@ from isoscope.data.corpus import SPLITS, TREEBANK, texts
 from isoscope.data.hub import find_file
 from isoscope.data.probe import ProbeSet
 from isoscope.models.build import check_device, warn_of_emulation
-from isoscope.models.encoder import TWIN_SEED, bare, load_classifier, random_encoder
+from isoscope.models.encoder import TWIN_SEED, bare, causal, load_classifier, random_encoder
 from isoscope.states import hidden_states as passes
 from isoscope.states.model_facts import model_facts
 from isoscope.states.pairs import EncodedPairs
@@ -131,7 +131,7 @@ def snapshot_arrays(
     if bank is not None:
         found["treebank"] = word_states(model, bank, **options).values
     if pairs is not None:
-        found |= pairs.arrays(model, **options)
+        found |= pairs.arrays(model, causal=causal(model, max(chosen.encoded.ids, key=len)), **options)
     try:
         attention = passes.attention(model, chosen, pad_id=pad_id, batch_size=asked.batch_size)
     except InputError as error:  # a model without attention maps has the other arrays

@@ -195,10 +195,14 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
     """Return summaries of attention in the sentences `probe.attended` (S of them), by a pass with eager attention.
 
     `attention_<summary>` `[L, H, S]` for each field of `geometry.attention.AttentionSummary`, without padding. For the
-    first `MAPS` sentences of up to `LONGEST_MAP` tokens also the maps, `attention_map_<i>` `[L, H, T, T]`. Raises
-    `InputError` for a model that returns no attention, and for weights that do not sum to 1 (attention sinks).
+    first `MAPS` sentences of up to `LONGEST_MAP` tokens also the maps, `attention_map_<i>` `[L, H, T, T]`. Sentences of
+    one token are left out. Raises `InputError` for a model that returns no attention, for weights that do not sum to 1
+    (attention sinks), and if no sentence is left.
     """
-    rows, lengths = probe.attended, probe.encoded.lengths
+    lengths = probe.encoded.lengths
+    rows = probe.attended[lengths[probe.attended] > 1]
+    if not len(rows):
+        raise InputError("attention: no sentence has two tokens")
     drawn = [int(row) for row in rows if lengths[row] <= LONGEST_MAP][:MAPS]
     summaries: dict[int, AttentionSummary] = {}
     found: Arrays = {}
@@ -215,7 +219,7 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
                 raise InputError(f"attention: {type(model).__name__} returns no maps for some layers, or for all")
             for place, sentence in enumerate(map(int, chosen)):
                 size = int(lengths[sentence])
-                maps = torch.stack([layer[place, :, :size, :size] for layer in output.attentions]).float().cpu().numpy()
+                maps = _summing(torch.stack([layer[place, :, :size, :size] for layer in output.attentions]))
                 summaries[sentence] = summarise(maps)
                 if sentence in drawn:
                     found[f"attention_map_{drawn.index(sentence)}"] = maps
@@ -225,6 +229,15 @@ def attention(model: nn.Module, probe: ProbeSet, *, pad_id: int, batch_size: int
         values = [getattr(summaries[int(sentence)], name) for sentence in rows]
         found[f"attention_{name}"] = np.stack(values, -1).astype(np.float32)
     return found
+
+
+def _summing(maps: Tensor) -> Vectors:
+    """Return attention in fp32; of a coarser type, whose rounded weights do not sum to 1, over their sum."""
+    found = maps.float()
+    if maps.dtype != torch.float32:
+        sums = found.sum(-1, keepdim=True)
+        found = torch.where((sums - 1).abs() <= torch.finfo(maps.dtype).eps, found / sums, found)  # else a sink
+    return found.cpu().numpy()
 
 
 def kernel(weights: Mapping[str, Tensor]) -> Arrays:

@@ -54,6 +54,8 @@ class Progress:
     """Summed gradient norms of the current epoch."""
     updates: int = 0
     """Updates of the current epoch."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """What training has put into the model's configuration, such as a threshold."""
     trace: Trace = field(default_factory=dict)
     """The golden trace so far (see `begin_trace`)."""
 

@@ -93,6 +93,10 @@ def read_state(folder: Path) -> State:
     return State(model, optimizer, rng, json.loads((folder / "progress.json").read_text("utf-8")))
 
 
+def _config(model: Any) -> dict[str, Any]:
+    return dict(model.config.to_dict()) if hasattr(model, "config") else {}
+
+
 def _folder(states: Path, step: int) -> Path:
     return states / f"step-{step:09d}"
 
@@ -123,6 +127,7 @@ class Resumption:
         self.parts: dict[str, Any] = {"observers/": observers} | ({} if penalised is None else {"penalty/": penalised})
         self.determinism = determinism
         self.parameters = dict(run.model.named_parameters())
+        self.config = _config(run.model)
 
     def save(self, progress: Progress, points: Points | None) -> None:
         """Save the state. All processes call this; rank 0, which has the `points`, writes."""
@@ -131,6 +136,7 @@ class Resumption:
         if points is None:
             return
         points.flush()
+        progress.config = {name: one for name, one in _config(run.model).items() if one != self.config.get(name)}
         progress.points, progress.points_sha256, progress.held = points.count, points.sha256, dict(self.keeper.held)
         own = {*self.parameters, *(name for name, _ in run.model.named_buffers())}  # a tied matrix once
         model = {name: one for name, one in run.model.state_dict().items() if name in own}
@@ -160,6 +166,8 @@ class Resumption:
             parameter = self.parameters[name]
             run.optimizer.state[parameter][entry] = value.to(parameter.device)
         progress = Progress(**state.progress)
+        for name, value in progress.config.items():
+            setattr(run.model.config, name, value)
         self.keeper.held = dict(progress.held)
         if mine := below(f"{ranks.rank}/", state.rng):
             restore_rng(mine)
