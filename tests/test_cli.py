@@ -177,6 +177,7 @@ def test_no_file_of_the_working_folder_passes_for_a_library(tmp_path: Path) -> N
     [
         (["train", "fusio", "additive", "--seed", "0"], "studies.fusio: no such study; did you mean 'fusion'?"),
         (["train", "fusion", "aditive", "--seed", "0"], "no arm 'aditive'; did you mean 'additive'?"),
+        (["states", "fusion", "additive", "--seed", "77"], "--seed 77: not among studies.fusion.seeds [0, 1, 2]"),
         (["prepare", "sentimen"], "no task 'sentimen'; did you mean 'sentiment'?"),
         (
             [
@@ -224,6 +225,15 @@ def test_wrong_input_is_one_line_and_exit_code_2(words: list[str], expected: str
 
 def test_outside_a_project_it_says_where_to_go(tmp_path: Path) -> None:
     assert "change to an isoscope project" in isoscope("check", cwd=tmp_path, code=2)
+
+
+def test_in_a_removed_folder_it_is_one_line(tmp_path: Path) -> None:
+    code = f"cd {tmp_path} && mkdir gone && cd gone && rmdir ../gone && {sys.executable} -P -m isoscope --version"
+    done = subprocess.run(["sh", "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "isoscope: the working folder was removed; change to another folder\n",
+    )
 
 
 def test_check_speaks_to_people_and_machines() -> None:

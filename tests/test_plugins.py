@@ -401,3 +401,16 @@ def test_errors_of_others_keep_their_kind(tmp_path: Path) -> None:
     own(tmp_path, '@plugins.dataset("own")\ndef rows():\n    raise OSError(28, "No space left on device", "x")\n')
     with pytest.raises(OSError, match="No space"), plugins_named():
         plugins.DATASETS["own"].factory()
+
+
+def test_an_option_is_a_finite_number(project: Path, tmp_path: Path) -> None:
+    """A digest has no infinity."""
+    (tmp_path / "own.py").write_text(
+        f'{HEAD}\n@plugins.penalty("spread")\ndef spread(target: float):\n    return None\n'
+    )
+    (project / "variants/penalty").mkdir(exist_ok=True)
+    axes = "studies.fusion.axes={fusion: [additive], penalty: [spread]}"
+    for value in (".inf", "-.inf", ".nan"):
+        (project / "variants/penalty/spread.yaml").write_text(SPREAD.format(target=value))
+        with pytest.raises(InputError, match=r"penalty\.target: expected a finite number, got"):
+            Configuration(project, [axes], [tmp_path / "own.py"]).cell("fusion", "additive-spread")

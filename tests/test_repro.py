@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from dvc.utils.hydra import apply_overrides
 
-from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.stages.repro import _handed_on, _quoted
+from isoscope.base.errors import InputError
+from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.tree import flatten, read_yaml
+from isoscope.platform.stages.repro import _handed_on, _quoted, located
 
 # As DVC and its stage: the one ignores SIGINT and waits, the other ends by it.
 # Short sleeps: a signal that comes just before a sleep begins does not wake it.
@@ -36,6 +38,23 @@ def test_sigint_to_this_process_alone_ends_the_stage() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_a_setting_that_an_overlay_of_a_study_sets_needs_its_file() -> None:
+    """DVC would change params.yaml alone, and the overlay would keep its value."""
+    project = Path(__file__).parents[1]
+    configuration = Configuration(project)
+    name = "training.epochs"
+    used = {one for study in configuration.root.studies.values() for one in study.settings}
+    files = [f"variants/settings/{one}.yaml" for one in used]
+    setting = [file for file in files if name in flatten(read_yaml(project, Path(file)))]
+    assert setting
+    with pytest.raises(
+        InputError, match=rf"^-S {name}: set in several files; choose -S params\.yaml:{name}=… or "
+    ) as error:
+        located([f"{name}=3"], configuration)
+    assert [file for file in setting if f"{file}:{name}=…" not in str(error.value)] == []
+    assert located(["report.title=x"], configuration) == ["report.title=x"]
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -51,6 +70,8 @@ def test_sigint_to_this_process_alone_ends_the_stage() -> None:
         "é",
         1e-3,
         [1, 2],
+        ["a, b", {"c": "d"}],
+        {"kind": "linear", "warmup": 0.1, "epochs": None, "of": {"text": 'a "b"', "empty": {}}},
         None,
         True,
     ],

@@ -22,6 +22,7 @@ _FILES = {
     errno.EPERM: "this user may not change it; change its owner or mode",
     errno.EISDIR: "is a folder where a file belongs; move it away",
     errno.ENOTDIR: "a file is where a folder belongs; move it away",
+    errno.EEXIST: "a file, or a link without its target, is where a folder belongs; move it away",
     errno.ELOOP: "is a link; replace it with a copy",
     errno.ENXIO: "is a pipe, socket or device where a file belongs; move it away",
     errno.ENAMETOOLONG: "the name is too long; choose a shorter name",

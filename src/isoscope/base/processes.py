@@ -67,9 +67,12 @@ def run_own_tree() -> None:
     """In a checkout of isoscope, restart with its own sources if they are not the installed sources.
 
     DVC runs experiments in copies of the tree, but an installation points to a single tree. The code that is hashed and
-    whose commit is recorded must be the code that runs.
+    whose commit is recorded must be the code that runs. Raises `InputError` if the working folder is gone.
     """
-    package = Path.cwd() / "src" / "isoscope"
+    try:
+        package = Path.cwd() / "src" / "isoscope"
+    except FileNotFoundError:
+        raise InputError("the working folder was removed; change to another folder") from None
     if _OWN_TREE in os.environ or not (package / "__main__.py").is_file():
         return
     if package.resolve() != Path(__file__).resolve().parents[1]:

@@ -10,6 +10,7 @@ from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
 from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.tree import parse_yaml
 
 FAULTS = {
     "params.yaml: penaltie: unknown section; did you mean 'penalty'?": ("params.yaml", "\npenalty:", "\npenaltie:"),
@@ -178,14 +179,41 @@ def test_neither_an_axis_nor_a_search_changes_the_data(project: Path, setting: s
             r"^params\.yaml: measures\.names: no measure 'isoscor'.*; did you mean 'isoscore'",
         ),
         (["training.metrics=[plugins/gone.py]"], r"^training\.metrics: plugins/gone\.py: no such file; put it there"),
+        (["training.metrics=[plugins/own]"], r"a folder or file of this name would stand for the metric on the hub"),
+        (["training.metrics=[./f1.py]"], r"training: metrics \['\./f1\.py'\]: outside plugins/"),
+        (["training.metrics=[plugins/../../f1.py]"], r"training\.metrics\.0: .*outside the project"),
+        (["training.metrics=[/srv/f1]"], r"training\.metrics\.0: .*outside the project"),
+        (["training.metrics=[a/b/f1]"], r"training: metrics \['a/b/f1'\]: neither a name on the hub"),
         (["measures.names=[sts]"], r"^params\.yaml: measures\.names: sts needs scored pairs .*; set extraction\.pairs"),
     ],
 )
 def test_measures_and_metrics_are_there_before_any_work(project: Path, settings: list[str], line: str) -> None:
+    (project / "plugins/own").mkdir(parents=True)
+    (project / "plugins/own/own.py").write_text("raise SystemExit\n")  # `evaluate` would run it
     with pytest.raises(InputError, match=line):
         check_all(Configuration(project, settings))
     pairs = "extraction.pairs={file: stsb, split: test, pairs: null}"
     check_all(Configuration(project, ["measures.names=[sts, isoscore]", pairs]))
+
+
+@pytest.mark.parametrize("section", ["studies", "comparisons"])
+def test_a_name_below_which_dvc_finds_parameters_has_no_dot(project: Path, section: str) -> None:
+    params = parse_yaml((project / "params.yaml").read_text("utf-8"), "params.yaml")
+    name, entry = next(iter(params[section].items()))
+    params[section][f"{name}.one"] = entry
+    with pytest.raises(InputError, match=rf"params\.yaml: {section}.*{name}\.one"):
+        check_all(Configuration(project, raw=params))
+
+
+def test_a_place_that_is_the_project_itself_is_outside_its_folders(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "variants/task/local.yaml").write_text(
+        "data: {source: {kind: local, path: ., columns: {sentence: a, label: b}, held_out: 0.1, seed: 0, licence: own,"
+        " splits: {train: a.csv, validation: null, test: null}}}\n"
+    )
+    _, lines, _ = checked(capsys)
+    assert any("data.source.path: '.' is outside texts/" in line for line in lines), lines
 
 
 @pytest.mark.parametrize("name", ["settings/quick", "fusion/fft"])

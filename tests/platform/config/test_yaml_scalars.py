@@ -17,7 +17,18 @@ from isoscope.data.text_options import TARGETS
 from isoscope.data.text_options import WORDS as MASKED
 from isoscope.platform.config.new_project import project_files
 from isoscope.platform.config.profiles import laid_over
-from isoscope.platform.config.tree import dump_yaml, flatten, parse_yaml, read_yaml
+from isoscope.platform.config.tree import dump_yaml, flatten, merge, parse_override, parse_yaml, read_yaml
+
+
+def test_an_alias_is_a_copy() -> None:
+    """One `-S` would else change every place that the anchor is used in."""
+    text = "one: &base {axes: {fusion: [additive]}}\ntwo: {<<: *base, seeds: [7]}\nthree: [*base, *base]\n"
+    for _ in range(2):  # also of a text that was parsed before
+        tree = parse_yaml(text, "here")
+        parse_override("two.axes.fusion=[fft]").apply(tree, "here")
+        merge(tree["three"][0], {"axes": {"fusion": ["conv2d"]}})
+        assert tree["one"] == tree["three"][1] == {"axes": {"fusion": ["additive"]}}
+        assert tree["two"] == {"axes": {"fusion": ["fft"]}, "seeds": [7]}
 
 
 def readings(text: str) -> list[Any]:

@@ -11,6 +11,7 @@ import pytest
 
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.processes import StoppedError, StopSignal
+from isoscope.platform.executor.child import CRASHED, Child
 from isoscope.platform.executor.execute import TRIES, Piece, side_by_side
 from isoscope.platform.executor.live_table import PieceProgress, Progress
 from isoscope.platform.executor.this_machine import this_machine
@@ -92,6 +93,21 @@ def test_one_that_is_always_killed_fails_alone(tmp_path: Path) -> None:
         run([Piece("doomed", do), noting(tmp_path, "other")])
     assert (tmp_path / "tries").read_text() == "." * TRIES
     assert (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("letter, told", [("a", "a"), ("漢", "漢"), ("\udcff", "?")])
+def test_a_long_error_of_any_letters_ends_the_process(letter: str, told: str) -> None:
+    """More than a pipe buffers would wait for ever: nobody reads before the end."""
+
+    def work() -> None:
+        raise ValueError(letter * 90_000)
+
+    child = Child(work)
+    ending = child.ending(60)
+    child.close()
+    assert ending is not None
+    assert ending.kind == CRASHED
+    assert told * 9 in ending.text[-12:]
 
 
 @pytest.mark.parametrize("error", [RunError("loss is no number"), InputError("no such file"), ValueError("unforeseen")])

@@ -34,6 +34,18 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
+def test_a_link_whose_file_is_gone_is_another_file(tmp_path: Path) -> None:
+    """DVC's cache may link, and lose what it links to."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text("a")
+    (tmp_path / "b").write_text("b")
+    (tmp_path / "one/b").symlink_to(tmp_path / "b")
+    before = dvc_md5(tmp_path / "one")
+    (tmp_path / "b").unlink()
+    assert dvc_md5(tmp_path / "one") not in (before, dvc_md5(tmp_path / "two"))
+
+
 @pytest.mark.parametrize(
     "path", ["dvc.lock", "README.md", "notes.txt", "src/package/__pycache__/a.pyc", "plugins/x.py"]
 )

@@ -239,6 +239,8 @@ def test_what_cannot_be_exported_is_refused(
     for checkpoint, out, words in (
         (source, full, f"^OUT {full}: holds something already"),
         (source, full / "file", "holds something already"),
+        (source, Path(), r"^OUT \.: give the name of a new folder"),
+        (source, tmp_path / "out/..", "give the name of a new folder"),
         (tmp_path / "none", tmp_path / "out", f"^checkpoint {tmp_path}/none: no config.json"),
         (tmp_path / "run", tmp_path / "out", "is the output of a run; give a checkpoint in it, such as .*epoch-1$"),
         (plain, tmp_path / "out", "BertForPreTraining is no architecture of isoscope; it needs no export"),

@@ -30,11 +30,11 @@ __all__ = ["app", "begin", "explain", "give_away", "keep_house", "look", "main",
 def main() -> None:
     """Run the command line. Exit codes: 0 success, 1 failure, 2 wrong input, 128 + n stopped by signal n."""
     open_closed()
-    run_own_tree()
     # MLflow would log all our runs into an inherited active run; it becomes their parent instead.
     if run := os.environ.pop("MLFLOW_RUN_ID", None):
         os.environ.setdefault("ISOSCOPE_PARENT_RUN", run)
     try:
+        run_own_tree()
         with plugins_named(), flushed():
             sys.exit(app(standalone_mode=False, prog_name="isoscope"))
     except typer.TyperException as error:  # wrong options

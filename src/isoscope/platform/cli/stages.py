@@ -164,6 +164,8 @@ def states(
     project, configuration, placement, in_job = here
     alone = placement.cluster is None
     settings = configuration.study(study)
+    if seed is not None and seed not in settings.seeds:
+        raise InputError(f"--seed {seed}: not among studies.{study}.seeds {[*settings.seeds]}; add it in params.yaml")
     unasked = arm is None and seed is None and not (settings.states or load("base.kind").kind(settings.kind).stores)
     asked = [] if unasked else here.cells(study, arm, seed)
     here.begin(*([settings.task] if asked else []))

@@ -1,6 +1,6 @@
 """What sections of the configuration say of each other: runs to start from, compared studies, corners of a search."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from isoscope.base import paths
@@ -107,11 +107,21 @@ def check_measures(extraction: Extraction, measures: Measures) -> None:
     found.stop()
 
 
-def metric_files(folder: Path, metrics: Iterable[str]) -> dict[str, Path]:
-    """Return the file of each further metric that is no name on the hub. Raises `InputError` for a missing file."""
+def metric_files(folder: Path, metrics: Sequence[str]) -> dict[str, Path]:
+    """Return the file of each further metric that is no name on the hub.
+
+    Raises `InputError` for a missing file, and for a folder with the name of a metric on the hub: `evaluate` would run
+    its code instead.
+    """
     files = {one: folder / one for one in metrics if one.endswith(".py")}
     if lacking := [one for one, file in files.items() if not file.is_file()]:
         raise InputError(f"training.metrics: {lacking[0]}: no such file; put it there, or correct the name")
+    names = [one for one in metrics if one not in files]
+    if hidden := [one for one in names if any((place / one).exists() for place in (folder, Path()))]:
+        raise InputError(
+            f"training.metrics: {hidden[0]}: a folder or file of this name would stand for the metric on the hub; name "
+            "a file below plugins/, or rename it"
+        )
     return files
 
 

@@ -66,13 +66,13 @@ def _check_places(configuration: Configuration, found: Faults) -> None:
         *(
             f"{PARAMS}: plugins: {name!r} is outside plugins/, where DVC does not see changes; put it there"
             for name in configuration.root.plugins
-            if Path(name).parts[0] != "plugins"
+            if Path(name).parts[:1] != ("plugins",)
         )
     )
     for task in sorted(path.stem for path in (configuration.folder / overlay("task", "any").parent).glob("*.yaml")):
         with found.each():  # also tasks without a study: `isoscope prepare` accepts them
             source = configuration.data(task).source
-            if isinstance(source, Local) and Path(source.path).parts[0] != "texts":
+            if isinstance(source, Local) and Path(source.path).parts[:1] != ("texts",):
                 raise InputError(
                     f"{overlay('task', task)}: data.source.path: {source.path!r} is outside texts/, where DVC does not "
                     "see changes; put it there"

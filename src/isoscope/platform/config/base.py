@@ -16,7 +16,7 @@ Conflicts = Iterable[tuple[bool, str]]
 class Section(BaseModel):
     """A strict, frozen node of the configuration. It refuses unknown keys and has no hidden defaults."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     def _conflicts(self) -> Conflicts:
         """Return the conflicts between options that are each valid alone; the first that occurs is the error."""
@@ -40,6 +40,8 @@ Level = Annotated[float, Field(ge=0.5, le=0.9999)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.]*$", max_length=LONGEST)]
+Key = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_]*$", max_length=LONGEST)]
+"""A name below which DVC finds parameters: it takes a dot for the next level."""
 
 
 def _below(path: str) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from isoscope.base.built_in import TRANSFORMS
-from isoscope.platform.config.base import Below, Conflicts, Count, Fraction, Level, Name, Section, Seed, Share
+from isoscope.platform.config.base import Below, Conflicts, Count, Fraction, Key, Level, Name, Section, Seed, Share
 from isoscope.platform.config.data import Data
 from isoscope.platform.config.loss import Objective, Penalty
 from isoscope.platform.config.model import Model
@@ -238,8 +238,8 @@ class Root(Section):
     """
     tasks: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
     """Tasks to prepare; they must include the task of every study with seeds."""
-    studies: dict[Name, Study]
-    comparisons: dict[Name, Any]  # `comparing.section` gives its type
+    studies: dict[Key, Study]
+    comparisons: dict[Key, Any]  # `comparing.section` gives its type
     """Comparisons of studies, by name."""
     search: Search | None
     """Options of `isoscope search`; null: no search."""

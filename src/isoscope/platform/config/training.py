@@ -1,12 +1,14 @@
 """The section `training`: optimisation, monitoring, checkpoints and snapshots."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from isoscope.platform.config.base import Conflicts, Count, Fraction, Probability, Section, Share
+from isoscope.platform.config.base import Below, Conflicts, Count, Fraction, Probability, Section, Share
 
+_ON_THE_HUB = re.compile(r"[\w.-]+(/[\w.-]+)?")
 LearningRate = Annotated[float, Field(ge=1e-12, le=10)]
 
 
@@ -159,7 +161,7 @@ class Training(Section):
     schedule: Schedule
     select: Annotated[str, Field(min_length=1)]
     """Validation metric that selects the best epoch (the first on a tie); the objective must declare it."""
-    metrics: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(strict=False)] = ()
+    metrics: Annotated[tuple[Below, ...], Field(strict=False)] = ()
     """Further metrics of the library evaluate, of an objective with a target per text: names on the hub, or files such
     as plugins/mine.py. They are computed at each evaluation."""
     patience: Count | None
@@ -197,11 +199,17 @@ class Training(Section):
 
     def _conflicts(self) -> Conflicts:
         length = self.schedule.epochs
-        outside = [one for one in self.metrics if one.endswith(".py") and Path(one).parts[0] != "plugins"]
+        files = [one for one in self.metrics if one.endswith(".py")]
+        outside = [one for one in files if Path(one).parts[0] != "plugins"]
+        unnamed = [one for one in self.metrics if one not in files and not _ON_THE_HUB.fullmatch(one)]
         return (
             (
                 bool(outside),
                 f"metrics {outside}: outside plugins/, where DVC does not see changes; put it there",
+            ),
+            (
+                bool(unnamed),
+                f"metrics {unnamed}: neither a name on the hub, such as f1, nor a file such as plugins/mine.py",
             ),
             (
                 length is not None and self.budget is not None,

@@ -33,7 +33,14 @@ _BRACKETS = re.compile(rf"(?:[\[{{]\s*){{{DEEPEST + 1}}}")  # ruamel takes secon
 
 def parse_yaml(text: str, name: str, *, most: int | None = MOST) -> Any:
     """Return the plain data of YAML 1.2 text, parsed as DVC does, up to `most` values. Errors name `name`."""
-    return copy.deepcopy(_parsed(text, name, most))
+    return _unshared(_parsed(text, name, most))
+
+
+def _unshared(node: Any) -> Any:
+    """Return a copy in which no two places are one object, as an alias makes them: a change is of its place alone."""
+    if isinstance(node, dict):
+        return {key: _unshared(value) for key, value in node.items()}
+    return [*map(_unshared, node)] if isinstance(node, list) else copy.deepcopy(node)
 
 
 @lru_cache(maxsize=128)  # ruamel takes milliseconds per file, and every profile is merged over the same overlays

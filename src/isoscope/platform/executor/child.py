@@ -18,6 +18,7 @@ CRASHED, KILLED, LOST, CROWDED = "crashed", "killed", "lost", "crowded"
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TEXT = 30_000
+"""Bytes of text that a process tells at its end."""
 
 
 class Ending(NamedTuple):
@@ -80,7 +81,7 @@ class Child:
     def _read(self, code: int) -> Ending:
         try:
             told = self._pipe.recv() if self._pipe.poll() else None
-        except EOFError:
+        except (EOFError, OSError):  # killed before or while it told
             told = None
         self._pipe.close()
         if told is not None:
@@ -136,5 +137,6 @@ def _run(work: Callable[[], object], writer: int, pipe: Connection, parent: int)
     with suppress(BrokenPipeError):  # the parent is gone
         sys.stdout.flush()
         sys.stderr.flush()
-    pipe.send((ending.kind, ending.text[-_TEXT:]))  # at most what a pipe buffers: the parent reads after the end
+    # At most what a pipe buffers: the parent reads after the end.
+    pipe.send((ending.kind, ending.text.encode("utf-8", "replace")[-_TEXT:].decode("utf-8", "ignore")))
     os._exit(0)  # skips the parent's exit handlers

@@ -196,10 +196,10 @@ def file_md5s(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, str
     """Return the md5 of every file below a folder, by relative path with `/`; skip file names in `leave_out`.
 
     As in DVC, links to files are followed, links to folders are not, and empty folders are skipped. Unlike in DVC,
-    files in .dvcignore are included; outputs contain none.
+    files in .dvcignore are included; outputs contain none. A link whose file is gone has the md5 "", which nothing has.
     """
     paths = [Path(place, name) for place, _, names in os.walk(folder) for name in set(names) - set(leave_out)]
-    return {path.relative_to(folder).as_posix(): file_md5(path) for path in paths}
+    return {path.relative_to(folder).as_posix(): file_md5(path) if path.exists() else "" for path in paths}
 
 
 def dvc_md5(path: Path, *, leave_out: Collection[str] = ()) -> str:

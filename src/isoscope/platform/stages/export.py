@@ -56,6 +56,8 @@ def convert(folder: Path, out: Path) -> list[str]:
 def new_folder(out: Path) -> Iterator[Path]:
     """Yield a folder to fill, which becomes `out` if nothing fails, and is removed otherwise."""
     fresh = None
+    if not out.name.strip("."):  # the working folder, or one above it
+        raise InputError(f"OUT {out}: give the name of a new folder")
     with writing(out, called=f"OUT {out}"):
         _check_new(out)
         try:

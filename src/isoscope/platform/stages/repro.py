@@ -78,6 +78,10 @@ def _quoted(value: Any) -> str:
     """Return a value as DVC's `-S` reads it: in a text, only quotes and backslashes before them are escaped."""
     if isinstance(value, str):
         return '"' + re.sub(r'(\\*)("|$)', lambda found: 2 * found[1] + found[2].replace('"', '\\"'), value) + '"'
+    if isinstance(value, Mapping):  # Hydra takes no quotes around a key
+        return f"{{{', '.join(f'{name}: {_quoted(one)}' for name, one in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_quoted, value))}]"
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -90,6 +94,8 @@ def located(texts: Sequence[str], configuration: Configuration) -> list[str]:
     used = {paths.overlay("task", task) for task in root.tasks}
     for study in root.studies.values():
         used |= {paths.overlay(axis, value) for axis, values in study.axes.items() for value in values}
+        used |= {paths.overlay("settings", one) for one in study.settings}
+    used |= {paths.overlay("settings", one) for one in (root.search.settings if root.search else ())}
     names = {file: flatten(read_yaml(folder, file)) for file in (paths.PARAMS, *sorted(used))}
     return [_located(one, names) for text in texts for one in split_overrides(text)]
 
