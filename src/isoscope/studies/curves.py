@@ -24,15 +24,15 @@ GROUPS = ("step/", "validation/", "posthoc/")
 def averages(curves: pd.DataFrame, *, last: float) -> pd.DataFrame:
     """Return each run's mean of each metric over the last share `last` of its points: arm, seed, figure, value, points.
 
-    `figure` is the metric's name with its group (`GROUPS`); `points` is the number of averaged points. The start of
-    training (step 0) does not count. `curves`: see `studies.curves`.
+    `figure` is the metric's name with its group (`GROUPS`); `points` is the number of averaged points, without those
+    that are no number. The start of training (step 0) does not count. `curves`: see `studies.curves`.
     """
     rows = curves[curves["metric"].str.startswith(GROUPS) & (curves["step"] > 0)]
     found = []
     for run, points in rows.groupby(["arm", "seed", "metric"], sort=False):
         values = points.sort_values("step")["value"]
         kept = values.iloc[-max(1, round(last * len(values))) :]
-        found.append((*run, float(kept.mean()), len(kept)))
+        found.append((*run, float(kept.mean()), int(kept.count())))
     return pd.DataFrame(found, columns=COLUMNS)
 
 
