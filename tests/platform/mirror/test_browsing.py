@@ -55,7 +55,7 @@ SEARCHED: dict[str, Any] = {"study": "search-small", "seed": None}
             *("search-small", "search small", "isoscope search run", "search"),
         ),
         ({"stage": "trial", "arm": "trial 3"} | SEARCHED, "search-small", "trial 3", "isoscope search run", "search"),
-        (BEGUN, "search-small", "additive seed 0", TRAINED, f"run-{DIGEST}"),
+        (BEGUN, "search-small", "additive seed 0", "isoscope search run", f"run-{DIGEST}"),
     ],
 )
 def test_an_experiment_holds_comparable_runs_and_a_description_says_how_to_repeat_them(
@@ -63,7 +63,8 @@ def test_an_experiment_holds_comparable_runs_and_a_description_says_how_to_repea
 ) -> None:
     run = Run(0, DIGEST, **{**RUN, **fields})
     assert (browsing.experiment(RunRecord(run), run), run.title) == (experiment, name)
-    text = browsing.description(run)
+    text = browsing.description(RunRecord(run), run)
+    assert ("Add `-S name=value`" in text) == (command == TRAINED)
     assert f"`{DIGEST}`" in text
     assert f"`{command}`" in text
     assert f"`reports/index.html#{place}`" in text

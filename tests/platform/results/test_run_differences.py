@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from finished_runs import labels_of, write_run
+from finished_runs import labels_of, write_metrics, write_run
 from isoscope.platform.results.run_differences import compared, mcnemar, points, predictions, unequal_files
+from isoscope.studies.diff.views import _metrics
 
 
 @pytest.mark.parametrize("b, c", [(0, 0), (1, 0), (3, 3), (8, 2), (2, 8), (0, 12), (40, 61)])
@@ -73,6 +74,38 @@ def test_the_paired_interval_is_the_t_interval_over_pairs() -> None:
     low, high = test.confidence_interval(0.9)
     assert [found[name] for name in ("low", "high", "p")] == pytest.approx([low, high, test.pvalue])
     assert (found["metric"], found["n"]) == ("test/f1", 5)
+
+
+def of_ends(pair: str, a: tuple[int, float], b: tuple[int, float], folder: Path) -> pd.DataFrame:
+    """The points of two runs that end at these updates with these accuracies."""
+    for side, (step, value) in (("a", a), ("b", b)):
+        (folder / pair / side).mkdir(parents=True)
+        rows = [("validation/loss", 0, 0.7), ("validation/loss", step, 0.4), ("test/accuracy", step, value)]
+        write_metrics(folder / pair / side, [{"name": name, "value": one, "step": at} for name, at, one in rows])
+    return points(folder / pair / "a", folder / pair / "b").assign(pair=f"additive/{pair}")
+
+
+def test_runs_that_end_at_other_updates_are_pairs_too(tmp_path: Path) -> None:
+    """Scores of the end are once in a run: seeds that stop early would else fall out without a word."""
+    ends = [((100, 0.8), (100, 0.9)), ((100, 0.8), (80, 0.7)), ((60, 0.8), (100, 0.6)), ((90, 0.8), (70, 0.91))]
+    tables = [of_ends(f"seed-{seed}", *pair, tmp_path) for seed, pair in enumerate(ends)]
+    (found,) = compared(pd.concat(tables), 0.95).to_dict("records")
+    assert (found["n"], found["difference"]) == (4, pytest.approx(np.mean([0.1, -0.1, -0.2, 0.11])))
+    (shown,) = _metrics(tables[1])
+    assert shown["name"].tolist() == ["test/accuracy", "validation/loss"]
+    assert shown.iloc[0][["a", "b"]].tolist() == [0.8, 0.7]
+
+
+def test_a_pair_without_a_number_leaves_no_difference_of_the_others(tmp_path: Path) -> None:
+    ends = [((100, 0.8), (100, value)) for value in (0.9, 0.91, 0.92, np.nan)]
+    tables = [of_ends(f"seed-{seed}", *pair, tmp_path) for seed, pair in enumerate(ends)]
+    (found,) = compared(pd.concat(tables), 0.95).to_dict("records")
+    assert found["n"] == 4
+    assert np.isnan([found["difference"], found["b"]]).all()
+    assert pd.isna(found["low"])
+    alone = pd.concat(tables).assign(b=None)
+    assert compared(alone, 0.95).empty
+    assert compared(alone[alone["name"] != "test/accuracy"], 0.95).empty
 
 
 def test_a_point_and_a_file_that_differ_are_named_alone(tmp_path: Path) -> None:

@@ -78,6 +78,23 @@ def test_a_run_is_taken_apart_into_what_is_fixed_and_each_update(tmp_path: Path)
     assert timing(read(write(tmp_path, 2, updates=0))) == pytest.approx((3.0, 0.0))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"kind": "accepted", "code": "c" * 64, "digest": "d" * 64},
+        {"kind": "end", "status": "FINISHED", "output": "models/other/a/seed-0", "output_md5": "f" * 32 + ".dir"},
+    ],
+    ids=lambda line: line["kind"],
+)
+def test_what_comes_after_the_end_is_no_work(tmp_path: Path, line: dict[str, Any]) -> None:
+    path = write(tmp_path, 1)
+    day = 86_400_000
+    path.write_text(path.read_text("utf-8") + json.dumps({"t": day, **line}) + "\n", "utf-8")
+    record = read(path)
+    assert record.latest == day, "the line counts"
+    assert timing(record) == pytest.approx((3.0, 0.5))
+
+
 def test_a_pause_before_a_resume_is_no_work(tmp_path: Path) -> None:
     fixed, each = timing(read(write(tmp_path, 1, pause=3600)))
     assert fixed + 10 * each == pytest.approx(8.0)

@@ -8,12 +8,14 @@ import pytest
 from isoscope.base.atomic_files import MANIFEST, fault, seal
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project, extracted, measured, trained
+from isoscope.platform.config.tree import dump_yaml
 from isoscope.platform.runs import stored
 from isoscope.platform.runs.follower import FOLLOWED
-from isoscope.platform.runs.provenance import file_md5
+from isoscope.platform.runs.provenance import dvc_md5, file_md5
 from isoscope.platform.runs.run import Run
 from isoscope.platform.runs.stored import check_published, publish
 from own_runs import finish, make
+from own_runs import publish as publish_again
 from struck import KINDS
 
 PLACES = {"train": trained, "extract": extracted, "measure": measured}
@@ -93,6 +95,21 @@ def test_names_of_another_study_with_the_same_cell_are_no_damage(
     KINDS["flipped"](target / "table.parquet")
     with pytest.raises(InputError, match=r"table.parquet has changed since it was written"):
         check_published(run.project, target)
+
+
+def test_a_run_of_two_studies_is_found_in_the_one_that_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its record ends with the study that published it last, which may be removed."""
+    monkeypatch.setenv(FOLLOWED, "1")
+    run = finish(make(tmp_path), lambda folder: (folder / "metrics.jsonl").write_text("{}\n"))
+    kept, removed = (publish_again(run, tmp_path / trained(study, "additive", 0)) for study in ("fusion", "other"))
+    end = stored.finished(run.project, run.digest)
+    assert end is not None
+    assert end.output == removed.relative_to(tmp_path).as_posix()
+    stages = {"train@fusion": {"outs": [{"path": "models/fusion", "md5": dvc_md5(tmp_path / "models/fusion")}]}}
+    (tmp_path / "dvc.lock").write_text(dump_yaml({"schema": "2.0", "stages": stages}))
+    shutil.rmtree(run.folder)
+    shutil.rmtree(removed.parents[1])
+    assert stored.files_of(run.project, run.digest)["metrics.jsonl"] == kept / "metrics.jsonl"
 
 
 @pytest.fixture

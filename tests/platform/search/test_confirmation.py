@@ -1,12 +1,16 @@
 """A trial is judged on the test split, over seeds and sentences, by the rule of all verdicts."""
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from isoscope.base.atomic_files import sealed_json
 from isoscope.metrics.matrix_scores import by_item
+from isoscope.platform.report.search_section import _confirmed
+from isoscope.platform.runs.lines import plain
 from isoscope.platform.search.confirmation import Fresh, confirmation
 from isoscope.platform.statistics.paired import Paired, paired_t, two_way_interval
 
@@ -56,6 +60,20 @@ def test_accuracy_and_loss_are_judged_over_seeds_and_test_sentences(tmp_path: Pa
     assert accuracy["verdict"] == "holds"
     assert loss["judged"] == "test/loss"
     assert loss["low"] < loss["difference"] < loss["high"] < 0
+
+
+@pytest.mark.parametrize("values, said", [((0.6, 0.65), "three seeds)"), ((0.6, math.nan, 0.65), " – over seeds; ")])
+def test_a_score_that_is_no_number_is_read_by_the_page(tmp_path: Path, values: tuple[float, ...], said: str) -> None:
+    old = [Fresh({"validation/spearman": 0.5, "test/spearman": 0.5 + seed / 100}) for seed in range(len(values))]
+    new = [Fresh({"validation/spearman": 0.5, "test/spearman": value}) for value in values]
+    rows = [*confirmation(["validation/spearman"], old, new, confidence=0.95, power=0.8, margin=0.02)]
+    facts = {"trial": 3, "seeds": [5, 6], "rows": rows, "believed": {"validation/spearman": 0.7}, "search": "fusion"}
+    (tmp_path / "confirmed.json").write_text(sealed_json(plain(facts)), "utf-8")
+    found = _confirmed(tmp_path / "confirmed.json", "fusion")
+    assert found is not None
+    (finding,) = found["findings"]
+    assert said in finding["text"]
+    assert "nan" not in finding["text"].lower()
 
 
 def test_a_trial_that_was_lucky_on_validation_is_not_confirmed(tmp_path: Path) -> None:

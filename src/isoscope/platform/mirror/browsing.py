@@ -97,9 +97,8 @@ def experiment(record: RunRecord, run: Run) -> str:
       published is the study's.
     - A run without study is in the experiment of its stage.
     """
-    begun_by = run.tags.get(SEARCH)
-    if begun_by is not None and (record.end is None or not _published(record.end.output)):
-        return begun_by
+    if searched(record, run):
+        return run.tags[SEARCH]
     if run.study is None:
         return run.stage
     return run.study if run.stage in (TRAIN, "search", "trial") else f"{run.study}/inside"
@@ -111,8 +110,10 @@ def experiments(record: RunRecord, run: Run) -> set[str]:
     return {experiment(record, run), study, f"{study}/inside", *filter(None, [run.tags.get(SEARCH)])}
 
 
-def _published(output: str | None) -> bool:
-    return output is not None and Path(output).parts[0] == "models"
+def searched(record: RunRecord, run: Run) -> bool:
+    """Return whether a search has begun a training run that no study has published: its arm is none of the study."""
+    output = record.end and record.end.output
+    return SEARCH in run.tags and (output is None or Path(output).parts[0] != "models")
 
 
 def reads(run: Run) -> str | None:
@@ -141,7 +142,7 @@ def arm_and_setting(run: Run, changes: str = "") -> str | None:
     return f"{named}, setting {digest[:4]}"
 
 
-def description(run: Run) -> str:
+def description(record: RunRecord, run: Run) -> str:
     """Return a run's description in Markdown: digest, command, and its place in the report."""
     named = " ".join(str(part) for part in (run.study or run.task, run.arm) if part)
     seed = "" if run.seed is None else f" --seed {run.seed}"
@@ -150,6 +151,8 @@ def description(run: Run) -> str:
     match run.stage:
         case "search" | "trial":
             command, place = "isoscope search run", "search"
+        case "train" if searched(record, run):
+            command, place = "isoscope search run", f"run-{run.digest}"
         case "prepare":
             command, place = f"isoscope prepare {run.task}", "data"
         case "compare":
@@ -162,7 +165,7 @@ def description(run: Run) -> str:
         f"Report: `{INDEX.as_posix()}#{place}`",  # no link: MLflow's pages cannot open a file of the project
         f"Digest: `{run.digest}`",
     ]
-    if run.stage == TRAIN:
+    if run.stage == TRAIN and not searched(record, run):
         lines.append("Add `-S name=value` to the command for each parameter that is not as in `params.yaml`.")
     return "\n\n".join(lines)
 

@@ -91,7 +91,7 @@ class Mirror:
         missing = {name: text for name, text in plan.params(run).items() if name not in present.params}
         yield from self._send_pairs(present, "params", missing)
         # Written once, because a person may edit it.
-        note = {} if browsing.NOTE in present.tags else {browsing.NOTE: browsing.description(run)}
+        note = {} if browsing.NOTE in present.tags else {browsing.NOTE: browsing.description(record, run)}
         tags = plan.tags(record, run, self._changes(present, run))
         yield from self._send_tags(present, self._below(record, run) | note | tags, record)
         lacking = {key: item for key, item in plan.inputs(record).items() if key not in present.inputs}

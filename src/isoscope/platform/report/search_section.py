@@ -133,9 +133,14 @@ def _confirmed(file: Path, search: str) -> dict[str, Any] | None:
         return None
     with reading(file, "search confirm", "run it again, or delete the file"):
         known = unsealed(file.read_text("utf-8"))
-        said = [confirmed(row, known["believed"]) for row in known["rows"]]
+        said = [confirmed(_with_numbers(row), _with_numbers(known["believed"])) for row in known["rows"]]
         found = {"trial": known["trial"], "seeds": ", ".join(map(str, known["seeds"])), "findings": said}
         return found if known["search"] == search else None
+
+
+def _with_numbers(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with its numbers, of which strict JSON has those that are not finite as text."""
+    return {name: float(one) if one in ("NaN", "Infinity", "-Infinity") else one for name, one in row.items()}
 
 
 def _trials(

@@ -9,7 +9,7 @@ from isoscope.platform.config.declared import title
 from isoscope.platform.figures import numbers
 from isoscope.platform.report.drawing import Drawing
 from isoscope.platform.statistics.findings import Finding, Untested
-from isoscope.platform.statistics.paired import NO_VERDICT, Interval
+from isoscope.platform.statistics.paired import FEWEST_SEEDS, NO_VERDICT, Interval
 
 MOST = 8
 """Values in one sentence."""
@@ -52,8 +52,8 @@ def confirmed(row: Mapping[str, Any], believed: Mapping[str, float]) -> dict[str
     """
     search = believed.get(row["figure"])
     inside = "" if search is None else f"; in the search {title(row['figure'])} {numbers.score(search)}"
-    known = row["low"] is not None
-    bounds = numbers.interval(Interval(row["low"], row["high"])) if known else "(an interval needs three seeds)"
+    few = "(an interval needs three seeds)" if row["n"] < FEWEST_SEEDS else numbers.NOTHING
+    bounds = few if row["low"] is None else numbers.interval(Interval(row["low"], row["high"]))
     default, trial = (numbers.score(row[name]) for name in ("mean_reference", "mean"))
     text = f"{title(row['judged'])}: {default} (default), {trial} (trial{inside})"
     text += f", difference {numbers.signed(row['difference'])} {bounds} over {row['by']}; {row['reason']}."

@@ -15,6 +15,8 @@ from isoscope.platform.runs.restored import METRICS, points_of
 from isoscope.platform.statistics.paired import paired_t
 
 TRACED, LETTERS = ("loss", "gradient norm"), 120  # of an update; of a text, at most
+ONCE = ("test/", "posthoc/", "training/")
+"""Metrics of the end of a run, whichever update that is."""
 
 
 def unequal_files(a: Path, b: Path) -> tuple[list[str], list[str], int]:
@@ -33,9 +35,11 @@ def unequal_files(a: Path, b: Path) -> tuple[list[str], list[str], int]:
 def points(a: Path, b: Path) -> pd.DataFrame:
     """Return the metrics of two outputs, and the numbers of their golden traces as `trace/…`: name, step, a, b.
 
-    Step 0: before training. What a run lacks is missing.
+    Step 0: before training; of the end of a run (`ONCE`): the last update of a. What a run lacks is missing.
     """
     one, other = map(_points, (a, b))
+    ends = {name: step for name, step in [*other, *one] if name.startswith(ONCE)}
+    one, other = ({(name, ends.get(name, step)): value for (name, step), value in of.items()} for of in (one, other))
     rows = [(*key, one.get(key), other.get(key)) for key in one | other]
     return pd.DataFrame(rows, columns=["name", "step", "a", "b"])
 
@@ -54,13 +58,17 @@ def _points(output: Path) -> dict[tuple[str, int], float]:
 def compared(points: pd.DataFrame, confidence: float) -> pd.DataFrame:
     """Return the paired comparison of arms by metric of the test split: B − A over pairs of runs, with its t interval.
 
-    Columns arm, metric, n, a, b (means), difference, low, high, p (not corrected for the number of metrics).
+    Columns arm, metric, n, a, b (means), difference, low, high, p (not corrected for the number of metrics). A metric
+    without a number at one pair has no difference; a metric of one side alone has no row.
     """
-    own = points[points["name"].str.startswith("test/")].dropna()
-    rows = []
-    for (arm, name), rest in own.groupby([own["pair"].str.rpartition("/")[0], "name"], sort=False):
+    own, rows = points[points["name"].str.startswith("test/")], []
+    arms = own["pair"].map(lambda pair: str(pair).rpartition("/")[0])
+    for (arm, name), rest in own.groupby([arms, "name"], sort=False):
+        if rest[["a", "b"]].isna().all().any():
+            continue
         test = paired_t([*(rest["b"] - rest["a"])], confidence=confidence, scale=rest[["a", "b"]].abs().max().max())
-        rows.append((arm, name, test.n, *rest[["a", "b"]].mean(), test.mean, *(test.interval or (None, None)), test.p))
+        means = rest[["a", "b"]].mean(skipna=False)
+        rows.append((arm, name, test.n, *means, test.mean, *(test.interval or (None, None)), test.p))
     return pd.DataFrame(rows, columns=["arm", "metric", "n", "a", "b", "difference", "low", "high", "p"])
 
 

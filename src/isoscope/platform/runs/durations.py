@@ -41,7 +41,8 @@ def timing(record: RunRecord) -> tuple[float, float]:
     seconds, evaluated = working_seconds(record) or 0.0, [one for one in record.metrics if "validation/" in one.name]
     updates, times = max((one.step for one in evaluated), default=0), [one.t for one in evaluated]
     updates -= ((record.author and record.author.began) or {}).get("step", 0)  # those of a shorter run
-    outside = record.latest - record.attempts[0].t - (max(times) - times[0]) if updates else 0
+    ended = record.end.t if record.end else record.latest  # what was accepted or published later is no work
+    outside = ended - record.attempts[0].t - (max(times) - times[0]) if updates else 0
     fixed = min(seconds, outside / 1000) if updates else seconds
     return fixed, (seconds - fixed) / max(1, updates)
 

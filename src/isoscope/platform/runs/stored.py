@@ -117,7 +117,8 @@ def whole_files(project: Project, digest: str, end: End | None) -> dict[str, Pat
     published = project.folder / end.output
     if published.is_dir() and dvc_md5(published) == end.output_md5:
         return _files(published)
-    return _if_sound(_cached_runs(project).get(end.output_md5, {}))
+    # Another study may have the run, too.
+    return _if_sound(_cached_runs(project).get(end.output_md5, {})) or _vouched(project, digest)
 
 
 def stored_points(project: Project, digest: str) -> list[dict[str, Any]] | None:

@@ -212,7 +212,7 @@ class Driver:
             user_attrs={PROVENANCE: one.provenance, **({"error": error} if error else {})},
             constraints=dict(constraints or {}),
         )
-        result.number = one.trial.number
+        result.number, result.datetime_start = one.trial.number, one.trial.datetime_start
         self._persist(self.one.check)
         self.records.trial(result)
         with suppress(UpdateFinishedTrialError):  # stored before the connection was lost

@@ -20,9 +20,10 @@ from isoscope.platform.search.status import Status
 _ENDS = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
 
 
-def digest(of: Mapping[str, Any], *, name: str, trial: int | None = None) -> str:
-    """sha256 (hex) of a study, or of a trial of it."""
-    text = json.dumps([of, name, trial], sort_keys=True, allow_nan=False)
+def digest(of: Mapping[str, Any], *, name: str, trial: FrozenTrial | None = None) -> str:
+    """sha256 (hex) of a study, or of a trial of it: its number, and its start, since a number may come again."""
+    about = trial and (trial.number, str(trial.datetime_start))
+    text = json.dumps([of, name, about], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -41,7 +42,7 @@ class Records:
 
     def trial(self, trial: FrozenTrial) -> None:
         """Write the record of an ended trial: parameters, outcome, digests of its runs. Idempotent."""
-        own = digest(self.identity, name=self.name, trial=trial.number)
+        own = digest(self.identity, name=self.name, trial=trial)
         with Record(self.project.records / f"{own}.jsonl") as record:
             if record.before.end is not None:
                 return

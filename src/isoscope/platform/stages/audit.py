@@ -136,7 +136,8 @@ def _record(project: paths.Project, digest: str) -> Iterator[Finding]:
     if (project.runs / digest / "output").is_dir() and (wrong := stored.output_fault(project, digest)):
         yield DAMAGE, f".isoscope/runs/{digest}/output: {wrong}; run the command of the run again"
     record = read(file) if file.is_file() else RunRecord()
-    if record.run is None and not record.damaged and (project.runs / digest / stored.RESTORED).is_file():
+    begun = (project.runs / digest / stored.RESTORED).is_file() or not stored.files_of(project, digest)
+    if record.run is None and not record.damaged and begun:  # restored, or looked for and never begun
         return
     if record.run is None or record.run.digest != digest or record.damaged > record.mended:
         yield DAMAGE, f"{place}: damaged or missing lines; {MIRROR}"

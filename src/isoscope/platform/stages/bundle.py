@@ -138,7 +138,7 @@ def _action(one: lines.RunRecord, names: Iterable[str]) -> dict[str, Any]:
         "name": f"{run and run.study} {run and run.title}",
         "instrument": {"@id": PIPELINE},
         "object": [{"@id": str(paths.PARAMS)}],
-        "endTime": datetime.fromtimestamp(one.latest // 1000, UTC).isoformat(),
+        "endTime": datetime.fromtimestamp((one.end.t if one.end else one.latest) // 1000, UTC).isoformat(),
         "result": [{"@id": name} for name in names if name.startswith(output)],
     }
 

@@ -133,8 +133,17 @@ def chosen_trial(study: optuna.Study) -> int | None:
 
 def overlay(configuration: Configuration, search: Search, params: Mapping[str, Any]) -> str:
     """The choices of a trial as an overlay: laid over the study, it gives the parameters of the trial."""
-    found = configuration.cell(search.study, search.arm, space.chosen(search, params), search.settings)
-    return dump_yaml(difference(configuration.below(search.study, search.settings), found.tree))
+    choices = space.chosen(search, params)
+    found = configuration.cell(search.study, search.arm, choices, search.settings)
+    tree = difference(configuration.below(search.study, search.settings), found.tree)
+    for name in choices:  # a choice may be a value of the search's settings, which the study does not have
+        *parents, last = name.split(".")
+        own, node = found.tree, tree
+        for key in parents:
+            own, node = own[key], node.setdefault(key, {})
+        if parents:
+            node[last] = own[last]
+    return dump_yaml(tree)
 
 
 def write_results(

@@ -7,6 +7,7 @@ from typing import Any
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.figures.origin import origins
+from isoscope.platform.mirror.browsing import searched
 from isoscope.platform.runs.lines import RunRecord
 from isoscope.platform.stages.mirror import all_records
 
@@ -61,7 +62,8 @@ def _run(digest: str, records: Iterable[RunRecord]) -> dict[str, Any]:
     if record is None or (run := record.run) is None:
         return {"digest": digest, "said": "no record here"}
     git = record.author.git if record.author else {}
-    facts = {"commit": git.get("commit"), "command": f"isoscope train {run.study} {run.arm} --seed {run.seed}"}
+    command = f"isoscope train {run.study} {run.arm} --seed {run.seed}"
+    facts = {"commit": git.get("commit"), "command": "isoscope search run" if searched(record, run) else command}
     commit = f"commit {str(facts['commit'])[:12]}{' with changes' * bool(git.get('dirty'))}" if git else "no commit"
     return {"digest": run.digest, "study": run.study, "arm": run.arm, "seed": run.seed, **facts} | {
         "said": f"{run.study} {run.title}, {commit}: {facts['command']}"
