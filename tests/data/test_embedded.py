@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from statistics import mean
 
+import pyarrow as pa
 import pytest
 
 from generated_meaning import ORACLES, Text, Verdict, digest, verdict
@@ -93,6 +94,16 @@ def test_sentences_all_paired_leave_a_bag_of_words_exactly_at_chance(monkeypatch
     for split in SPLITS:
         assert all(labels[0] == labels[1] for labels in labels_by_bag(corpus, split).values())
     assert baselines(corpus)["tfidf_unigrams"]["test"]["accuracy"] == 0.5
+
+
+def test_texts_without_a_word_have_the_constant_alone(sentiment: Corpus) -> None:
+    """Emoji are no words, and TF-IDF needs some."""
+    rows = {split: table.num_rows for split, table in sentiment.splits.items()}
+    splits = {
+        split: table.set_column(0, "sentence", pa.array(["🙂", "!!!"] * (rows[split] // 2) + ["?"] * (rows[split] % 2)))
+        for split, table in sentiment.splits.items()
+    }
+    assert [*baselines(sentiment._replace(splits=splits))] == ["majority_class"]
 
 
 def test_words_in_another_order_mean_something_else(sentiment: Corpus) -> None:

@@ -75,6 +75,12 @@ def test_bytes_that_are_not_utf8_are_named_by_line(tmp_path: Path, extension: st
     assert "0xe9 is not UTF-8" in message
 
 
+def test_a_column_that_repeats_in_parquet_is_named(tmp_path: Path) -> None:
+    arrays = [pa.array(["a", "b"] * 2), pa.array(["c", "d"] * 2), pa.array([0, 1] * 2)]
+    pq.write_table(pa.Table.from_arrays(arrays, ["text", "text", "class"]), tmp_path / "a.parquet")
+    assert refusal(tmp_path / "a.parquet").startswith(f"{tmp_path / 'a.parquet'}: column 'text' repeats")
+
+
 @pytest.mark.parametrize(
     "texts, said",
     [

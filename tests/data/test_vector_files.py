@@ -80,6 +80,13 @@ def test_whole_numbers_beside_fractions_are_dimensions_and_named(tmp_path: Path)
     assert opened(str(tmp_path / "a.csv")).whole == ()
 
 
+def test_dates_are_text_and_ascending_numbers_may_be_names(tmp_path: Path) -> None:
+    (tmp_path / "dated.csv").write_text("date,v\n05.05.2024,1.5\n06.05.2024,2.5\n1.2.3,3.5\n")
+    assert open_vectors(tmp_path / "dated.csv", None).columns == ("v",)
+    (tmp_path / "numbered.csv").write_text("0,1,2\n1.5,2.5,3.5\n4.5,5.5,6.5\n")
+    assert open_vectors(tmp_path / "numbered.csv", None).columns == ("0", "1", "2")
+
+
 def changed(row: int, column: int, value: float) -> Any:
     points = POINTS.copy()
     points[row, column] = value
@@ -114,6 +121,9 @@ def test_other_files_are_one_line_each(tmp_path: Path) -> None:
         "rows": "a,b\n1,2\n3\n",
         "text": "a,b\n1,2\n3,x\n5,6\n7,8\n",
         "head": "a,b\n",
+        "bare": "1.5,-2\n3,4\n5,6\n",
+        "whole": "5,3,9\n1,2,3\n4,5,6\n",
+        "point": "a,b\n.5,.5\n.25,x\n.5,1\n2.,7\n",
         "nothing": "",
     }.items():
         (tmp_path / f"{name}.csv").write_text(text, "utf-8")
@@ -126,6 +136,9 @@ def test_other_files_are_one_line_each(tmp_path: Path) -> None:
         "none.npy": "not a whole npy",
         "absent.npy": "no such file",
         "a.npy:v": "leave out ':v'",
+        "bare.csv": "line 1 holds numbers, not the names of columns",
+        "whole.csv": "line 1 holds numbers, not the names of columns",
+        "point.csv": "row 2: column 'b' is 'x', where most rows have a number",
         "bad.parquet": "not a whole parquet",
         "bad.safetensors": "not a whole safetensors",
         "bad.npy": "not a whole npy",

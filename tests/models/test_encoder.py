@@ -11,6 +11,8 @@ from transformers import (
     BartModel,
     MPNetConfig,
     MPNetModel,
+    OPTConfig,
+    OPTModel,
     T5Config,
     T5EncoderModel,
     T5Model,
@@ -18,9 +20,11 @@ from transformers import (
     UMT5Model,
     Wav2Vec2Config,
     Wav2Vec2Model,
+    XLNetConfig,
+    XLNetModel,
 )
 
-from isoscope.models.encoder import bare, causal, load_encoder, positions, random_encoder, twin
+from isoscope.models.encoder import bare, causal, load_encoder, longest, positions, random_encoder, twin
 from isoscope.states.hidden_states import attention, hidden_states
 from probe_material import bert, chosen, gpt2, pieces
 from refused import refused
@@ -70,6 +74,29 @@ def test_positions_are_those_of_the_part_that_reads() -> None:
     assert positions(gpt2()) == 40, "a table has an end"
     model = MPNetModel(MPNetConfig(vocab_size=200, max_position_embeddings=40, **BERT))
     assert positions(model) == 38, "relative positions, and a table whose first two rows no text has"
+
+
+def test_other_families_are_read_or_refused_in_one_line(tmp_path: Path) -> None:
+    """XLNet states -1 positions; OPT of 350 million weights ends in narrower states; Funnel's call has other names."""
+    tokenizer = pieces(tmp_path)
+    sizes: dict[str, Any] = {"vocab_size": 200, "d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 32}
+    xlnet = XLNetModel(XLNetConfig(**sizes)).eval()
+    assert longest(xlnet, 50) == 50
+    options: dict[str, Any] = {"pad_id": tokenizer.pad_id, "batch_size": 8}
+    assert hidden_states(xlnet, chosen(tokenizer), **options)["mean"].shape[0] == 3
+    opt = OPTModel(
+        OPTConfig(
+            vocab_size=200,
+            hidden_size=16,
+            word_embed_proj_dim=8,
+            num_hidden_layers=2,
+            ffn_dim=32,
+            num_attention_heads=2,
+            max_position_embeddings=64,
+        )
+    ).eval()
+    with refused("OPTModel: its layers differ in shape: "):
+        hidden_states(opt, chosen(tokenizer), **options)
 
 
 def test_what_takes_no_text_is_refused(tmp_path: Path) -> None:

@@ -125,6 +125,21 @@ def test_options_of_other_families_are_read(folder: Path) -> None:
     assert head.said == "mean pooling, of text in lower case"
 
 
+@pytest.mark.parametrize("asked", ["{}", '{"max_seq_length": null}'])
+def test_without_a_length_the_tokenizers_own_counts(folder: Path, asked: str) -> None:
+    """Folders that sentence-transformers saves as of version 5 have it there alone."""
+    write_modules(folder, pooling={"pooling_mode": "cls"})
+    (folder / "sentence_bert_config.json").write_text(asked)
+    long = f"{TEXTS[0]} {TEXTS[1]} {TEXTS[2]}"
+    settings = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
+    for stated, most in ((9, 9), (10**30, 40), (1e30, 40)):
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": stated}))
+        torch.testing.assert_close(vectors(folder, [long])[0], alone(folder, long, most)[0])
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"model_max_length": "long"}))
+    with refused("tokenizer_config.json: model_max_length: expected a number above 2, got 'long'"):
+        sentence_head(folder)
+
+
 def test_another_folder_has_no_sentence_vector(folder: Path) -> None:
     assert sentence_head(folder) is None
 

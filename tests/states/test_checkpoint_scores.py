@@ -77,6 +77,18 @@ def outputs(place: Path, name: str, *texts: Sequence[str]) -> np.ndarray[Any, An
     return np.array(each, np.float64)
 
 
+@pytest.mark.parametrize("names", [("1.0", "2.0", "0.5"), (" pos", "neg ", "a"), ("1", "2", "3")])
+def test_labels_are_those_that_the_model_names_however_they_are_written(place: Path, names: tuple[str, ...]) -> None:
+    called = {"id2label": dict(enumerate(names)), "label2id": {name: number for number, name in enumerate(names)}}
+    classifier(0, **called).save_pretrained(place / "named")
+    pieces(place / "named")
+    rows = pd.read_csv(place / "rows.csv")[["text"]]
+    written = [f"{name}.0" if name.isdecimal() else name for name in names]
+    rows.assign(label=[written[row % 3] for row in range(len(rows))]).to_csv(place / "named.csv", index=False)
+    found = made(place, "named", text="named.csv", labels="label").tables["predictions"]
+    assert found["label"].tolist() == [row % 3 for row in range(len(rows))]
+
+
 def test_one_label_or_none_is_a_set_of_labels(place: Path) -> None:
     classifier(7, num_labels=1, problem_type="multi_label_classification", threshold=0.5).save_pretrained(place / "one")
     pieces(place / "one")

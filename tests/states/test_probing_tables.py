@@ -205,6 +205,13 @@ def test_baselines_stand_on_the_same_folds(run: Trajectory, probed: pd.DataFrame
     assert one(floor, baseline="word types", task="tree depth")["score"] < 0.1
 
 
+def test_texts_without_a_word_leave_out_what_counts_words(run: Trajectory, tmp_path: Path) -> None:
+    silent = changed(run, tmp_path, text=["🙂 !"] * len(run.probe))
+    floor = baselines_table(silent, ["?!"] * 20, np.arange(20) % 2, seed=0)
+    assert not floor["baseline"].str.startswith("TF-IDF").any()
+    assert one(floor, baseline="majority class")["trained"] == 20
+
+
 def changed(run: Trajectory, folder: Path, **columns: Any) -> Trajectory:
     """Return a copy of the run with other columns of its sentences."""
     shutil.copytree(run.folder, folder, dirs_exist_ok=True)

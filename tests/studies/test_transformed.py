@@ -10,6 +10,7 @@ import pytest
 from isoscope.base.built_in import TRANSFORMS
 from isoscope.platform.statistics.paired import paired_t
 from isoscope.studies import transformed
+from isoscope.studies.geometry.checkpoint_views import KINDS
 
 EFFECTS = {"none": 0.0, "centred": 0.0, "all_but_the_top": 0.1, "whitened": 0.3, "standardised": -0.2}
 AGAINST = {"none": "none", "all": "none"}
@@ -76,6 +77,13 @@ def test_without_a_chosen_snapshot_the_last_counts() -> None:
     assert rows.groupby("arm")["step"].unique().map(list).to_dict() == {"all": [8], "none": [8]}
     (chosen,) = transformed.at_the_end(given.assign(best=~given["best"]))
     assert {*chosen["step"]} == {4}
+
+
+def test_every_kind_of_vectors_has_its_words() -> None:
+    assert {*KINDS} <= {*transformed.VECTORS}
+    given = table().assign(vectors="given")
+    (rows,) = transformed.view().table({"transformed": given})
+    assert "the given vectors" in transformed._caption(rows)
 
 
 def test_the_figure_has_a_row_per_transform_and_the_table_the_verdicts() -> None:

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from isoscope.data.corpus import PAIR, Corpus, target_of, text_columns, texts
-from isoscope.data.words import bag
+from isoscope.data.words import bag, has_words
 from isoscope.metrics import label_scores, matrix_scores, regression_scores
 
 GRAMS = {"tfidf_unigrams": (1, 1), "tfidf_bigrams": (1, 2)}
@@ -98,7 +98,7 @@ def _features(splits: Mapping[str, pa.Table]) -> dict[str, Features]:
     train = [splits["train"][column].to_pylist() for column in columns]
     split_text, known = bag(*train).split, [*chain(*train)]
     found: dict[str, Features] = {}
-    for name, grams in GRAMS.items():
+    for name, grams in GRAMS.items() if has_words(*train) else ():
         vectorizer = TfidfVectorizer(ngram_range=grams, tokenizer=split_text, token_pattern=None).fit(known)
         found[name] = {split: _bags(vectorizer, table) for split, table in splits.items()}
     if columns == PAIR:

@@ -58,6 +58,13 @@ def read_classes(labels: Iterable[str], place: str, column: str, *, several: boo
     return Classes(names, (*notes, *_alike(found, where), *_several(found, where, several)))
 
 
+def forms(label: str) -> tuple[str, ...]:
+    """Return how else a class may be written: as it is, without spaces around it, and as a whole number."""
+    name = label.strip()
+    whole = _whole(name) if DECIMAL.fullmatch(name) else None
+    return (label, name, *filter(None, [whole]))
+
+
 def _whole(number: str) -> str | None:
     value = float(number)
     return str(int(value)) if value.is_integer() and abs(value) < LARGEST else None

@@ -75,6 +75,8 @@ def _parse_parquet(data: bytes, path: Path, wanted: Collection[str]) -> pa.Table
     schema = pq.read_schema(pa.BufferReader(data))
     if not {*wanted} <= {*schema.names}:
         return schema.empty_table()
+    if repeated := [name for name in wanted if schema.names.count(name) > 1]:
+        raise InputError(f"{path}: column {repeated[0]!r} repeats; give each column a name of its own")
     # Repeated texts stay together until their length is known: a file of some bytes may hold terabytes.
     flat = [name for name in wanted if not pa.types.is_nested(schema.field(name).type)]
     with pq.ParquetFile(pa.BufferReader(data), read_dictionary=flat) as file:

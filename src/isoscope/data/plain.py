@@ -228,9 +228,9 @@ def read_targets(
 ) -> Targets:
     """Read texts, or pairs of texts if there is an `other` column, with the column `target`.
 
-    `kind`: label, score or labels. `separator`: between labels of a row; None: the column holds lists. `named`: what
-    names the columns, for errors [default: the options]. Raises `InputError` with the row of an empty text or target,
-    and as `isoscope.data.columns`.
+    `kind`: label (as it is written), score or labels. `separator`: between labels of a row; None: the column holds
+    lists. `named`: what names the columns, for errors [default: the options]. Raises `InputError` with the row of an
+    empty text or target, and as `isoscope.data.columns`.
     """
     raw, name = _with_texts(path, column, *filter(None, [other]), **{kind: target})
     both = zip(filter(None, (name, other)), ("--column", "--other-column"), strict=False)
@@ -241,8 +241,7 @@ def read_targets(
     elif kind == "score":
         true = _whole(path, target, numbers(raw, target, named or "--score"))
     else:
-        values = _whole(path, target, strings(raw, target, "--labels", classes=True).to_pylist())
-        true = [*map(read_classes({*values}, str(path), target).names.__getitem__, values)]
+        true = _whole(path, target, strings(raw, target, "--labels", classes=True).to_pylist())
     table = pa.table(dict(zip(PAIR if other else SINGLE, texts, strict=True)))
     return Targets(table, true, path.name, raw.inputs[path.name])
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +132,7 @@ def _csv(path: Path, _: str | None, others: set[str]) -> GivenRows:
     with _delimited(path) as reader:
         schema, first = reader.schema, next(iter(reader), None)
     _check_names(path, schema.names)
+    _check_head(path, schema.names)
     whole = [one.name for one in schema if pa.types.is_integer(one.type) and one.name not in others]
     fractions = (pa.types.is_floating, pa.types.is_null)  # a column without a value is refused when it is read
     broken = [one.name for one in schema if any(is_(one.type) for is_ in fractions) and one.name not in others]
@@ -183,14 +184,22 @@ def _delimited(path: Path, columns: Sequence[str] = (), types: Any = None) -> pa
     )
 
 
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+
+
+def _check_head(path: Path, names: Sequence[str]) -> None:
+    """Raise `InputError` for a first line of numbers: a row of vectors. Ascending whole numbers may be names."""
+    numbers = [float(name) for name in names if _NUMBER.fullmatch(name)]
+    ascending = all(name.strip().isdecimal() for name in names) and all(low < high for low, high in pairwise(numbers))
+    if len(numbers) == len(names) and not ascending:
+        raise InputError(f"{path}: line 1 holds numbers, not the names of columns; put a line of names before it")
+
+
 def _check_text(path: Path, name: str, column: pa.Array) -> None:
     """Raise `InputError` for a column of numbers that a cell without a number turns into text."""
-    cells = [
-        None if one is None else re.fullmatch(r"\s*[-+]?\d[\d.]*([eE][-+]?\d+)?\s*", str(one))
-        for one in column.to_pylist()
-    ]
-    if sum(map(bool, cells)) * 2 > len(cells):
-        row = next(number for number, one in enumerate(cells) if not one)
+    cells = [None if one is None else _NUMBER.fullmatch(str(one)) for one in column.to_pylist()]
+    row = next((number for number, one in enumerate(cells) if not one), None)
+    if sum(map(bool, cells)) * 2 > len(cells) and row is not None:
         raise InputError(
             f"{path}, row {row + 1}: column {name!r} is {column[row].as_py()!r}, where most rows have a number; "
             "correct it, or leave the column out"

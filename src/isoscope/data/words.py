@@ -70,6 +70,12 @@ def _segments(run: re.Match[str]) -> Iterator[tuple[int, int]]:
             yield begin, end
 
 
+def has_words(*columns: Sequence[str]) -> bool:
+    """Return whether any text has a word: emoji and punctuation have none."""
+    split = bag(*columns).split
+    return any(split(text) for column in columns for text in column)
+
+
 def bag(*columns: Sequence[str]) -> Bag:
     """Return how to split the texts of some columns, into the words of a word table if a column has no spaces.
 

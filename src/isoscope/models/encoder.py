@@ -123,7 +123,7 @@ def positions(model: Any) -> int:
     relative = any("relative_attention_bias" in name for name, _ in model.named_parameters())
     # T5's `n_positions` is the length of its training texts: its relative positions have no end.
     for name in ("max_position_embeddings", *(() if relative else ("n_positions",))):
-        if found := getattr(model.config, name, None):
+        if (found := getattr(model.config, name, None)) and found > 0:  # XLNet: -1
             return int(found)
     return 10**6
 
@@ -146,7 +146,7 @@ def longest(model: Any, most: int) -> int:
             low = tried
         except torch.OutOfMemoryError:
             raise
-        except (IndexError, RuntimeError, ValueError, InputError) as error:
+        except (IndexError, RuntimeError, TypeError, ValueError, InputError) as error:
             high, fault = tried - 1, said(error)
         tried = (low + high + 1) // 2
     reads.train(was_training)

@@ -18,6 +18,7 @@ from isoscope.base.paths import processed
 from isoscope.data import tokens
 from isoscope.data.batches import evaluation_batches
 from isoscope.data.checkpoints import TOKENIZER_CONFIG, tokenizer_of
+from isoscope.data.classes import forms
 from isoscope.data.files import read_mapping
 from isoscope.data.plain import Targets
 from isoscope.geometry.moments import Floats
@@ -245,12 +246,15 @@ def _logits(model: Any, one: Checkpoint, rows: Targets, settings: ScoreSettings)
 def _numbers(one: Checkpoint, true: Sequence[Any], names: Sequence[str]) -> list[Any]:
     """Return the number of each row's class, or the numbers of its labels, by the model's own names.
 
-    A model whose labels have no names (LABEL_0 …) is given their numbers. Raises `InputError` for other labels.
+    A label may have spaces around it, and a whole number a point: 1.0 for 1. A model whose labels have no names
+    (LABEL_0 …) is given their numbers. Raises `InputError` for other labels.
     """
     known = {name: number for number, name in enumerate(names)}
     if names == [f"LABEL_{number}" for number in range(len(names))]:
         known |= {str(number): number for number in range(len(names))}
-    several = [labels if isinstance(labels, list) else [labels] for labels in true]
+    given = [labels if isinstance(labels, list) else [labels] for labels in true]
+    read = {one: next((form for form in forms(one) if form in known), one) for labels in given for one in labels}
+    several = [[read[one] for one in labels] for labels in given]
     if other := sorted({label for labels in several for label in labels} - known.keys()):
         raise InputError(
             f"--labels: {', '.join(map(repr, other[:10]))} are no labels of checkpoint {one.given}, which has "

@@ -112,10 +112,15 @@ def pooled(
 
 
 def layers_of(model: nn.Module, encoded: Encoded, rows: Any, pad_id: int, bf16: bool) -> tuple[Tensor, Tensor]:
-    """Return all layers of a batch `[L + 1, B, T, D]`, fp32, and its mask."""
+    """Return all layers of a batch `[L + 1, B, T, D]`, fp32, and its mask.
+
+    Raises `InputError` for layers of different shapes.
+    """
     inputs = inputs_of(model, encoded, rows, pad_id)
     with torch.autocast(inputs["input_ids"].device.type, dtype=torch.bfloat16, enabled=bf16):
         output = model(**inputs, output_hidden_states=True, return_dict=True)
+    if len(shapes := {tuple(layer.shape) for layer in output.hidden_states}) > 1:
+        raise InputError(f"{type(model).__name__}: its layers differ in shape: {sorted(shapes)}; they are not compared")
     layers = torch.stack([layer.float() for layer in output.hidden_states])
     return layers, inputs["attention_mask"]
 
@@ -170,7 +175,9 @@ def embedding_parts(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Capture the outputs of the embedding tables and the LayerNorm's input and output, `[B or 1, T, D]`."""
     seen: dict[str, Tensor] = {}
 
-    def hook(name: str, _module: nn.Module, inputs: Any, output: Tensor) -> None:
+    def hook(name: str, _module: nn.Module, inputs: Any, output: Any) -> None:
+        if not isinstance(output, Tensor):  # an embedding module of several outputs has no table's rows
+            return
         seen.setdefault(name, (output if output.dim() == 3 else output[None]).detach())
         if name == "normed":
             seen.setdefault("fused", inputs[0].detach())

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Vectors
-from isoscope.data.words import bag
+from isoscope.data.words import bag, has_words
 from isoscope.geometry import probes
 from isoscope.geometry.moments import Floats, distinct
 from isoscope.states.probe_tasks import TASKS, Cloud, Labels, clouds
@@ -109,8 +109,8 @@ def baselines_table(
             continue
         if "label" in cloud.tasks and train_texts is not None:
             rows += _trained_on_train(cloud, judged, train_texts, np.asarray(train_labels))
-        if read.shape[1]:
-            known = judged if train_texts is None else train_texts
+        known = judged if train_texts is None else train_texts
+        if read.shape[1] and has_words(known):
             tfidf = _bigrams(known, max_features=FEATURES).fit(known)
             rows += _baseline("TF-IDF, same folds", cloud, [tfidf.transform(judged).toarray()], unscaled)
         ends = {"first snapshot": run.trained[0], "chosen epoch": run.best}
@@ -189,11 +189,13 @@ def _baseline(name: str, cloud: Cloud, draws: Sequence[npt.ArrayLike], settings:
 
 
 def _trained_on_train(cloud: Cloud, judged: list[str], texts: Sequence[str], known: Labels) -> Rows:
-    tfidf = _bigrams(texts)
-    model = LogisticRegression(max_iter=1000).fit(tfidf.fit_transform(texts), known)
     names, counts = np.unique(known, return_counts=True)
-    found = {"TF-IDF, all of train": model.predict(tfidf.transform(judged)), "majority class": names[counts.argmax()]}
-    for (name, told), d in zip(found.items(), (len(tfidf.vocabulary_), 0), strict=True):
+    found = {"majority class": (names[counts.argmax()], 0)}
+    if has_words(texts):
+        tfidf = _bigrams(texts)
+        model = LogisticRegression(max_iter=1000).fit(tfidf.fit_transform(texts), known)
+        found = {"TF-IDF, all of train": (model.predict(tfidf.transform(judged)), len(tfidf.vocabulary_))} | found
+    for name, (told, d) in found.items():
         yield _row(name, "label", cloud, [float((told == cloud.tasks["label"]).mean())], d, len(known))
 
 

@@ -15,6 +15,7 @@ from isoscope.platform.figures.text_form import Texts
 from isoscope.platform.statistics.differences import differences
 from isoscope.platform.statistics.findings import of_row
 from isoscope.platform.statistics.paired import judge
+from isoscope.states.choices import GIVEN
 from isoscope.states.shown_metrics import COMPARED, OF_PAIRS
 
 ASKED = ("sts", "a_1", "avg_sim")
@@ -26,6 +27,7 @@ VECTORS = {
     "mean": "the mean over tokens",
     "sentence": "the sentence vector (sentence-transformers)",
     "words": "sampled words",
+    GIVEN: "the given vectors",
     **OF_PAIRS,
 }
 COLUMNS = ["metric", "vectors", "arm", "transform", "seeds", "mean", "sd", "difference", "low", "high", "p_holm"]
