@@ -20,9 +20,9 @@ def export(
 ) -> Said:
     """Write a model as a folder that loads without isoscope. Works outside a project.
 
-    Where the fusion is exactly an addition, the folder has a plain BERT, RoBERTa or encoder-decoder of transformers.
-    Else it has the model's Python files, for from_pretrained(OUT, trust_remote_code=True). The tokenizer and a model
-    card go along. The command then loads the folder in a process without isoscope and compares the outputs.
+    Where the fusion is exactly an addition, the folder has a plain model of transformers, such as BERT. Else it has the
+    model's Python files, for from_pretrained(OUT, trust_remote_code=True). The tokenizer and a model card go along. The
+    command then loads the folder in a process without isoscope and compares the outputs.
 
     Example: isoscope export models/fusion/conv2d/seed-0/checkpoints/epoch-4 given
     """

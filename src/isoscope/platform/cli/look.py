@@ -25,17 +25,18 @@ from isoscope.platform.cli.options import (
 )
 from isoscope.platform.cli.out_folders import check_free
 
-Checkpoints = Annotated[list[str], typer.Argument(help="Folders or hub names (name@revision).", metavar="CHECKPOINT…")]
 Out = Annotated[Path, typer.Option(help="Folder for all files that are written.")]
 
 
 def command_on_checkpoints(name: str, **folder: Any) -> Callable[..., None]:
     """Register the command of this name; `folder`: the default of --out, which is required without it."""
     science = built_in.load(built_in.GIVEN, name)
-    read = getattr(science, name)
+    read, given_as = getattr(science, name), "Folders or hub names (name@revision)."
+    if name == "translate":
+        given_as = "One folder: of a translation model of a run, or of a hybrid."
 
     def made(
-        checkpoints: Checkpoints,
+        checkpoints: Annotated[list[str], typer.Argument(help=given_as, metavar="CHECKPOINT…")],
         plugin: Plugins = [],  # noqa: B006 - typer copies it
         **given: Any,
     ) -> Said:

@@ -157,7 +157,7 @@ def states(
 
     Writes to data/hidden_states/STUDY/ARM/ and tables to data/measures/STUDY/ARM/. With -S or --plugin both stay in
     .isoscope/runs/. Another measure extracts nothing again. Without ARM and --seed: nothing, unless the study's kind
-    reads them.
+    reads them, or the study has states: true.
 
     Example: isoscope states fusion additive -S measures.alignment=procrustes
     """

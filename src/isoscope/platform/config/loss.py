@@ -8,7 +8,7 @@ from isoscope.platform.config.base import Conflicts, Count, Probability, Section
 
 
 class Language(Section):
-    """A language model, trained from scratch with cross-entropy; its loss is in nats per predicted token."""
+    """A language model, trained with cross-entropy; its loss is in nats per predicted token."""
 
     tied: bool
     """Predict with the word table as the output matrix; false: with a matrix of its own, and a translation model with a
