@@ -56,8 +56,7 @@ def convert(folder: Path, out: Path) -> list[str]:
 def new_folder(out: Path) -> Iterator[Path]:
     """Yield a folder to fill, which becomes `out` if nothing fails, and is removed otherwise."""
     fresh = None
-    if not out.name.strip("."):  # the working folder, or one above it
-        raise InputError(f"OUT {out}: give the name of a new folder")
+    _check_new(out)
     with writing(out, called=f"OUT {out}"):
         _check_new(out)
         try:
@@ -69,6 +68,8 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 def _check_new(out: Path) -> None:
+    if not out.name.strip("."):  # the working folder, or one above it
+        raise InputError(f"OUT {out}: give the name of a new folder")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"OUT {out}: holds something already; give a new folder")
 
