@@ -67,14 +67,15 @@ def test_values_without_a_test(found: Untested, end: str) -> None:
 
 def test_what_a_trial_was_with_fresh_seeds() -> None:
     row = {"figure": "validation/a_1", "judged": "test/a_1", "mean_reference": 0.52, "mean": 0.49, "difference": -0.03}
-    row |= {"low": -0.05, "high": -0.01, "by": "seeds", "verdict": "holds", "reason": "why"}
+    row |= {"low": -0.05, "high": -0.01, "by": "seeds", "n": 3, "verdict": "holds", "reason": "why"}
     found = confirmed(row, {"validation/a_1": 0.45})
     assert found["word"] == "holds"
     assert found["text"] == (
         "Share of the first direction (a₁), test: 0.520 (default), 0.490 (trial; in the search Share of the first "
         "direction (a₁), validation 0.450), difference −0.030 [−0.050, −0.010] over seeds; why."
     )
-    assert "an interval needs three seeds" in confirmed(row | {"low": None}, {})["text"]
+    assert "an interval needs three seeds" in confirmed(row | {"low": None, "n": 2}, {})["text"]
+    assert "difference −0.030 – over seeds" in confirmed(row | {"low": None}, {})["text"]
 
 
 @pytest.mark.parametrize("between, way", [(0.5, "lower"), (0.9, "higher")])
