@@ -77,6 +77,14 @@ def outputs(place: Path, name: str, *texts: Sequence[str]) -> np.ndarray[Any, An
     return np.array(each, np.float64)
 
 
+def test_a_length_that_is_no_number_is_one_line(place: Path) -> None:
+    classifier(0).save_pretrained(place / "long")
+    pieces(place / "long")
+    (place / "long/tokenizer_config.json").write_text('{"model_max_length": "long"}')
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: model_max_length: expected a number above 2"):
+        made(place, "long", labels="number")
+
+
 @pytest.mark.parametrize("names", [("1.0", "2.0", "0.5"), (" pos", "neg ", "a"), ("1", "2", "3")])
 def test_labels_are_those_that_the_model_names_however_they_are_written(place: Path, names: tuple[str, ...]) -> None:
     called = {"id2label": dict(enumerate(names)), "label2id": {name: number for number, name in enumerate(names)}}

@@ -26,6 +26,8 @@ from isoscope.data.hub import (
 
 CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+NO_LIMIT = 10**9
+"""A larger number of tokens is no limit."""
 _OUR_TYPES = "fusion-"
 """Start of the model types that isoscope registers: of these its own classes are loaded, never the folder's code."""
 # Settings that make transformers run code, read a file that is not hashed, or need a missing library.
@@ -81,6 +83,20 @@ def tokenizer_of(folder: Path) -> Path:
     if above.name != "snapshots" or any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
         return folder
     return first_kept(above.parent) or folder
+
+
+def stated_length(folder: Path) -> int | None:
+    """Return the most tokens that a checkpoint's tokenizer states; None without a limit, for which 1e30 may stand.
+
+    Raises `InputError` for what is no number above 2.
+    """
+    file = tokenizer_of(folder) / TOKENIZER_CONFIG
+    most = read_mapping(file).get("model_max_length") if file.is_file() else None
+    if most is None or (isinstance(most, int | float) and most > NO_LIMIT):
+        return None
+    if not isinstance(most, int) or most < 3:
+        raise InputError(f"{file}: model_max_length: expected a number above 2, got {brief(most)}")
+    return most
 
 
 def first_kept(output: Path) -> Path | None:

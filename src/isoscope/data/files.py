@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -75,8 +75,7 @@ def _parse_parquet(data: bytes, path: Path, wanted: Collection[str]) -> pa.Table
     schema = pq.read_schema(pa.BufferReader(data))
     if not {*wanted} <= {*schema.names}:
         return schema.empty_table()
-    if repeated := [name for name in wanted if schema.names.count(name) > 1]:
-        raise InputError(f"{path}: column {repeated[0]!r} repeats; give each column a name of its own")
+    check_names(path, [name for name in schema.names if name in wanted])
     # Repeated texts stay together until their length is known: a file of some bytes may hold terabytes.
     flat = [name for name in wanted if not pa.types.is_nested(schema.field(name).type)]
     with pq.ParquetFile(pa.BufferReader(data), read_dictionary=flat) as file:
@@ -84,6 +83,12 @@ def _parse_parquet(data: bytes, path: Path, wanted: Collection[str]) -> pa.Table
         table = file.read(columns=sorted({*wanted}))
     _check_size(path, sum(_unpacked(chunk) for column in table.columns for chunk in column.chunks))
     return table
+
+
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Raise `InputError` if two columns of a file have one name."""
+    if repeated := [name for place, name in enumerate(names) if name in names[:place]]:
+        raise InputError(f"{path}: column {repeated[0]!r} repeats; give each column a name of its own")
 
 
 def _check_size(path: Path, size: int) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
 
 from isoscope.base.errors import InputError
-from isoscope.data.files import Raw
+from isoscope.data.files import Raw, check_names
 from isoscope.data.given_rows import PART, GivenRows, Parts, check_shape
 
 
@@ -100,7 +100,7 @@ def _buffered(path: Path) -> pq.ParquetFile:
 def _parquet(path: Path, name: str | None, others: set[str]) -> GivenRows:
     with _buffered(path) as file:
         schema, rows = file.schema_arrow, file.metadata.num_rows
-        _check_names(path, schema.names)
+        check_names(path, schema.names)
         lists = [one.name for one in schema if _is_list(one.type) and one.name not in others]
         single = [one.name for one in schema if pa.types.is_floating(one.type) and one.name not in others]
         if name is None and not lists and single:
@@ -131,7 +131,7 @@ def _parquet(path: Path, name: str | None, others: set[str]) -> GivenRows:
 def _csv(path: Path, _: str | None, others: set[str]) -> GivenRows:
     with _delimited(path) as reader:
         schema, first = reader.schema, next(iter(reader), None)
-    _check_names(path, schema.names)
+    check_names(path, schema.names)
     _check_head(path, schema.names)
     whole = [one.name for one in schema if pa.types.is_integer(one.type) and one.name not in others]
     fractions = (pa.types.is_floating, pa.types.is_null)  # a column without a value is refused when it is read
@@ -204,11 +204,6 @@ def _check_text(path: Path, name: str, column: pa.Array) -> None:
             f"{path}, row {row + 1}: column {name!r} is {column[row].as_py()!r}, where most rows have a number; "
             "correct it, or leave the column out"
         )
-
-
-def _check_names(path: Path, names: Sequence[str]) -> None:
-    if repeated := [name for place, name in enumerate(names) if name in names[:place]]:
-        raise InputError(f"{path}: column {repeated[0]!r} repeats; give each column a name of its own")
 
 
 def _only(path: Path, name: str | None, every: Sequence[str], fitting: Sequence[str], what: str) -> str:

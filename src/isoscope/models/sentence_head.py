@@ -12,14 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isoscope.base.errors import InputError, brief
-from isoscope.data.checkpoints import CONFIG, TOKENIZER_CONFIG, WEIGHTS
+from isoscope.data.checkpoints import CONFIG, WEIGHTS, stated_length
 from isoscope.data.files import parse_json, read_mapping
 from isoscope.data.hub import MODULES
 from isoscope.models.loading import in_one_line
 
 PROMPTS, TRANSFORMER = "config_sentence_transformers.json", "sentence_*_config.json"
-LARGEST = 10**9
-"""Most tokens that are a limit."""
 _POOLINGS = {
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
@@ -98,11 +96,11 @@ def _head(folder: Path, modules: Sequence[Module]) -> SentenceHead:
     said = [f"{' and '.join(poolings)} pooling", *(one.kind for one in modules[2:])]
     said += [f"prompt {prompt!r}" + ("" if include else ", which is not pooled")] if prompt else []
     said += ["of text in lower case"] if lowercase else []
-    place, longest = f"{file}: max_seq_length", options.get("max_seq_length")
-    if longest is None:  # as of version 5 the tokenizer alone has it
-        place, longest = f"{folder / TOKENIZER_CONFIG}: model_max_length", _stated(folder)
-    if longest is not None and not (isinstance(longest, int) and longest > 2):
-        raise InputError(f"{place}: expected a number above 2, got {brief(longest)}")
+    longest = options.get("max_seq_length")
+    if longest is None:  # current versions leave it to the tokenizer
+        longest = stated_length(folder)
+    elif not (isinstance(longest, int) and longest > 2):
+        raise InputError(f"{file}: max_seq_length: expected a number above 2, got {brief(longest)}")
     return SentenceHead(prompt, include, lowercase, longest, poolings, tuple(steps), ", ".join(said))
 
 
@@ -127,12 +125,6 @@ def sentence_modules(folder: Path) -> list[Module]:
 
 def _read(file: Path) -> Mapping[str, Any]:
     return read_mapping(file) if file.is_file() else {}
-
-
-def _stated(folder: Path) -> Any:
-    """Return the most tokens that a tokenizer states; None for the very large number that stands for no limit."""
-    most = _read(folder / TOKENIZER_CONFIG).get("model_max_length")
-    return None if isinstance(most, int | float) and most > LARGEST else most
 
 
 def _poolings(file: Path, options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from isoscope.base.metric import Metric
 from isoscope.base.paths import processed
 from isoscope.data import tokens
 from isoscope.data.batches import evaluation_batches
-from isoscope.data.checkpoints import TOKENIZER_CONFIG, tokenizer_of
+from isoscope.data.checkpoints import stated_length
 from isoscope.data.classes import forms
 from isoscope.data.files import read_mapping
 from isoscope.data.plain import Targets
@@ -226,9 +226,8 @@ def _scores(one: Checkpoint, rows: Targets, kind: str, further: FurtherMetrics, 
 
 def _logits(model: Any, one: Checkpoint, rows: Targets, settings: ScoreSettings) -> tuple[Floats, int]:
     """Return the outputs `[N, L]` of a model, and how many texts are truncated."""
-    tokenizer, file = tokens.load(one.folder), tokenizer_of(one.folder) / TOKENIZER_CONFIG
-    stated = read_mapping(file).get("model_max_length") if file.is_file() else None
-    most = int(min(settings.max_length or stated or positions(model), positions(model)))
+    tokenizer, end = tokens.load(one.folder), positions(model)
+    most = min(settings.max_length or stated_length(one.folder) or end, end)
     encoded = tokens.encode(tokenizer, rows.table, max_length=most)
     if (takes := longest(model.base_model, int(encoded.lengths.max()))) < encoded.lengths.max():
         encoded = tokens.encode(tokenizer, rows.table, max_length=takes)

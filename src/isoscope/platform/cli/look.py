@@ -25,15 +25,17 @@ from isoscope.platform.cli.options import (
 )
 from isoscope.platform.cli.out_folders import check_free
 
+FOLDERS = "Folders or hub names (name@revision)."
 Out = Annotated[Path, typer.Option(help="Folder for all files that are written.")]
 
 
-def command_on_checkpoints(name: str, **folder: Any) -> Callable[..., None]:
-    """Register the command of this name; `folder`: the default of --out, which is required without it."""
+def command_on_checkpoints(name: str, given_as: str = FOLDERS, **folder: Any) -> Callable[..., None]:
+    """Register the command of this name; `folder`: the default of --out, which is required without it.
+
+    `given_as`: help for the checkpoints.
+    """
     science = built_in.load(built_in.GIVEN, name)
-    read, given_as = getattr(science, name), "Folders or hub names (name@revision)."
-    if name == "translate":
-        given_as = "One folder: of a translation model of a run, or of a hybrid."
+    read = getattr(science, name)
 
     def made(
         checkpoints: Annotated[list[str], typer.Argument(help=given_as, metavar="CHECKPOINT…")],
@@ -87,7 +89,8 @@ def _log(name: str, runs: tuple[Any, ...]) -> None:
         load("platform.stages.checkpoint_runs").log_runs(name, project, runs)
 
 
-geometry, spaces, translate = map(command_on_checkpoints, ("geometry", "spaces", "translate"))
+geometry, spaces = map(command_on_checkpoints, ("geometry", "spaces"))
+translate = command_on_checkpoints("translate", "One folder: of a translation model of a run, or of a hybrid.")
 evaluate = command_on_checkpoints("evaluate", default=None)
 
 

@@ -96,7 +96,8 @@ VIEWS = (
                 | {"first_step": "First differs at", "first_a": "A there", "first_b": "B there"},
                 digits=9,
             ),
-            caption="Metrics at the last common update, and at the first update at which they differ.",
+            caption="Metrics at the last common update, and at the first update at which they differ. Scores of the "
+            "end of a run: each at its own.",
         ),
         View(
             name="traces",
