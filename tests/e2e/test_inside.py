@@ -106,7 +106,7 @@ def test_each_figure_is_a_metric_of_a_run_that_names_the_training_run(explored: 
 def test_wrong_input_is_one_line(project: Project) -> None:
     for words, said in (
         (("states", "fusion", "additiv"), "did you mean 'additive'?"),
-        (("states", "fusion", "additive", "--seed", "9"), "isoscope train fusion additive --seed 9"),
+        (("states", "fusion", "additive", "--seed", "9"), "--seed 9: not among studies.fusion.seeds"),
         (("states", "fusion", "additive", "-S", "measures.names=[isotrophy]"), "no measure 'isotrophy'"),
         (("states", "fusion", "additive", "-S", "measures.perplexity=0"), "measures.perplexity"),
         *[
