@@ -117,4 +117,5 @@ def test_a_tensor_stays_where_it_is_and_an_array_is_the_same(device: str) -> Non
         assert function(moved).device == moved.device
         assert isinstance(function(points), np.ndarray)
     np.testing.assert_array_equal(moments.as_cloud(moved), points)
+    np.testing.assert_array_equal(moments.as_cloud(moved.bfloat16()), moved.bfloat16().double().cpu())
     np.testing.assert_array_equal(array_kinds.distances(points, points), cdist(points, points))

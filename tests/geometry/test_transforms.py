@@ -1,5 +1,6 @@
 """Transforms: closed forms, invariances with a negative control, scikit-learn, and what a linear probe can see."""
 
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -38,6 +39,24 @@ def test_whitening_makes_the_covariance_of_the_fitted_points_the_identity() -> N
     np.testing.assert_allclose(np.cov(whitened(few)(few).T), np.diag([*values / (values + ridge), 0, 0, 0]), atol=1e-9)
     flat = TRAIN * [1, 1, 1, 1, 0, 0]
     np.testing.assert_allclose(np.cov(whitened(flat)(flat).T), np.diag([1, 1, 1, 1, 0, 0]), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [3, 10])
+@pytest.mark.parametrize("fit", [whitened, standardised, centred])
+def test_of_one_point_many_times_nothing_is_left_in_double_precision(fit: Callable[[ArrayLike], Map], n: int) -> None:
+    cloud = np.full((n, 4), 0.1)  # its mean is rounded
+    assert (fit(cloud)(cloud) == 0).all()
+    if fit is not centred:
+        assert (fit(cloud)(cloud + 1) == 0).all(), "no direction has variance"
+
+
+def test_whitening_needs_no_memory_by_pairs_of_points() -> None:
+    cloud = np.random.default_rng(0).standard_normal((4000, 8))
+    tracemalloc.start()
+    whitened(cloud)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 20 * cloud.nbytes < 8 * len(cloud) ** 2
 
 
 def test_all_but_the_top_leaves_nothing_along_the_top_and_without_a_top_it_is_centring() -> None:

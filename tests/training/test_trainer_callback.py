@@ -14,14 +14,18 @@ from transformers import Trainer
 
 from isoscope.base.errors import InputError
 from isoscope.base.registry import OBSERVERS
+from isoscope.models.components import members
 from isoscope.objectives import Place
 from isoscope.platform.config.kinds import options_of
 from isoscope.platform.config.training import Allocation as Settings
 from isoscope.platform.config.tree import read_yaml
+from isoscope.training.allocation_sets import folded_set
 from isoscope.training.anisotropy import batch_figures, sample_figures
 from isoscope.training.observers.lca import Allocation
 from isoscope.training.observers.trainer_callback import ObserverCallback, TrainerData
 from isoscope.training.observers.watch import Watch
+from isoscope.training.packed import Packed
+from isoscope.training.ranks import Ranks
 from trainer_runs import lines, trainer
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +89,29 @@ def test_the_divisor_of_token_losses_is_the_number_of_labels(tmp_path: Path) -> 
     torch.testing.assert_close(data.forward(model, inputs).loss, summed)
     sentences = TrainerData(make(tmp_path / "classes"))
     assert sentences.weight("validation", rows, None) == 20
+
+
+@pytest.mark.parametrize("most", [1, 8, 32])
+def test_losses_and_divisors_are_of_the_same_random_masks(tmp_path: Path, most: int) -> None:
+    """A fold's losses are of smaller batches than evaluation on a CPU, and each draws masks of its own."""
+    masking = make(tmp_path, masks=True, per_device_eval_batch_size=most)
+    data, model = TrainerData(masking), masking.model.eval()
+    line = Packed(members(model)), model, Ranks(masking.accelerator)
+    parts = folded_set(data, "train", line, sentences=96, folds=3)
+    labels = [[batch["labels"] for batch in part] for part in parts.parts]
+    assert list(parts.weights) == [sum((one != -100).sum() for one in part) for part in labels]
+    masks = [tuple(row[:4] != -100) for part in labels for batch in part for row in batch.numpy()]
+    assert len({*masks}) > 4, "each batch draws its own"
+
+
+def test_a_batch_without_a_label_has_no_loss(tmp_path: Path) -> None:
+    masking = make(tmp_path, masks=True)
+    data, rows = TrainerData(masking), np.arange(4)
+    inputs = {name: torch.from_numpy(value) for name, value in data.batch("train", rows, None).items()}
+    found = data.forward(masking.model.eval(), inputs | {"labels": torch.full_like(inputs["labels"], -100)}).loss
+    assert found == 0
+    assert all((one == 0).all() for one in torch.autograd.grad(found, [*masking.model.parameters()], allow_unused=True,
+                                                                materialize_grads=True))  # fmt: skip
 
 
 @pytest.mark.parametrize(

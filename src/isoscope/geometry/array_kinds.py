@@ -34,8 +34,11 @@ def beside(array: Any, other: Array) -> Array:
 
 
 def on_host(array: Any) -> NDArray[Any]:
-    """Return a tensor, an array or a list as a NumPy array."""
-    return array.detach().cpu().numpy() if is_torch_array(array) else np.asarray(array)
+    """Return a tensor, an array or a list as a NumPy array; of bfloat16, as float32."""
+    if not is_torch_array(array):
+        return np.asarray(array)
+    tensor = array.detach().cpu()
+    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()  # NumPy has no bf16
 
 
 def distances(one: Array, other: Array) -> Array:

@@ -58,8 +58,8 @@ def whitened(points: ArrayLike, components: int | None = None, ridge: float | No
     if components is not None and components > varying.sum():
         raise InputError(f"components: {components}, but only {varying.sum()} directions have variance")
     share = (0.0 if n > d else RIDGE) if ridge is None else ridge
-    kept = varying | (share > 0)
     sd = np.sqrt(variances + share * found.sum() / d)
+    kept = (varying | (share > 0)) & (sd > 0)
 
     def axes(other: Floats) -> Floats:
         along = (other - mean) @ directions.T
@@ -74,7 +74,8 @@ def standardised(points: ArrayLike) -> Map:
     It removes outlying dimensions, and depends on the axes. Source: Timkey and van Schijndel 2021 (arXiv:2109.04404).
     """
     cloud = as_cloud(points, least=2)
-    mean, sd = cloud.mean(0), cloud.std(0, ddof=1)
+    mean = _mean(cloud)
+    sd = np.where((cloud == mean).all(0), 0.0, cloud.std(0, ddof=1))
     varying = sd**2 > FLAT * (sd**2).max()
     scale = np.where(varying, 1 / np.where(varying, sd, 1.0), 0.0)
     return _affine(cloud, lambda other: (other - mean) * scale)
@@ -97,6 +98,12 @@ def _principal(cloud: Floats, components: int | None, *, least: int) -> tuple[Fl
     most = min(len(cloud) - 1, cloud.shape[1])
     if components is not None and not least <= components <= most:
         raise InputError(f"components: {components}; expected {least} to {most}")
-    mean = cloud.mean(0)
-    _, values, directions = np.linalg.svd(cloud - mean, full_matrices=components is None)
+    all_of_few = components is None and len(cloud) < cloud.shape[1]  # of more points it would be a matrix [n, n]
+    mean = _mean(cloud)
+    _, values, directions = np.linalg.svd(cloud - mean, full_matrices=all_of_few)
     return mean, values**2 / (len(cloud) - 1), directions[:components]
+
+
+def _mean(cloud: Floats) -> Floats:
+    """Return the mean; of a dimension with one value exactly this value (a mean is rounded)."""
+    return np.where((cloud == cloud[0]).all(0), cloud[0], cloud.mean(0))

@@ -48,6 +48,7 @@ class SpectrumControl(nn.Module):
             return SpectrumTerms(nothing, nothing.detach())
         finite = cloud.isfinite().all()  # a decomposition of NaN raises an error, and synchronises a GPU
         cloud = torch.where(finite, cloud, 0.0)
+        cloud = cloud - cloud[0]  # exactly 0 for one point many times: a mean is rounded
         cloud = cloud - cloud.mean(0)
         squared = torch.linalg.eigvalsh(cloud @ cloud.T).flip(0)[:count]
         some = squared > 1e-12 * squared[:1]

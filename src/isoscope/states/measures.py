@@ -146,7 +146,7 @@ def similarity(cell: Cell) -> Figures:
     if cell.names is not None:
         intra = contextuality.intra_sim(cell.points, cell.groups)
         found |= {
-            "self_sim": contextuality.self_sim(cell.points, cell.names),
+            "self_sim": contextuality.self_sim(cell.points, cell.names, cell.groups),
             "intra_sim": intra.published,
             "intra_sim_left_out": intra.leave_one_out,
         }

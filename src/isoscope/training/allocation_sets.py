@@ -133,16 +133,20 @@ def folded_set(objective: Objective, split: str, line: Line, *, sentences: int, 
         )
     order = rows[shuffled(len(rows), _KEY, 1)]
     parts = [np.sort(order[fold::folds]) for fold in range(folds)]
-    weights = np.array([objective.weight(split, part, None) for part in parts])
+    most = _MOST_OF_FOLD if line[0].members[0].parameter.device.type == "cpu" else _MOST
+
+    def weight(part: Indices) -> float:
+        """Return the weight of a part in the batches that its losses are of: random masks depend on the batch."""
+        return sum(objective.weight(split, few, None) for few in micro_batches(objective, split, part, most=most))
+
+    weights = np.array([*map(weight, parts)])
     if not (weights > 0).all():
         raise InputError(f"training.allocation: a fold of {split} has nothing to predict; ask for fewer folds")
-
-    on_cpu = line[0].members[0].parameter.device.type == "cpu"
 
     def batches(part: Indices, most: int = _MOST) -> Iterator[Batch]:
         return (objective.batch(split, few, None) for few in micro_batches(objective, split, part, most=most))
 
-    of_folds = [batches(part, _MOST_OF_FOLD if on_cpu else _MOST) for part in parts]
+    of_folds = [batches(part, most) for part in parts]
     inside = None
     if getattr(objective, "same_in_any_batch", True):
         by_length = np.array_split(np.concatenate(objective.plan(split, None, rows)), folds)

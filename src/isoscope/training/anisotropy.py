@@ -179,7 +179,7 @@ def _shares(cloud: Floats, suffix: str = "") -> dict[str, float]:
 def _mapped_figures(reference: Floats, known: Ints, points: Floats, labels: Ints) -> dict[str, float]:
     values = np.linalg.svd(reference - reference.mean(0), compute_uv=False)
     varying = int((values**2 > 1e-12 * values[0] ** 2).sum())
-    top, most = max(1, round(reference.shape[1] / 100)), min(varying, len(reference) // 4)
+    top, most = max(1, reference.shape[1] // 100), min(varying, len(reference) // 4)
     maps = {"untouched": none(reference)}
     if top < varying:
         maps["all_but_the_top"] = all_but_the_top(reference, top)

@@ -123,7 +123,7 @@ class TrainerData:
     """The Trainer's evaluation data as split `validation`, its training data as `train`.
 
     Points and owners are those of the evaluation data, in the loader's order. Batches are collated once, by the
-    Trainer's own collator under a fixed seed, so that random masks are the same at every evaluation.
+    Trainer's own collator under a seed of their rows, so that random masks are the same at every evaluation.
     """
 
     same_in_any_batch = False
@@ -149,7 +149,7 @@ class TrainerData:
         key = split, rows.tobytes()
         if key not in self._batches:
             subset = torch.utils.data.Subset(self._rows(split), rows.tolist())
-            with _seeded():
+            with _seeded(rows):
                 (found,) = self.trainer.get_eval_dataloader(subset)
             self._batches[key] = {name: value.cpu().numpy() for name, value in found.items()}
         return self._batches[key]
@@ -160,7 +160,9 @@ class TrainerData:
 
     def forward(self, model: Any, batch: Mapping[str, Tensor], places: Collection[Place] = ()) -> Forward:
         """Return the summed loss: the model's own mean loss times the number of labels that it is the mean of."""
-        loss = model(**batch).loss * self._labels({name: value.cpu().numpy() for name, value in batch.items()})
+        output = model(**batch)
+        count = self._labels({name: value.cpu().numpy() for name, value in batch.items()})
+        loss = output.loss * count if count else 0.0 * output.logits.sum()  # the mean of no label is NaN
         nothing: Any = SimpleNamespace(loss=float(loss.detach()))
         return Forward(loss, nothing, {}, {})
 
@@ -204,10 +206,11 @@ class TrainerData:
 
 
 @contextmanager
-def _seeded() -> Iterator[None]:
-    """Draw from fixed seeds, and restore the generators that a collator may use."""
+def _seeded(rows: Indices) -> Iterator[None]:
+    """Draw from seeds of these rows' own, and restore the generators that a collator may use."""
+    seed = int(np.random.SeedSequence([_SEED, *rows.tolist()]).generate_state(1)[0])
     with same_draws():
-        torch.default_generator.manual_seed(_SEED)
-        random.seed(_SEED)
-        np.random.seed(_SEED)  # noqa: NPY002 - transformers' collators use it
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 - transformers' collators use it
         yield
