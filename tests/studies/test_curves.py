@@ -104,6 +104,21 @@ def test_averages_are_of_the_last_updates_and_evaluations(tmp_path: Path) -> Non
     assert accuracy == pytest.approx(0.8 + 0.1 * (0.9 + 0.7) / 2), "the score before the first update does not count"
 
 
+def test_a_metric_that_ends_before_its_run_has_no_value_at_the_end(tmp_path: Path) -> None:
+    whole = points(tmp_path)
+    kept = averages(whole, last=0.3).set_index(["arm", "figure", "seed"])["value"]
+    lost = (whole["metric"] == "step/a_1") & (whole["arm"] == "additive-all") & (whole["seed"] == 1)
+    for share in (0.6, 0.0):  # a cloud that collapses within training, and one that is collapsed from the start
+        found = averages(whole[~lost | (whole["step"] <= share * UPDATES)], last=0.3)
+        own = found[(found["figure"] == "step/a_1") & (found["arm"] == "additive-all")].set_index("seed")
+        assert own["value"].isna().to_dict() == {seed: seed == 1 for seed in own.index}
+        assert own.loc[0, "value"] == kept[("additive-all", "step/a_1", 0)]
+        against = dict.fromkeys(found["arm"], "additive-none")
+        table = compared(found, ["step/a_1"], against=against, confidence=0.95, power=0.8).set_index("arm")
+        assert table["dropped"].to_dict() == {"additive-selected": 0, "additive-all": 1}
+        assert table["p"].isna().to_dict() == {"additive-selected": False, "additive-all": True}
+
+
 def test_a_study_that_is_not_run_has_no_averages() -> None:
     assert averages(curves([]), last=0.3).empty
 

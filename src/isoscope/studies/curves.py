@@ -22,17 +22,25 @@ GROUPS = ("step/", "validation/", "posthoc/")
 
 
 def averages(curves: pd.DataFrame, *, last: float) -> pd.DataFrame:
-    """Return each run's mean of each metric over the last share `last` of its points: arm, seed, figure, value, points.
+    """Return each run's mean of each metric over the last share of its updates: arm, seed, figure, value, points.
 
-    `figure` is the metric's name with its group (`GROUPS`); `points` is the number of averaged points, without those
-    that are no number. The start of training (step 0) does not count. `curves`: see `studies.curves`.
+    `figure` is the metric's name with its group (`GROUPS`). The updates are those of the run at which any run has the
+    metric, without the start of training (step 0). `points` is the number of averaged points, without those that are no
+    number. NaN: the run has no point there, but another seed of its arm has the metric. `curves`: see `studies.curves`.
     """
     rows = curves[curves["metric"].str.startswith(GROUPS) & (curves["step"] > 0)]
+    rows = rows.assign(group=rows["metric"].str.split("/").str[0])
+    reached = rows.groupby(["arm", "seed", "group"])["step"].agg(set)
+    seeds = {arm: [*dict.fromkeys(own)] for arm, own in rows.groupby("arm", sort=False)["seed"]}
+    taken = rows.groupby("metric")["step"].agg(set)
     found = []
-    for run, points in rows.groupby(["arm", "seed", "metric"], sort=False):
-        values = points.sort_values("step")["value"]
-        kept = values.iloc[-max(1, round(last * len(values))) :]
-        found.append((*run, float(kept.mean()), int(kept.count())))
+    for (arm, group, metric), own in rows.groupby(["arm", "group", "metric"], sort=False):
+        for seed in seeds[arm]:
+            # A metric without a finite value is not recorded: its run's last points may be long before its end.
+            steps = sorted(taken[metric] & reached.get((arm, seed, group), set()))
+            kept = steps[-max(1, round(last * len(steps))) :]
+            values = own.loc[(own["seed"] == seed) & own["step"].isin(kept), "value"]
+            found.append((arm, seed, metric, float(values.mean()), int(values.count())))
     return pd.DataFrame(found, columns=COLUMNS)
 
 

@@ -112,6 +112,9 @@ def test_the_exact_p_is_scipys_without_ties() -> None:
 
 def test_a_single_tie_has_no_order_and_nine_things_are_refused() -> None:
     assert np.isnan(agreement(np.ones(4), np.arange(4.0)).tau)
+    missing = np.array([1.0, 2.0, np.nan, 4.0])
+    for one in (agreement, rank_correlation):
+        assert np.isnan(one(missing, np.arange(4.0)).p)
     with pytest.raises(ValueError, match="9 things"):
         agreement(np.arange(9.0), np.arange(9.0))
 

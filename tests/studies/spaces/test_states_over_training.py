@@ -132,3 +132,8 @@ def test_the_figure_has_a_line_per_reference_and_a_point_per_update_that_all_see
     moved = moved.assign(update=moved["update"].where(~(early & moved["chosen"]), 2.5))
     rows = next(pictures(VIEWS, {"over_training": moved})).table[0]
     assert sorted(set(rows["column"])) == pytest.approx([0, 2, (3 + 2.5 + 3) / 3])
+    # a chosen checkpoint that is not the last, at an update that other seeds kept: one point, with the ring
+    chosen = found.assign(chosen=found["update"] == 2)
+    rows = next(pictures(VIEWS, {"over_training": chosen})).table[0]
+    assert not rows.duplicated(["with", "measure", "layer", "column"]).any()
+    assert set(rows.loc[rows["mark"].notna(), "column"]) == {2} < set(rows["column"])

@@ -66,7 +66,7 @@ def test_a_planted_difference_holds_with_its_size_and_counts_seeds_and_sentences
         ((0, 1, 2), (2, 1, 0), 3),
         ((0, 1, 2, 3), (2, 0, 1), 3),
         ((0, 1, 2, 3, 4), (0, 2, 4), 3),
-        ((0, 1, 2), (1, 2, 5), 1),  # two common seeds are one pair, which meets itself
+        ((0, 1, 2), (1, 2, 5), 2),  # two common seeds are one pair, which meets itself
     ],
 )
 def test_every_common_seed_counts_whatever_other_seeds_there_are(
@@ -78,6 +78,7 @@ def test_every_common_seed_counts_whatever_other_seeds_there_are(
     found = told_apart(planted(0.5, 0.8, 0.02, models=models), models, **OPTIONS)
     assert set(found["n"]) == {common}
     assert set(found["word"]) == ({"holds"} if common > 2 else {"under-powered"})
+    assert set(found["tests"]) == ({found["layer"].nunique()} if common > 2 else {0})
 
 
 @pytest.mark.parametrize(

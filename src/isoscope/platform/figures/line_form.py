@@ -55,8 +55,7 @@ class Curves(Form):
 
     def averaged(self, table: pd.DataFrame) -> pd.DataFrame:
         places = (self.rows, self.columns, self.series, self.dash, self.thin, self.x)
-        found = averaged(table, places, self.y)
-        return found.sort_values(self.x, kind="stable", ignore_index=True)
+        return averaged(table, places, self.y)
 
     def draw(self, table: pd.DataFrame) -> Figure:
         shared = {"sharex": bool(self.labels[0]), "sharey": "row" if self.rows else bool(self.labels[1])}
@@ -64,8 +63,9 @@ class Curves(Form):
         sizes = table[self.y].abs().groupby(table[self.series]).mean()
         styles = looks(self, table, self.series, sizes)
         dashes = dict(zip(self.ordered(table, self.dash), DASHES * 9, strict=False))
+        along = table.sort_values(self.x, kind="stable")  # colours and panels have the order of the rows
         for place, axes in panels.items():
-            self._panel(axes, self.of_panel(table, place), styles, dashes)
+            self._panel(axes, self.of_panel(along, place), styles, dashes)
         for axes in panels.values():
             self._axes(axes, table)
         below(figure, self._keys(table, styles, dashes), seeds_text(table))

@@ -92,6 +92,7 @@ def at_ends(table: pd.DataFrame, *_: pd.DataFrame) -> pd.DataFrame:
     table = prepared(table)
     if "checkpoint" in table:
         found = table.assign(end=np.where(table["column"] == TWIN, "first", "chosen"))
+        found = found.sort_values("end", key=lambda end: end == "chosen", kind="stable")  # as in studies
     else:
         trained = table[table["column"] != TWIN]
         first = trained[trained["column"] == trained.groupby(["arm", "seed"])["column"].transform("min")]

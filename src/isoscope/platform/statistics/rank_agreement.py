@@ -14,7 +14,7 @@ MOST = 8
 
 
 class Agreement(NamedTuple):
-    """Rank correlations over n things; NaN if one ranking is a single tie."""
+    """Rank correlations over n things; NaN if one ranking is a single tie or has a missing value."""
 
     n: int
     tau: float
@@ -35,7 +35,7 @@ def agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> Agreem
         raise ValueError(f"{n} things; an exact p is for at most {MOST}")
     own, other = (np.sign(values[:, None] - values[None, :]) for values in (first, second))
     scale = math.sqrt(float((own**2).sum()) * float((other**2).sum()))
-    if scale == 0:
+    if not scale > 0:  # NaN of a missing value, too
         return Agreement(n, math.nan, math.nan, math.nan, math.nan)
     orders = np.array(list(itertools.permutations(range(n))))
     taus = np.einsum("ij,kij->k", own, other[orders[:, :, None], orders[:, None, :]])  # small whole numbers: exact
@@ -45,7 +45,7 @@ def agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> Agreem
 
 
 class RankCorrelation(NamedTuple):
-    """Spearman's rho of n things; NaN if one ranking is a single tie in every stratum."""
+    """Spearman's rho of n things; NaN if one ranking is a single tie in every stratum, or has a missing value."""
 
     n: int
     rho: float
@@ -70,7 +70,7 @@ def rank_correlation(
     counts = np.maximum(np.bincount(of), 1)
     one, other = (ranks - (np.bincount(of, ranks) / counts)[of] for ranks in map(stats.rankdata, (first, second)))
     scale = math.sqrt(float(one @ one) * float(other @ other))
-    if scale <= 1e-9 * len(first):
+    if not scale > 1e-9 * len(first):
         return RankCorrelation(len(first), math.nan, math.nan)
     order = np.argsort(of, kind="stable")
     random = np.random.default_rng(seed).random((draws, len(first)))

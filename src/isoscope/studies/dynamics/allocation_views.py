@@ -87,7 +87,7 @@ def _bars_caption(blocks: pd.DataFrame, closed: pd.DataFrame, learned: pd.DataFr
     return (
         f"Which parts lower the loss, {name}? Allocation summed over training: {what}. {sign} "
         "Left: what is in no layer, on its own scale. Others: components of each stack, a mark per layer, first layer "
-        "dark. Scales are equal in all arms. Marks: mean over seeds with the 95 % t interval; strokes: training set. "
+        "dark. Scales are equal in all arms. Marks: mean over seeds with the t interval; strokes: training set. "
         f"{about_runs(learned, closed)}"
     )
 

@@ -93,8 +93,9 @@ def slice_curves(course: pd.DataFrame, slices: pd.DataFrame) -> pd.DataFrame:
     keys = ["frequency", "context"]
     facts = slices[slices["component"] == EVERY].set_index(keys)
     texts = [f"{100 * one.tokens:.0f} %: {one.before:.2f} → {one.after:.2f}" for one in facts.itertuples()]
-    found = course.join(facts.assign(note=texts)[["half", "note"]], on=keys)
-    mark = where((found["component"] == EVERY) & (found["update"] == found["half"]), HALF)
+    found = course.reset_index(drop=True).join(facts.assign(note=texts)["note"], on=keys)
+    reached = found[(found["component"] == EVERY) & (found["share"] >= 0.5)].groupby(keys)["update"].idxmin()
+    mark = where(found.index.to_series().isin(reached), HALF)
     return in_order(found.assign(component=found["component"].replace(EVERY, LOSS), mark=mark), "component", ORDER)
 
 

@@ -23,6 +23,7 @@ FEW = 30
 PAIRS = 10
 """Of more pairs of arms, only those with the first arm are drawn."""
 BETWEEN, CONTROLS = "Between two arms", "Between seeds, and with the random-weights control"
+CONTROL = {"seeds": "two seeds of an arm", "random": "an arm and its random-weights control"}
 DIFFER = {"arms": "two arms", "seeds": "two seeds", "random": "its random-weights control"}
 
 
@@ -60,11 +61,15 @@ def agreements(arm_heads: pd.DataFrame) -> pd.DataFrame:
 
 def _agreement_caption(arm_heads: pd.DataFrame) -> str:
     n = int(arm_heads["n"].max())
-    few = "With so few sentences it is an illustration. " * (n < FEW)
+    few = " With so few sentences it is an illustration." * (n < FEW)
+    differ = {*arm_heads["differ"]}
+    of_arms = "arms" in differ
+    lead = "Do different arms learn the same heads?" if of_arms else "Do the heads of two models agree?"
+    left = "two arms (left; of more than ten pairs, those with the first arm) with the controls (right): "
+    controls = " and ".join(text for one, text in CONTROL.items() if one in differ)
     return (
-        f"Do different arms learn the same heads? Agreement of best-matching heads at the chosen epoch, on n = {n} "
-        f"sentences. {few}Compare two arms (left; of more than ten pairs, those with the first arm) with the controls "
-        "(right): two seeds of an arm, and an arm and its random-weights control."
+        f"{lead} Agreement of best-matching heads at the chosen epoch, on n = {n} sentences.{few} "
+        f"{f'Compare {left}' if of_arms else 'Shown: '}{controls}."
     )
 
 

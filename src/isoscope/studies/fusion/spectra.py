@@ -142,9 +142,10 @@ def binned(magnitudes: pd.DataFrame) -> pd.DataFrame:
 def gradient_noise(gradients: pd.DataFrame) -> pd.DataFrame:
     """Return the mean over seeds of the logarithm of the noise ratio, ± 1 sd; only values above 0 have a logarithm."""
     table = trained(gradients)
-    logs = table.assign(log=np.log10(table["noise"].where(table["noise"] > 0))).dropna(subset="log")
-    groups = logs.groupby(["arm", "part", "column"], sort=False)
-    found = groups.agg(log=("log", "mean"), sd=("log", "std"), seeds=("seed", "nunique")).reset_index()
+    logs = table.assign(log=np.log10(table["noise"].where(table["noise"] > 0)))
+    groups = logs.groupby(["arm", "part", "column"], sort=False)["log"]
+    found = groups.agg(log="mean", sd="std", seeds="count").reset_index()
+    found = found[found["log"].notna() | ~found.duplicated("arm")]  # of every arm a row, so that it keeps its colour
     sd = found["sd"].fillna(0.0)  # a single seed has no sd, so no band
     return found.assign(noise=10 ** found["log"], low=10 ** (found["log"] - sd), high=10 ** (found["log"] + sd))
 

@@ -95,8 +95,14 @@ def predictors(nearness: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame
     return found.assign(p_holm=found.groupby("when", sort=False)["p"].transform(lambda p: holm([*p])))
 
 
+def of_translated(nearness: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
+    """Return the nearness of runs that were translated with, so that both means are over the same seeds."""
+    runs = ["start", "seed"]
+    return nearness.merge(translated[runs].drop_duplicates(), on=runs)
+
+
 def _predictors(nearness: pd.DataFrame, translated: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    known = nearness[nearness["seed"].isin(translated["seed"])]
+    known = of_translated(nearness, translated)
     bleu = translated[translated["score"] == "bleu"].groupby(["training", "start"], sort=False)["value"].mean()
     for (when, measure), rows in known.groupby(["when", "measure"], sort=False):
         near = rows.groupby("start", sort=False)["value"].mean()

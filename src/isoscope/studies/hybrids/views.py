@@ -10,7 +10,7 @@ from isoscope.platform.figures.form import in_order
 from isoscope.platform.figures.interval_form import MARKED, Intervals
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.statistics.findings import Untested
-from isoscope.studies.hybrids.tables import NEARNESS, NOT_TUNED, SCORES, TUNED
+from isoscope.studies.hybrids.tables import NEARNESS, NOT_TUNED, SCORES, TUNED, of_translated
 
 CALLED = {NOT_TUNED: "as aligned", TUNED: "after updates on pairs"}
 WHEN = {"before": "before: without the map", "after": "after the alignment"}
@@ -26,7 +26,7 @@ def scores(table: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
 
 def predictors(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
     """Return BLEU against each measure of a start, means over seeds; in the title: the rank correlation."""
-    values = near.groupby(["measure", "start"], sort=False)["value"].mean().reset_index()
+    values = of_translated(near, translated).groupby(["measure", "start"], sort=False)["value"].mean().reset_index()
     bleu = translated[translated["score"] == "bleu"].groupby(["training", "start"], sort=False)["value"].mean()
     found = values.merge(bleu.rename("bleu").reset_index(), on="start")
     rho = table.set_index(["measure", "training"])["rho"].to_dict()

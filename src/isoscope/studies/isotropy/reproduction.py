@@ -11,6 +11,7 @@ from scipy import stats
 
 from isoscope.base.paths import processed
 from isoscope.platform.config.tree import flatten
+from isoscope.platform.figures.numbers import count
 from isoscope.platform.results.published import ALONE, INDISTINCT, UNDERPOWERED, agrees, published
 from isoscope.platform.statistics.paired import FEWEST_SEEDS, Verdict, minimum_detectable_effect
 
@@ -114,7 +115,11 @@ def reproduction(
         if len(rows):
             of_arm = known[arm]
             of_figure = of_arm if isinstance(of_arm, str) else of_arm[figure]
-            found.append((arm, figure, *_row(of_figure, rows["value"].to_numpy(), confidence, power)))
+            values = rows["value"].dropna()
+            if lost := len(rows) - len(values):
+                of_figure = f"{count(lost, 'seed')} without a value"
+            if len(values):
+                found.append((arm, figure, *_row(of_figure, values.to_numpy(), confidence, power)))
     table = pd.DataFrame(found, columns=[*COLUMNS, "verdict", "reason"])
     return table.astype({name: float for name in COLUMNS if name not in ("arm", "figure", "seeds")})
 

@@ -65,9 +65,9 @@ def tables(
 
 
 def points(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
-    """Return the study's own metrics, for MLflow: each arm's averages at the end of training, mean over seeds."""
-    means = tables["averages"].groupby(["arm", "figure"], sort=False)["value"].mean()
-    return {f"end/{figure}/{arm}": float(value) for (arm, figure), value in means.items()}
+    """Return the study's own metrics, for MLflow: each arm's averages at the end of training, mean over its seeds."""
+    means = tables["averages"].groupby(["arm", "figure"], sort=False)["value"].mean(skipna=False)
+    return {f"end/{figure}/{arm}": float(value) for (arm, figure), value in means.dropna().items()}
 
 
 def _dose(runs: list[dict[str, Any]], where: Path) -> Dose:

@@ -151,7 +151,7 @@ def _traded_values(averages: pd.DataFrame, doses: pd.DataFrame) -> Iterator[Unte
 def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
     """Return the averages by share of the train split; no rows if all arms have the same share."""
     of = doses.set_index("arm").loc[averages["arm"]]
-    step = (100 * of["fraction"]).round().astype(int)
+    step = 100 * of["fraction"]
     shares = averages.assign(arm=[*of["group"]], step=[*step], metric=averages["figure"])
     return (shares if doses["fraction"].nunique() > 1 else shares[:0],)
 
@@ -230,8 +230,10 @@ VIEWS = (
             needs=("averages", "doses"),
             rows=_by_fraction,
             form=_form(lambda _: TASK_METRICS | TRADED, "Share of the train split (%)"),
-            caption="How much training data does each arm need? Metrics at the end of training by share of the train "
-            "split. Line: mean over seeds; band: ± 1 sd.",
+            caption=lambda averages, _: (
+                "How much training data does each arm need? Metrics at the end of training by share of the train "
+                f"split. {line_and_band(averages)}. Shown: shares that all seeds of an arm have."
+            ),
         ),
     ),
 )

@@ -101,16 +101,20 @@ def _judged(
     cells: Sequence[tuple[int, np.ndarray, np.ndarray]], *, confidence: float, power: float, margin: float
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a family of layers, given each layer's numbers between models and within them."""
-    tests = [paired_t(list((within - between).mean(1)), confidence=confidence) for _, between, within in cells]
+    tests = [
+        paired_t(list((within - between).mean(1)), confidence=confidence)._replace(n=max(2, len(between)))
+        for _, between, within in cells  # two seeds are one pair
+    ]
     family = in_family(tests, confidence=confidence, power=power)
+    tested = sum(p is not None for p, _ in family)
     for (layer, between, within), test, (p, detectable) in zip(cells, tests, family, strict=True):
         both = two_way_interval(within - between, confidence=confidence)
         above = float(between.mean()), float(within.mean())  # of similarities over their null
         options: dict[str, Any] = {"confidence": confidence, "margin": margin, "above": above}
         verdict = judge(test, both, p_holm=p, detectable=detectable, **options)
         (low, high), (two_way_low, two_way_high) = test.interval or (None, None), both or (None, None)
-        row = {"layer": layer, "between": between.mean(), "within": within.mean(), "n": len(between)}
-        row |= {"difference": test.mean, "low": low, "high": high, "tests": len(cells)}
+        row = {"layer": layer, "between": between.mean(), "within": within.mean(), "n": test.n}
+        row |= {"difference": test.mean, "low": low, "high": high, "tests": tested}
         row |= {"two_way_low": two_way_low, "two_way_high": two_way_high, "p_holm": p, "detectable": detectable}
         yield row | verdict._asdict()
 

@@ -10,6 +10,7 @@ from isoscope.platform.figures.form import in_order, where
 from isoscope.platform.figures.interval_form import MARKED, Intervals
 from isoscope.platform.figures.line_form import Profile
 from isoscope.platform.figures.matrix_form import Matrix
+from isoscope.platform.figures.numbers import count
 from isoscope.platform.statistics.findings import Difference, Untested
 from isoscope.platform.statistics.paired import Interval, Verdict
 from isoscope.states.choices import ROWS
@@ -243,12 +244,12 @@ def apart(table: pd.DataFrame) -> pd.DataFrame:
 
 def _verdicts_caption(table: pd.DataFrame) -> str:
     counts = table["word"].value_counts()
-    words = ", ".join(f"{word} {count}" for word, count in counts.items())
+    words = ", ".join(f"{word} {many}" for word, many in counts.items())
     return (
         "Similarity of layers of equal number, as (value − null)/(1 − null): of two models at different seeds, next to "
         "two seeds of one model (the ceiling). Verdicts (p by Holm over the layers of a pair and measure, intervals "
         f"over seeds and sentences; held-out CCA: given its fitted directions), {len(table)} in all: {words}. "
-        f"n = {int(table['n'].min())} seeds."
+        f"n = {count(int(table['n'].min()), 'seed')}."
     )
 
 

@@ -3,11 +3,13 @@
 import pandas as pd
 
 from isoscope.base.view import Table, View, under
+from isoscope.platform.figures.form import where
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.numbers import count
 from isoscope.studies.spaces.contextuality_views import CLASSES_OF_FORMS, CONTEXTS, COUNTS, DISTRIBUTIONS, over_seeds
 from isoscope.studies.spaces.similarity_views import CALLED, MAPS_BETWEEN, SIMILAR_ROWS, SIMILARITY, TOLD_APART
 
+CHOSEN = "chosen checkpoint"
 LINE = ["model", "with", "of", "measure", "layer"]
 """Columns that name a line."""
 
@@ -26,7 +28,9 @@ def _lines(table: pd.DataFrame) -> Table:
     keys = [*LINE, "column", "chosen"]
     shown["seeds"] = shown.groupby(LINE)["seed"].transform("nunique")
     kept = shown[shown.groupby(keys)["seed"].transform("nunique") == shown["seeds"]]
-    return (over_seeds(kept, [*keys, "seeds"]),)
+    found = over_seeds(kept, [*keys, "seeds"]).sort_values("chosen", ascending=False, kind="stable")
+    found = found.drop_duplicates([*LINE, "column"]).sort_index()  # at one place, the chosen checkpoint
+    return (found.assign(mark=where(found["chosen"], CHOSEN)),)
 
 
 def _caption(table: pd.DataFrame) -> str:
@@ -34,8 +38,8 @@ def _caption(table: pd.DataFrame) -> str:
     bands = "jackknife over sentences" if n == 1 else "intervals over seeds, by jackknife (none for two)"
     return (
         f"{model} at each kept update, compared with chosen checkpoints, its own too: similarity of layers of equal "
-        f"number, as (value − null)/(1 − null). The last point is its chosen checkpoint. Bands: {bands}. "
-        f"n = {count(n, 'seed')}, {items:,} {table['of'].iloc[0]}. w: the word table alone."
+        "number, as (value − null)/(1 − null). Ring: its chosen checkpoint, of several seeds at their mean update. "
+        f"Bands: {bands}. n = {count(n, 'seed')}, {items:,} {table['of'].iloc[0]}. w: the word table alone."
     )
 
 
