@@ -16,6 +16,7 @@ class Claim(NamedTuple):
     scale: str
 
 
+LATER, EPOCHS = "scratch/differences", "SST-2, 6 × 384, 25 epochs"
 SST2, CAPTIONS = "SST-2, half, 6 × 384", "captions, {} × 128"
 CHANGES, MRPC = "isotropy/changes", "MRPC, MiniLM"
 LI, V21, V22 = "Li 2025", "Vázquez et al. 2021", "Vázquez et al. 2022"
@@ -32,6 +33,24 @@ CLAIMS = (
         "fusion/differences",
         ("Conv2D − additive, both N(0, 0.02²)",),
         SST2,
+    ),
+    Claim(
+        f"Conv2D with {LI}'s tables ends below addition, 25 epochs, accuracy",
+        LATER,
+        ("test accuracy", "conv2d_unit − additive"),
+        EPOCHS,
+    ),
+    Claim(
+        f"FFT with {LI}'s tables ends below addition, 25 epochs, accuracy",
+        LATER,
+        ("test accuracy", "fft_unit − additive"),
+        EPOCHS,
+    ),
+    Claim(
+        f"Conv2D's mean cosine of tokens differs from addition's ({LI}: Conv2D's map is the warmest)",
+        LATER,
+        ("mean cosine of tokens", "conv2d_unit − additive"),
+        EPOCHS,
     ),
     Claim(
         f"FFT: kept magnitudes raise accuracy ({LI} supposes that they cancel)",
