@@ -35,13 +35,13 @@ CLAIMS = (
         SST2,
     ),
     Claim(
-        f"Conv2D with {LI}'s tables ends below addition, 25 epochs, accuracy",
+        f"Conv2D with {LI}'s tables is below addition, 25 epochs, accuracy at the selected epoch",
         LATER,
         ("test accuracy", "conv2d_unit − additive"),
         EPOCHS,
     ),
     Claim(
-        f"FFT with {LI}'s tables ends below addition, 25 epochs, accuracy",
+        f"FFT with {LI}'s tables is below addition, 25 epochs, accuracy at the selected epoch",
         LATER,
         ("test accuracy", "fft_unit − additive"),
         EPOCHS,
