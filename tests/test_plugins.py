@@ -127,6 +127,30 @@ def test_a_broken_file_is_one_line(project: Path, tmp_path: Path, text: str, exp
     assert "\n" not in str(caught.value)
 
 
+def test_a_name_in_two_files_is_refused(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    for name in ("product", "product_old"):
+        copy(EXAMPLES / "product.py", tmp_path / f"own/{name}.py")
+    with pytest.raises(InputError, match=r"product_old\.py: 'product' is also in .*product\.py; give one of them"):
+        load(project, plugin=tmp_path / "own")
+
+
+@pytest.mark.parametrize("head", [b"\xef\xbb\xbf", b"# -*- coding: latin-1 -*-\n# \xe9\n"], ids=["mark", "latin-1"])
+def test_any_encoding_of_a_python_file_will_do(project: Path, tmp_path: Path, head: bytes) -> None:
+    own = tmp_path / "own.py"
+    own.write_bytes(head + (EXAMPLES / "product.py").read_bytes())
+    assert load(project, plugin=own)
+    assert plugins.digest(own) == plugins.digest(EXAMPLES / "product.py")
+
+
+def test_a_broken_kind_of_study_is_one_line(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/tables.py").touch()
+    (tmp_path / "own/__init__.py").write_text("x = (\n")
+    with pytest.raises(InputError, match=r"plugin .*own/__init__\.py.*SyntaxError"):
+        load(project, plugin=tmp_path / "own")
+
+
 def test_a_folder_gives_all_its_files_and_rules_between_options_hold(project: Path, tmp_path: Path) -> None:
     folder = tmp_path / "many"
     folder.mkdir()

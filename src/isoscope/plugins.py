@@ -13,7 +13,9 @@ functions to keep configuration checks fast. Built-in kinds register here, too.
 """
 
 import hashlib
+import io
 import sys
+import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from runpy import run_path
@@ -128,15 +130,20 @@ def load(path: Path) -> None:
     if _loaded(path):
         return
     before = path.read_bytes()
-    try:  # writes no __pycache__ beside the file, which would change a DVC dependency
-        run_path(str(path), run_name=f"{PLUGIN_MODULE}{path.stem}")
+    _run(path, f"{PLUGIN_MODULE}{path.stem}")
+    if path.read_bytes() != before:
+        raise InputError(f"plugin {path}: has changed while it was loaded; run the same command again")
+    _CODE[path] = _code(before)
+
+
+def _run(path: Path, name: str) -> dict[str, Any]:
+    """Run a file and return its names; no __pycache__ is written beside it, which would change a DVC dependency."""
+    try:
+        return run_path(str(path), run_name=name)
     except InputError:
         raise
     except (Exception, SystemExit) as error:
         raise InputError(f"plugin {plugin_line(error) or path}: {said(error)}") from error
-    if path.read_bytes() != before:
-        raise InputError(f"plugin {path}: has changed while it was loaded; run the same command again")
-    _CODE[path] = _code(before.decode("utf-8"))
 
 
 def _load_kind(folder: Path) -> None:
@@ -150,7 +157,9 @@ def _load_kind(folder: Path) -> None:
         del sys.modules[earlier]  # of another folder of this name
     package.__path__ = [str(folder)]
     if (declared := folder / "__init__.py").is_file():
-        vars(package).update({name: value for name, value in run_path(str(declared)).items() if name.isupper()})
+        vars(package).update(
+            {name: value for name, value in _run(declared, package.__name__).items() if name.isupper()}
+        )
     sys.modules[package.__name__] = package
     kinds.KINDS[folder.name] = package.__name__, folder
 
@@ -160,7 +169,7 @@ def kind_digests(name: str) -> dict[str, str]:
     if name not in kinds.KINDS:
         return {}
     folder = kinds.KINDS[name][1]
-    return {f"{name}/{file.name}": _code(file.read_text("utf-8")) for file in sorted(folder.glob("*.py"))}
+    return {f"{name}/{file.name}": _code(file.read_bytes()) for file in sorted(folder.glob("*.py"))}
 
 
 def _loaded(path: Path) -> bool:
@@ -172,12 +181,15 @@ def digest(path: Path) -> str:
 
     Of a loaded file it is that of the code that runs: the file may have been edited since.
     """
-    return (_CODE.get(path) if _loaded(path) else None) or _code(path.read_text("utf-8"))
+    return (_CODE.get(path) if _loaded(path) else None) or _code(path.read_bytes())
 
 
 _CODE: dict[Path, str] = {}
 """Digest of the code of each loaded file."""
 
 
-def _code(source: str) -> str:
+def _code(content: bytes) -> str:
+    """Return the digest of a file's code, in the encoding that Python finds for it."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    source = io.TextIOWrapper(io.BytesIO(content), encoding).read()
     return hashlib.sha256(stripped(source).encode()).hexdigest()

@@ -230,6 +230,15 @@ def test_a_model_without_attention_or_tables_is_a_note_and_no_crash(place: Path,
     assert kept(tmp_path, "states") == before, "that there is none is known the second time"
 
 
+def test_a_manifest_removes_nothing_outside_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine.parquet").touch()
+    for tables in (["../mine"], [str(tmp_path / "mine")], "mine", [1]):
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out/manifest.json").write_text(json.dumps({"made_by": "isoscope geometry", "tables": tables}))
+        write_page(tmp_path / "out", "geometry", {}, {})
+        assert (tmp_path / "mine.parquet").exists()
+
+
 def test_data_and_a_folder_of_figures_are_no_earlier_page_and_a_cache_is(tmp_path: Path) -> None:
     check_out(tmp_path, "geometry")
     check_out(tmp_path / "new/one", "geometry")

@@ -40,10 +40,14 @@ def replacing_file(path: Path, point: Point, *, shared: bool = False) -> Iterato
     announce(point, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}" if shared else f".{path.name}.writing")
-    yield fresh
-    sync(fresh)
-    announce(point, path)
-    fresh.replace(path)
+    try:
+        yield fresh
+        sync(fresh)
+        announce(point, path)
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def write_text(path: Path, text: str, point: Point, *, shared: bool = False) -> None:

@@ -55,6 +55,9 @@ class Registry(Mapping[str, Entry]):
             if known not in (None, factory.__module__):
                 raise InputError(f"plugin {file}: {kind!r} is a built-in kind; give it another name")
             entries = self._loaded if known else self.own
+            earlier = entries[kind].file if kind in entries else file
+            if earlier != file and earlier.is_file() and file.is_file():  # a notebook's cell is no file
+                raise InputError(f"plugin {file}: {kind!r} is also in {earlier}; give one of them another name")
             declared = metrics or _metrics(factory)
             found = checked(declared, f"plugin {kind!r}") if declared else ()
             entries[kind] = Entry(kind, factory, file, built_in=bool(known), given=self.given, metrics=found, **more)

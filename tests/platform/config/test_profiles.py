@@ -71,6 +71,16 @@ def test_reset_restores_the_committed_file_and_keeps_the_replaced_one(project: P
     assert restore(project) == ""
 
 
+def test_a_file_that_is_no_text_can_be_restored(project: Path) -> None:
+    path, spoilt = project / "params.yaml", (project / "params.yaml").read_bytes() + b"# \xe9\n"
+    path.write_bytes(spoilt)
+    with pytest.raises(InputError, match="isoscope profile --reset"):
+        apply(project, "minilm")
+    assert "-# ?" in restore(project)
+    assert (project / ".isoscope/params.before-reset.yaml").read_bytes() == spoilt
+    assert path.read_bytes() + b"# \xe9\n" == spoilt
+
+
 def test_a_profile_that_does_not_fit_changes_nothing(project: Path) -> None:
     (project / "profiles/broken.yaml").write_text("training:\n  epoch: 2\n")
     before = (project / "params.yaml").read_text()

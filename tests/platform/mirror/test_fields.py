@@ -32,6 +32,12 @@ def test_two_names_never_become_one(names: list[str]) -> None:
     assert len({plan.safe_name(name) for name in names}) == len(names)
 
 
+def test_an_address_is_told_without_its_credentials_and_else_as_it_is() -> None:
+    assert plan.address("https://ada:secret@host:5000/x") == "https://host:5000/x"
+    for same in ("sqlite:////srv/x.db", "sqlite:///x.db", "http://127.0.0.1:5000", "file:///srv/mlruns"):
+        assert plan.address(same) == same
+
+
 def test_bounds_are_those_of_mlflow() -> None:
     from mlflow.utils import validation
 

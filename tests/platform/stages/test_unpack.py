@@ -46,6 +46,12 @@ def test_an_intact_bundle_is_a_git_repository_with_its_files(tmp_path: Path) -> 
     assert (tmp_path / "out/.git").is_dir()
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_bundle_packed_otherwise_is_refused(tmp_path: Path, method: int) -> None:
+    archive = packed(tmp_path / "a.zip", more=lambda zipped: zipped.writestr("b.txt", b"b" * 999, method))
+    assert "b.txt: is packed as isoscope bundle packs nothing" in refused(archive, tmp_path / "out")
+
+
 def test_a_flipped_byte_is_found_wherever_it_is(tmp_path: Path) -> None:
     whole = packed(tmp_path / "a.zip").read_bytes()
     with zipfile.ZipFile(tmp_path / "a.zip") as zipped:

@@ -35,7 +35,7 @@ def apply(folder: Path, name: str) -> str:
     """
     file = find(name, known(folder), f"{PROFILES / checked_name('profile', name)}.yaml: no such file")
     overlay = read_yaml(folder, file)
-    before = (folder / PARAMS).read_text("utf-8")
+    before = (folder / PARAMS).read_text("utf-8", "surrogateescape")
     if before != committed(folder):
         raise InputError(
             f"{PARAMS}: has changes that are not committed; commit them, or drop them with: isoscope profile --reset"
@@ -56,7 +56,7 @@ def lacks_its_base(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> bool:
 
 def restore(folder: Path) -> str:
     """Restore the committed params.yaml, keep the replaced file in `.isoscope/`, and return the difference."""
-    before, after = (folder / PARAMS).read_text("utf-8"), committed(folder)
+    before, after = (folder / PARAMS).read_text("utf-8", "surrogateescape"), committed(folder)
     if before == after:
         return ""
     (folder / _KEPT).parent.mkdir(exist_ok=True)
@@ -157,4 +157,5 @@ def committed(folder: Path) -> str:
 
 def _difference(before: str, after: str) -> str:
     sides = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    return "".join(difflib.unified_diff(*sides, f"{PARAMS} (before)", f"{PARAMS} (now)"))
+    lines = difflib.unified_diff(*sides, f"{PARAMS} (before)", f"{PARAMS} (now)")
+    return "".join(lines).encode("utf-8", "replace").decode("utf-8")  # of bytes that are no text, a question mark

@@ -202,8 +202,10 @@ def _head(path: Path) -> str | None:
 
 def address(uri: str | None) -> str:
     """Return a tracking address without credentials: `uri`, or $MLFLOW_TRACKING_URI, or the project's database."""
-    parts = urlsplit(uri or os.environ.get("MLFLOW_TRACKING_URI") or LOCAL)
-    return scrub(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))
+    given = uri or os.environ.get("MLFLOW_TRACKING_URI") or LOCAL
+    parts = urlsplit(given)
+    without = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else given
+    return scrub(without)
 
 
 def known_experiments(root: Path, uri: str | None) -> dict[str, str]:

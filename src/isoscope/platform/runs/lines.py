@@ -33,7 +33,7 @@ def _is_digest(text: str) -> bool:
     return re.fullmatch(r"[0-9a-f]{64}", text) is not None
 
 
-def _is_part(name: str) -> bool:
+def is_part(name: str) -> bool:
     """a name without '/' that is not too long"""
     return len(name) <= LONGEST and not _NO_PART.search(name)
 
@@ -45,10 +45,10 @@ def is_inside(path: str) -> bool:
 
 def _is_tags(tags: Mapping[str, str]) -> bool:
     """a search whose name is no path"""
-    return _is_part(tags.get(SEARCH, TRAIN))
+    return is_part(tags.get(SEARCH, TRAIN))
 
 
-Part = Annotated[str, Predicate(_is_part)]
+Part = Annotated[str, Predicate(is_part)]
 Count = Annotated[int, Ge(0), Lt(2**63)]
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from rocrate import model, rocrate
 from tqdm import tqdm
@@ -20,6 +20,7 @@ from isoscope.base.errors import InputError
 from isoscope.platform.config.new_project import source
 from isoscope.platform.config.project import Root
 from isoscope.platform.runs import lines, prepared, provenance, record, restored, secrets
+from isoscope.platform.runs.stored import accepted_runs
 from isoscope.platform.stages import export, new
 
 CRATE, SUMS, CITATION, PIPELINE = "ro-crate-metadata.json", str(paths.SUMS), "CITATION.cff", "dvc.yaml"
@@ -44,6 +45,7 @@ _AS_WRITTEN = re.compile(
 )
 # Bytes that a bundle may have unpacked, or this many times its size, if that is more.
 LARGEST, DENSEST = 1_000_000_000, 200
+PACKED = (ZIP_STORED, ZIP_DEFLATED)
 
 
 def bundle(out: Path, root: Root, project: paths.Project, *, studies: Collection[str], weights: bool) -> dict[str, Any]:
@@ -71,6 +73,9 @@ def bundle(out: Path, root: Root, project: paths.Project, *, studies: Collection
         *(f"diffs/{of.git.get('diff_sha256')}.patch" for one in records for of in one.attempts),
     ]
     files |= {f".isoscope/records/{name}": file for name in beside if (file := project.records / name).is_file()}
+    notes = accepted_runs(project)
+    accepted = [note for one in records if one.run for note in notes.get(one.run.digest, ())]
+    files |= {note.relative_to(project.state).as_posix(): note for note in accepted}
     files.setdefault(CITATION, source() / CITATION)
     contents, sums, scrubbed = {name: file.read_bytes for name, file in sorted(files.items())}, dict[str, str](), []
     contents[CRATE] = lambda: json.dumps(_crate(root, sums, records), indent=1, sort_keys=True).encode()
@@ -162,6 +167,11 @@ def unpack(archive: Path, out: Path) -> list[str]:
                 if not lines.is_inside(name) or _GIT.search(name) or stat.S_IFMT(mode) not in (0, stat.S_IFREG)
             ]
             many = sum(sizes.values()) > max(LARGEST, DENSEST * archive.stat().st_size) or len(entries) > len(sizes)
+            wrong += [
+                f"{one.filename}: is packed as isoscope bundle packs nothing"
+                for one in entries
+                if one.compress_type not in PACKED
+            ]
             if wrong := wrong + ["it unpacks to too many bytes, or has a name twice"] * many:
                 raise InputError(f"BUNDLE {archive}: {wrong[0]}; nothing was unpacked")
             sums = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from isoscope.base.environment import load
 from isoscope.base.errors import InputError
-from isoscope.base.paths import INDEX, Project
+from isoscope.base.paths import INDEX, PARTS, Project
 from isoscope.platform.mirror.browsing import experiments
 from isoscope.platform.runs.lines import FINISHED, TRAIN, Run, RunRecord
 from isoscope.platform.runs.locks import Lease, held
@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 
 def known_runs(project: Project) -> list[Row]:
     """Return the runs that have a record or a published output, by study, arm, seed and age."""
-    places = [folder for pattern in PUBLISHED for folder in sorted(project.folder.glob(pattern))]
+    places = [folder for pattern in (*PUBLISHED, f"{PARTS}/*") for folder in sorted(project.folder.glob(pattern))]
     named, notes = [(named_digest(folder / CONFIG), folder) for folder in places], accepted_runs(project)
     rows = (
         _row(project, one, run, [folder for digest, folder in named if digest == run.digest], notes.get(run.digest, []))

@@ -14,6 +14,7 @@ from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_parquet
 from isoscope.platform.figures.csv_text import csv_text
+from isoscope.platform.runs.lines import is_part
 from isoscope.platform.runs.locks import writing
 
 
@@ -66,7 +67,8 @@ def write_page(
 
     `values`: file → its JSON object; a file without one is removed.
     """
-    earlier = manifest(out).get("tables", ())
+    named = manifest(out).get("tables")
+    earlier = [one for one in named if isinstance(one, str) and is_part(one)] if isinstance(named, list) else []
     text = json.dumps({**_made_by(command), **facts, "tables": sorted(tables)}, indent=1) + "\n"
     write_text(out / "manifest.json", text, "table")  # first, because it marks the folder as ours
     for name in earlier:
