@@ -182,3 +182,11 @@ def test_cosines_and_silhouettes_run_from_minus_one_and_are_met_below_zero(cloud
     assert signed == {"avg_sim", "self_sim", "intra_sim", "intra_sim_left_out", "silhouette", "clusters_silhouette"}
     assert {natural(name) for name in signed} == {(-1.0, 1.0)}
     assert min(cloud["avg_sim"] for cloud in clouds if "avg_sim" in cloud) < 0
+
+
+def test_of_a_checkpoint_the_control_comes_first_as_the_first_snapshot_does() -> None:
+    """Hollow marks are of the first end in the rows, and captions say so."""
+    table = pd.DataFrame({"checkpoint": ["one"] * 4, "step": [0.0, None, 0.0, None], "value": [1.0, 2.0, 3.0, 4.0]})
+    found = at_ends(table)
+    assert found["end"].tolist() == ["first", "first", "chosen", "chosen"]
+    assert found["value"].tolist() == [2.0, 4.0, 1.0, 3.0]

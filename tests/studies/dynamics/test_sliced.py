@@ -10,7 +10,7 @@ import pytest
 
 from isoscope.base.parquet import write_parquet
 from isoscope.data.ngrams import CONTEXTS, FREQUENCIES
-from isoscope.studies.dynamics.course_views import BANDS, CALLED
+from isoscope.studies.dynamics.course_views import BANDS, CALLED, LOSS, slice_curves
 from isoscope.studies.dynamics.sliced import sliced
 from isoscope.studies.dynamics.sums import EVERY
 
@@ -72,6 +72,17 @@ def test_the_loss_is_the_measured_loss_so_a_gap_is_missing_in_the_parts(tmp_path
     assert set(found["slices"]["open"]) == {3}
     course = found["slices_course"].set_index(keys).sort_index().loc[("rare", "context", EVERY)]
     np.testing.assert_allclose(course["share"], np.array([0.1, 0.5, 1.1]) / 1.1)
+
+
+def test_the_ring_stands_where_the_drawn_curve_reaches_half() -> None:
+    """Seeds reach half of the change at different updates, whose mean is no update of the curve."""
+    key = {"arm": "causal", "frequency": "rare", "context": "context"}
+    shares = {"update": [1, 2, 4, 8], "share": [0.1, 0.3, 0.6, 1.0]}
+    course = pd.concat([pd.DataFrame(key | shares | {"component": one}) for one in ("emb", EVERY)])
+    about = {"component": EVERY, "tokens": 0.5, "before": 5.0, "after": 4.0, "half": 20 / 3}
+    found = slice_curves(course, pd.DataFrame([key | about]))
+    marked = found[found["mark"].notna()]
+    assert marked[["component", "update"]].to_numpy().tolist() == [[LOSS, 4]]
 
 
 def test_the_figure_has_a_panel_for_every_class_of_tokens() -> None:

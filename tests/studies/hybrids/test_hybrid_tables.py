@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from isoscope.base.errors import InputError
@@ -14,8 +15,9 @@ from isoscope.platform.figures.pictures import pictures
 from isoscope.platform.outputs import Output, Trained
 from isoscope.platform.results.paired_comparison import Result, StudyRuns
 from isoscope.studies.hybrids.comparison import Hybrids
-from isoscope.studies.hybrids.tables import NEARNESS, NOT_TUNED, TUNED, tables
+from isoscope.studies.hybrids.tables import NEARNESS, NOT_TUNED, TUNED, predictors, tables
 from isoscope.studies.hybrids.views import VIEWS
+from isoscope.studies.hybrids.views import predictors as drawn
 from struck_views import wrong
 
 ROOT = Path(__file__).parents[3]
@@ -86,6 +88,17 @@ def test_a_measure_in_the_order_of_bleu_predicts_it(studies: dict[str, StudyRuns
         assert row["rho"] == pytest.approx(-1.0 if measure == FALLING else 1.0)
         assert row["p"] == pytest.approx(2 / 120, abs=0.006)  # two of 5! orders
         assert row["p_holm"] == pytest.approx(min(1.0, 16 * found["p"].min()), abs=0.1)
+
+
+def test_both_means_of_a_start_are_over_its_translated_seeds(studies: dict[str, StudyRuns]) -> None:
+    made = tables(studies, **OPTIONS)
+    near, translated = made["nearness"], made["translated"]
+    kept = translated[(translated["start"] != "ridge") | (translated["seed"] == 0)]
+    lost = near.assign(value=near["value"].where((near["start"] != "ridge") | (near["seed"] == 0), 99.0))
+    alone = near[(near["start"] != "ridge") | (near["seed"] == 0)]
+    pd.testing.assert_frame_equal(predictors(lost, kept), predictors(alone, kept))
+    shown = [drawn(made["predictors"], one, kept) for one in (lost, alone)]
+    assert shown[0]["value"].tolist() == shown[1]["value"].tolist()
 
 
 def test_spaces_of_unequal_width_have_no_distance_before_their_map(studies: dict[str, StudyRuns]) -> None:
