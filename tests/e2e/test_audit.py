@@ -52,7 +52,13 @@ MADE = {
 
 
 @pytest.fixture(scope="module")
-def project(explored: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project with a study; a test puts back what it changes."""
+    return finished.project.copy(tmp_path_factory.mktemp("audited") / "project", without=("docs",), mirrored=False)
+
+
+@pytest.fixture(scope="module")
+def explored_project(explored: Finished, tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project with a study, hidden states, measures and a search; a test puts back what it changes."""
     folder = tmp_path_factory.mktemp("audited") / "project"
     project = explored.project.copy(folder, without=("docs",), mirrored=False)
@@ -66,7 +72,7 @@ def project(explored: Finished, tmp_path_factory: pytest.TempPathFactory) -> Pro
 
 
 @pytest.fixture
-def keep(project: Project) -> Iterator[Callable[[Path], Path]]:
+def keep() -> Iterator[Callable[[Path], Path]]:
     """Keep the bytes of a file until the test is over."""
     kept: dict[Path, bytes] = {}
 
@@ -110,8 +116,8 @@ def rewritten(file: Path, text: str) -> None:
     file.write_text(text, "utf-8")
 
 
-def test_an_untouched_project_has_no_finding_also_where_its_traces_are_repeated(project: Project) -> None:
-    assert audited(project, "--deep") == {}
+def test_an_untouched_project_has_no_finding_also_where_its_traces_are_repeated(explored_project: Project) -> None:
+    assert audited(explored_project, "--deep") == {}
 
 
 COMMON = ("missing", "flipped")
@@ -121,7 +127,10 @@ COMMON = ("missing", "flipped")
     "damage", [one if one in COMMON else pytest.param(one, marks=pytest.mark.exhaustive) for one in KINDS]
 )
 @pytest.mark.parametrize("files", [AT_REST, MADE], ids=["of runs", "made from runs"])
-def test_every_damaged_file_is_named(project: Project, keep: Keep, files: dict[str, str], damage: str) -> None:
+def test_every_damaged_file_is_named(
+    explored_project: Project, keep: Keep, files: dict[str, str], damage: str
+) -> None:
+    project = explored_project
     struck = found_at(project, files)
     for file in struck.values():
         for each in file.parent.iterdir() if damage == "swapped" else [file]:
@@ -151,7 +160,7 @@ def test_altered_numbers_are_named_by_table_row_and_column(project: Project, kee
     table.loc[1, column] += 0.125
     seeds.unlink()
     write_parquet(table, seeds)
-    figure = keep(project.folder / PART / "figures/curves.svg")
+    figure = keep(project.folder / PART / "figures/training.svg")
     rewritten(figure, figure.read_text("utf-8").replace("<path", '<path opacity="0"', 1))
     lines = audited(project, code=1)
     assert {*lines.values()} == {"mismatch"}
@@ -159,7 +168,7 @@ def test_altered_numbers_are_named_by_table_row_and_column(project: Project, kee
     assert any(one.startswith(f"reports/index.html: {sentence[1]}: 'All arms reach 0.98'") for one in lines)
     cell = rf"{PART}/tables/seeds.parquet: row 1 .*, column {column}: .*, the runs give"
     assert any(re.match(cell, one) for one in lines)
-    assert any(one.startswith(f"{PART}/figures/curves.svg: row ") for one in lines)
+    assert any(one.startswith(f"{PART}/figures/training.svg: row ") for one in lines)
 
 
 def test_dvc_lock_is_compared_with_what_it_names(project: Project, keep: Keep) -> None:
@@ -256,9 +265,9 @@ class Numbers(HTMLParser):
             self.found += re.findall(r"(?<!\w)\d[\d.,]*(?!\w)", data)  # not the F1, sha256 or 95th of words
 
 
-def test_every_number_of_the_page_has_a_place(project: Project) -> None:
+def test_every_number_of_the_page_has_a_place(explored_project: Project) -> None:
     """Headings, the contents, code, and the section that explains the page have none."""
-    page = project.text("reports/index.html")
+    page = explored_project.text("reports/index.html")
     assert Numbers(page).found == []
     assert Numbers(page.replace("<main", "<p>Accuracy 0.97</p><main")).found == ["0.97"]
     assert len(re.findall("data-from", page)) > 100
@@ -275,6 +284,8 @@ def test_pages_of_results_are_made_again_by_their_script(tmp_path: Path) -> None
         shutil.copytree(root / name, tmp_path / name)
     for name in ("params.yaml", "README.md"):
         shutil.copy(root / name, tmp_path)
+    for other in {*folder.glob("*.md")} - {folder / "embedded.md", folder / "fusion.md"}:
+        other.unlink()  # tests/test_results.py makes the tables of every page again
     assert [*_results(tmp_path)] == []
     page = folder / "embedded.md"
     page.write_text(page.read_text("utf-8").replace(".911", ".912"), "utf-8")
