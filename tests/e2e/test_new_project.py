@@ -99,7 +99,8 @@ def test_its_commands_need_no_checkout(environment: Environment) -> None:
 def test_dvc_sees_a_change_of_the_installed_code(environment: Environment) -> None:
     params = environment.project / "params.yaml"
     short = re.sub(r"^  epochs: \d+", "  epochs: 1", params.read_text("utf-8"), flags=re.M)
-    params.write_text(short.replace("    - 0\n    - 1\n    - 2\n", "    - 0\n    - 1\n"), "utf-8")
+    one = re.sub(r"^  names:\n(?:  - \w+\n)+", "  names: [anisotropy]\n", short, flags=re.M)
+    params.write_text(one.replace("    - 0\n    - 1\n    - 2\n", "    - 0\n    - 1\n"), "utf-8")
     target = "analyse@first"
     done = environment.run("isoscope", "repro", target)
     assert done.ran == ["prepare@order", "train@first", "states@first", target]
