@@ -140,7 +140,7 @@ def test_a_measure_in_one_file_stands_in_every_result(project: Project) -> None:
     """Curves over training, a map by layer beside random weights, differences of arms, MLflow; no model runs."""
     (project.folder / "plugins/norms.py").write_text(PLUGIN, "utf-8")
     project.edit("params.yaml", "plugins: []", "plugins: [plugins/norms.py]")
-    project.edit("params.yaml", "  names:\n", "  names:\n  - norms\n")
+    project.lay("measures: {names: [norms, similarity]}")
     before = {arm: file_md5s(states(project, arm)) for arm in ARMS}
     extracted = {digest for digest, record in project.records().items() if record.run.stage == "extract"}
     project.isoscope("states", "fusion")
