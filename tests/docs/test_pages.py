@@ -139,7 +139,9 @@ def test_a_wrong_command_is_refused() -> None:
 
 FEW = """\
 extraction: {every: 100, gradients: 2}
-measures: {names: [anisotropy, similarity, classes], draws: 2, probes: {every: 100, folds: 2}, perplexity: 5, map: 30, square: 20}
+measures:
+  {names: [anisotropy, similarity, classes], draws: 2, probes: {every: 100, folds: 2},
+   perplexity: 5, map: 30, square: 20}
 """
 """Most of the tutorial's minutes are measures; tests/e2e/test_inside.py has all of them."""
 

@@ -4,6 +4,7 @@ The tests of this file are one story, told in order.
 """
 
 import json
+import shutil
 from pathlib import Path
 
 from isoscope.platform.config.tree import read_yaml
@@ -11,6 +12,7 @@ from pipeline_project import ARMS, Project
 
 OPTIM = "src/isoscope/training/optim.py"
 RISING = "    rising = math.floor(warmup * total)\n"
+COPIED = {"without": ("docs",)}
 # The same numbers from other code: every code version below the stages' closure changes.
 REFACTORED = "    share = warmup * total\n    rising = math.floor(share)\n"
 
@@ -41,9 +43,20 @@ def test_a_refactor_keeps_the_runs(project: Project) -> None:
         (accepted,) = records[digest].accepted
         assert accepted.code != records[digest].run.code
         assert shown[digest].tags["isoscope.accepted_for"] == accepted.code[:12]
+    audited = json.loads(project.isoscope("audit", "--json").out)
+    assert audited == {"sound": True, "findings": []}, "the page does not show yet that the runs are accepted"
     project.isoscope("report")
     assert "golden trace equal under code" in project.text("reports/index.html")
     assert project.isoscope("accept").out == "nothing to accept\n"
+
+
+def test_an_opened_bundle_has_the_accepted_runs(project: Project, tmp_path: Path) -> None:
+    project.isoscope("bundle", str(tmp_path / "given.zip"), "--with", "weights")
+    project.at(tmp_path).isoscope("open", "given.zip", "there")
+    there = Project(tmp_path / "there", mirrored=False)
+    said = there.isoscope("train", "fusion")
+    assert "2 cells" in said.out
+    assert {arm: there.digest(arm) for arm in ARMS} == {arm: project.digest(arm) for arm in ARMS}
 
 
 def test_what_gc_has_removed_is_taken_back_from_where_it_was_published(project: Project) -> None:
@@ -71,12 +84,21 @@ def test_a_run_that_is_nowhere_is_named(project: Project) -> None:
 
 
 def test_a_damaged_run_stands_for_nothing(project: Project) -> None:
-    """A similar run is trained again under its own digest, by the current code."""
+    """It is restored from its published copy; without one, it is trained again under its own digest, by this code."""
     old = project.digest("additive")
-    output = project.folder / ".isoscope/runs" / old / "output"
-    damaged = output / "metrics.jsonl"
-    damaged.unlink()
-    damaged.write_text("{}\n", "utf-8")
+    stored = project.folder / ".isoscope/runs" / old / "output"
+
+    def damage(output: Path) -> None:
+        (output / "metrics.jsonl").unlink()
+        (output / "metrics.jsonl").write_text("{}\n", "utf-8")
+
+    damage(stored)
+    again = project.isoscope("train", "fusion", "additive", "--seed", "0")
+    assert "restored from its published copy" in again.err
+    assert project.digest("additive") == old
+    shutil.rmtree(project.folder / ".dvc/cache")
+    damage(stored)
+    damage(project.output("additive"))
     project.isoscope("train", "fusion", "additive", "--seed", "0")
     config = read_yaml(project.output("additive"), Path("config.yaml"))
     assert config["digest"] != old

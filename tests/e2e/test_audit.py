@@ -127,9 +127,7 @@ COMMON = ("missing", "flipped")
     "damage", [one if one in COMMON else pytest.param(one, marks=pytest.mark.exhaustive) for one in KINDS]
 )
 @pytest.mark.parametrize("files", [AT_REST, MADE], ids=["of runs", "made from runs"])
-def test_every_damaged_file_is_named(
-    explored_project: Project, keep: Keep, files: dict[str, str], damage: str
-) -> None:
+def test_every_damaged_file_is_named(explored_project: Project, keep: Keep, files: dict[str, str], damage: str) -> None:
     project = explored_project
     struck = found_at(project, files)
     for file in struck.values():

@@ -11,7 +11,7 @@ import pytest
 from isoscope.base.view import View
 from isoscope.studies.fusion.embedding_block import MAP, PCA, by_layer, dimensions, evidence, leaves_block
 from isoscope.studies.fusion.embedding_block import pairs as cosines
-from isoscope.studies.fusion.heads import BETWEEN, CONTROLS, HEADS, SUMMARIES, agreements, over_heads
+from isoscope.studies.fusion.heads import AGREEMENT, BETWEEN, CONTROLS, FEW, HEADS, SUMMARIES, agreements, over_heads
 from isoscope.studies.fusion.layers import LAYERS, SHARED, UNDEFINED, profile
 from isoscope.studies.fusion.point_clouds import DYNAMICS, LONGEST, barcode, clouds
 from isoscope.studies.fusion.probing_scores import EQUAL, HOLLOW, PROFILE
@@ -175,6 +175,23 @@ def test_of_many_pairs_of_arms_those_with_the_first_stay_and_every_control() -> 
         found = agreements(pd.concat([between, controls], ignore_index=True).assign(agreement=0.5))
         assert found.groupby("panel")["pair"].nunique().to_dict() == {BETWEEN: pairs, CONTROLS: len(arms)}
     assert found.loc[found["panel"] == BETWEEN, "pair"].str.startswith("a and ").all()
+
+
+@pytest.mark.parametrize("differ, said, unsaid", [
+    (["arms", "seeds", "random"], ["Do different arms", "two seeds of an arm and an arm and its random"], []),
+    (["arms", "random"], ["Do different arms", "(right): an arm and its random-weights"], ["two seeds"]),
+    (["seeds", "random"], ["of two models agree", "Shown: two seeds of an arm and"], ["two arms", "(left"]),
+    (["random"], ["of two models agree", "Shown: an arm and its random"], ["two seeds", "two arms"]),
+])  # fmt: skip
+def test_the_caption_of_agreeing_heads_names_the_comparisons_that_are_drawn(
+    differ: list[str], said: list[str], unsaid: list[str]
+) -> None:
+    rows = pd.DataFrame({"arm": "a", "other": "b", "differ": differ, "n": FEW})
+    assert callable(AGREEMENT.caption)
+    caption = AGREEMENT.caption(rows)
+    assert [text for text in said if text not in caption] == []
+    assert [text for text in unsaid if text in caption] == []
+    assert ("illustration" in caption, "illustration" in AGREEMENT.caption(rows.assign(n=FEW - 1))) == (False, True)
 
 
 def test_tokens_leave_the_block_of_an_arm_at_its_last_part() -> None:

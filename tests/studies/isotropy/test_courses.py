@@ -12,10 +12,15 @@ from isoscope.studies.isotropy.views import VIEWS
 from penalty_material import points
 
 
+def called(name: str) -> Any:
+    """The view of a name."""
+    (view,) = [one for one in VIEWS if one.name == name]
+    return view
+
+
 def form(name: str) -> Any:
     """The form of a view."""
-    (view,) = [one for one in VIEWS if one.name == name]
-    return view.form
+    return called(name).form
 
 
 def test_of_many_classes_those_with_most_bars_have_panels(tmp_path: Path) -> None:
@@ -55,6 +60,29 @@ def test_the_trade_shows_runs_with_their_family_and_weight(tmp_path: Path) -> No
     assert [text.get_text() for text in axes.texts] == ["0", "10"]
     with pytest.raises(ValueError, match="none of these was measured: validation/a_1_centred"):
         form("trade").drawn(means[means["figure"] != "validation/a_1_centred"].assign(across="a_1_centred"), doses)
+
+
+def test_metrics_by_share_of_the_data_have_a_line_per_arm_and_a_place_per_share(tmp_path: Path) -> None:
+    means = averages(points(tmp_path), last=0.3)
+    own = means[means["arm"] == "additive-none"]
+    every = pd.concat([own.assign(arm=f"additive-none-{name}", value=own["value"] + k) for k, name in enumerate("ab")])
+    doses = pd.DataFrame(
+        {"arm": ["additive-none-a", "additive-none-b"], "group": "additive-none", "fraction": [0.1, 1]}
+    )
+    view = called("fractions")
+    (rows,) = view.table({"averages": every, "doses": doses})
+    found = view.form.points(rows)
+    assert {*found["arm"]} == {"additive-none"}
+    seen = found[found["metric"] == "validation/accuracy"].dropna(subset=["seed"]).sort_values(["step", "seed"])
+    assert seen["step"].tolist() == [10.0] * 3 + [100.0] * 3
+    alone = own[own["figure"] == "validation/accuracy"].sort_values("seed")["value"]
+    assert seen["value"].tolist() == pytest.approx([*alone, *(alone + 1)])
+    lacking = rows[(rows["step"] == 10.0) | (rows["seed"] != 0)]
+    assert {*view.form.points(lacking).dropna(subset=["seed"])["step"]} == {10.0}, (
+        "a share that a seed lacks is no mean of the others"
+    )
+    (none,) = view.table({"averages": every, "doses": doses.assign(fraction=1.0)})
+    assert none.empty, "one share is no curve"
 
 
 def test_curves_follow_a_published_figure_where_bars_are_selected(tmp_path: Path) -> None:

@@ -262,9 +262,9 @@ def cached_file(cache: Path, md5: str) -> Path:
 
 
 def accepted_run(project: Project, digest: str) -> tuple[str, str] | None:
-    """Return digest and code version of the run accepted for `digest`; None if there is none or a file is damaged."""
+    """Return digest and code version of the run accepted for `digest`; None if there is none, or no intact copy."""
     note = _accepted(_note(project, digest))
-    return note if note and output_fault(project, note[0]) is None else None
+    return note if note and files_of(project, note[0]) else None
 
 
 def accept_run(project: Project, digest: str, *, run: str, code: str) -> None:
