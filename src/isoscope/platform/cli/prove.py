@@ -98,6 +98,5 @@ def open_(
     """
     check_free(out, such_as="review", key="OUT")
     notes = load("platform.stages.bundle").unpack(archive, out)
-    return {"out": str(out), "notes": notes}, "\n  ".join(
-        [f"open: {out}: every hash is right; see {out / INDEX}", *notes]
-    )
+    page = f"; see {out / INDEX}" * (out / INDEX).is_file()
+    return {"out": str(out), "notes": notes}, "\n  ".join([f"open: {out}: every hash is right{page}", *notes])
