@@ -24,9 +24,19 @@ def test_a_run_has_its_size_and_a_control_its_own_objective() -> None:
     one = run(allocation([(group("W1"), [-1.0])], [1]))
     one.output.params["training"]["fraction"] = 0.34338
     found = profiles([one], {"splits": {"train": {"rows": 29_000}}}, {ARM: "trained"})
-    assert found.iloc[0].to_dict() | {"nats": -0.5} == {
+    assert found["minibatch"].isna().all(), "it was not asked for"
+    assert found.drop(columns="minibatch").iloc[0].to_dict() | {"nats": -0.5} == {
         "arm": ARM, "seed": 0, "objective": "masked", "data": "reordered", "size": 9958, "word": "trained",
         "component": "W1", "half": "lower", "nats": -0.5,
     }  # fmt: skip
     assert found["nats"].sum() == -1
     assert objective({"kind": "causal", "share": 0.15}) == "causal_part"
+
+
+def test_the_minibatch_estimator_stands_beside_the_fixed_set_by_part() -> None:
+    one = run(allocation([(group("W1"), [-1.0]), (group("key"), [-3.0])], [1]))
+    table = allocation([(group("W1"), [-5.0]), (group("out"), [2.0])], [1])
+    also = one._replace(minibatch=table[table["set"] == "train"])
+    found = profiles([also], {}, {ARM: "trained"}).groupby("component")[["nats", "minibatch"]].sum(min_count=1)
+    assert found["minibatch"].dropna().to_dict() == {"W1": -5.0, "out": 2.0}
+    assert found["nats"].dropna().to_dict() == {"W1": -1.0, "key": -3.0}

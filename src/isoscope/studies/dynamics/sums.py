@@ -135,7 +135,8 @@ def profiles(runs: Sequence[AllocatedRun], manifest: Mapping[str, Any], words: M
     """Return the profile of each run: a row per run, component and half, over the validation set.
 
     Columns arm, seed, objective (kind; a control on a part of the tokens has its own), data (the task), size (training
-    examples), word (of `learned`), component, half and nats (see `halved`).
+    examples), word (of `learned`), component, half, nats (see `halved`) and minibatch: nats by the minibatch estimator;
+    without it, missing.
     """
     rows = int(manifest.get("splits", {}).get("train", {}).get("rows", 0))
     parts = []
@@ -144,8 +145,12 @@ def profiles(runs: Sequence[AllocatedRun], manifest: Mapping[str, Any], words: M
         size = round(float(params["training"].get("fraction", 1.0)) * rows)
         about = {"arm": run.arm, "seed": run.seed, "objective": objective(params["objective"])}
         about |= {"data": run.output.run.task, "size": size, "word": words[run.arm]}
-        parts.append(halved(run.shown).assign(**about))
-    return pd.concat(parts, ignore_index=True)[[*RUN, *PART, "nats"]]
+        own = halved(run.shown)
+        if len(run.minibatch):
+            minibatch = halved(run.minibatch).rename(columns={"nats": "minibatch"})
+            own = own.merge(minibatch, on=PART, how="outer", validate="1:1")
+        parts.append(own.assign(**about))
+    return pd.concat(parts, ignore_index=True).reindex(columns=[*RUN, *PART, "nats", "minibatch"])
 
 
 def objective(section: Mapping[str, Any]) -> str:
