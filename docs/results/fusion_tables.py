@@ -103,7 +103,7 @@ def combinations(name: str) -> Table:
     """Return mean ± sd of test accuracy over seeds for each combination; its arms are averaged within a seed."""
     test, rows = by_seed(name), []
     for levels, members in design(name).items():
-        values = np.mean([[*test[arm].values()] for arm in members], axis=0)
+        values = np.mean([[test[arm][seed] for seed in test[members[0]]] for arm in members], axis=0)
         words = ("yes" if level else "no" for level in levels)
         rows.append((*words, ", ".join(members), len(values), spread(values)))
     return Table(("magnitudes kept", "identity readable", "arms", "seeds", "mean ± sd"), rows)

@@ -48,11 +48,12 @@ def arms() -> Table:
 def differences() -> Table:
     """Return each penalty minus no penalty in Spearman's ρ on test, with its verdict; a family."""
     values, items = of_arms("spearman"), by_item("stsb/predictions", "spearman")
-    shares = {arm: np.stack([items[f"additive-{arm}/{seed}"] for seed in own]) for arm, own in values.items()}
     family, titles = [], []
     for arm in (one for one in ARMS if one != REFERENCE):
-        own, other = (np.array([*values[one].values()]) for one in (arm, REFERENCE))
-        two_way = two_way_interval(shares[arm] - shares[REFERENCE], confidence=CONFIDENCE)
+        seeds = [seed for seed in values[arm] if seed in values[REFERENCE]]
+        own, other = (np.array([values[one][seed] for seed in seeds]) for one in (arm, REFERENCE))
+        shares = [np.stack([items[f"additive-{one}/{seed}"] for seed in seeds]) for one in (arm, REFERENCE)]
+        two_way = two_way_interval(shares[0] - shares[1], confidence=CONFIDENCE)
         above = [float(own.mean()), float(other.mean())]  # a constant prediction has no correlation
         family.append(Tested([*(own - other)], two_way, above, scale=float(np.abs(other).max())))
         titles.append(f"{ARMS[arm]} − {ARMS[REFERENCE]}")

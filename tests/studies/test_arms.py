@@ -226,6 +226,24 @@ def test_options_part_arms_only_if_they_change_what_is_predicted(kind: str, kind
     assert rows[1].difference == (0.25 if kinds[1] == "arm" else None)
 
 
+def test_a_metric_that_the_first_arm_lacks_at_a_seed_has_no_other_reference() -> None:
+    arms = {one: of_objective(one, "classification", accuracy=0.5, loss=1.0) for one in ("base", "x", "y")}
+    arms["base"][1] = arms["base"][1]._replace(scores={"accuracy": 0.5})
+    rows = compare_arms(arms, {}, confidence=0.95, power=0.8, margin=0.01)
+    assert [(row.metric, row.arm, row.kind) for row in rows] == [
+        ("accuracy", "base", "reference"),
+        ("accuracy", "x", "arm"),
+        ("accuracy", "y", "arm"),
+    ]
+    beside = arms | {"base": of_objective("base", "classification", accuracy=0.5, loss=1.0)}
+    beside["x"] = dict(arms["x"])
+    beside["x"][1] = arms["base"][1]
+    rows = compare_arms(beside, {}, confidence=0.95, power=0.8, margin=0.01)
+    assert [row.arm for row in rows if row.metric == "loss"] == ["base", "y"], (
+        "the control: of another arm, that arm alone"
+    )
+
+
 def test_only_arms_of_one_objective_are_compared() -> None:
     """Losses of objectives that predict different things have no difference; a metric may be one objective's alone."""
     arms = {

@@ -53,6 +53,17 @@ def test_each_arm_after_each_transform_is_paired_with_the_reference_without_a_tr
     assert transformed.together({("none", 0): tmp_path}).empty
 
 
+def test_two_arms_whose_vectors_score_nothing_are_not_called_alike() -> None:
+    given = table()
+    found = transformed.compared(
+        given.assign(value=given["value"] / 1e4), AGAINST, confidence=0.95, power=0.8, margin=0.01
+    )
+    assert {*found["verdict"]} == {"reference", "no verdict"}
+    angles = given.assign(value=given["value"] / 1e4, figure="avg_sim")
+    other = transformed.compared(angles, AGAINST, confidence=0.95, power=0.8, margin=0.01)
+    assert "no verdict" not in {*other["verdict"]}, "a mean cosine has no chance level"
+
+
 @pytest.mark.parametrize("best", [True, False], ids=["the chosen snapshot", "every snapshot"])
 def test_a_collapsed_cell_is_replaced_by_no_other_and_its_arm_has_no_test(best: bool) -> None:
     """A seed without a number would else leave the others, which the outcome has selected."""

@@ -56,8 +56,9 @@ def compared(
     references = {f"{arm}, {name}": f"{of}, none" for arm, of in against.items() for name in TRANSFORMS}
     named = rows.drop(columns="arm").rename(columns={"both": "arm"})
     tested = differences(named, against=references, confidence=confidence, power=power)
+    options: dict[str, Any] = {"confidence": confidence, "margin": margin}
     verdicts = [
-        of_row(row, row["figure"], confidence=confidence, margin=margin).verdict for row in tested.to_dict("records")
+        of_row(row, row["figure"], **options, above=_above_chance(row)).verdict for row in tested.to_dict("records")
     ]
     words = pd.DataFrame(verdicts, columns=["verdict", "reason"])
     known = pd.concat([tested[["figure", "arm", *COLUMNS[7:]]].rename(columns={"arm": "both"}), words], axis=1)
@@ -67,6 +68,11 @@ def compared(
     for name, of_reference, none in zip(words, ("reference", ""), unpaired, strict=True):
         found[name] = found[name].fillna(none).mask(own, of_reference)
     return found[[*COLUMNS, *words]]
+
+
+def _above_chance(row: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return by how much both sides are better than equal vectors, whose scores correlate with nothing."""
+    return (row["mean"], row["mean_reference"]) if str(row["figure"]).startswith("sts ") else ()
 
 
 def at_the_end(table: pd.DataFrame) -> Table:

@@ -103,6 +103,15 @@ def test_without_differences_between_data_every_value_is_the_share_of_the_object
     assert values == pytest.approx([1.0] * 4)
 
 
+@pytest.mark.parametrize("sizes", [(2, 3), (2, 6)], ids=["all orders", "drawn orders"])
+def test_cells_that_do_not_differ_or_have_no_number_give_no_test(sizes: tuple[int, int]) -> None:
+    first, second = design(*sizes)
+    for value in (0.0, np.nan):
+        found = first_over_second(np.full((len(first), len(first)), value), first, second)
+        assert np.isnan([found.difference, found.p, found.least]).all()
+        assert judge_cells(found, p_holm=found.p, low=0.1, confidence=0.95).word != "holds"
+
+
 def test_a_design_with_a_missing_or_double_cell_is_refused() -> None:
     points = distances(np.random.default_rng(0).normal(size=(4, 2)))
     with pytest.raises(ValueError, match="not all pairs of 2 and 2 levels"):
@@ -120,6 +129,7 @@ def test_a_design_with_a_missing_or_double_cell_is_refused() -> None:
         (6, 0.06, 0.1, "under-powered"),
         (6, 0.04, -0.1, "under-powered"),
         (6, 0.04, None, "under-powered"),
+        (6, np.nan, 0.1, "under-powered"),
     ],
 )
 def test_few_data_conditions_decide_nothing_and_six_by_p_and_interval(

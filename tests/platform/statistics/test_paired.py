@@ -39,8 +39,10 @@ def test_no_interval_below_three_seeds_and_no_scale_of_equal_differences() -> No
     assert paired_t([0.1, 0.2, 0.3], confidence=0.95).interval is not None
     assert paired_t([0.1, 0.1, 0.1], confidence=0.95)[2:] == (0.0, None, None)
     assert paired_t([0.0, 0.0, 0.0], confidence=0.95)[2:] == (0.0, (0.0, 0.0), 1.0)
-    without = paired_t([0.1, math.nan, 0.2], confidence=0.95)
-    assert (without.n, math.isnan(without.mean), *without[2:]) == (3, True, None, None, None)
+    for lost in (math.nan, math.inf, -math.inf):
+        without = paired_t([0.1, lost, 0.2], confidence=0.95, scale=abs(lost))
+        assert (without.n, math.isfinite(without.mean), *without[2:]) == (3, False, None, None, None)
+        assert two_way_interval(np.array([[0.1, lost], [0.2, 0.3], [0.3, 0.1]]), confidence=0.95) is None
     with pytest.raises(ValueError, match="no pairs"):
         paired_t([], confidence=0.95)
 
@@ -168,6 +170,7 @@ NEAR, FAR = Interval(0.02, 0.08), Interval(-0.01, 0.11)
 UNSEEN = "a true difference of 0.01 could well go unseen"
 FEW = {"detectable": None}
 CHANCE = "neither is more than 0.01 above chance"
+UNKNOWN = "no test: the same difference at every seed, or no number at one"
 
 
 @pytest.mark.parametrize(
@@ -207,6 +210,7 @@ CHANCE = "neither is more than 0.01 above chance"
         ),
         (CONSTANT, CONSTANT.interval, 1.0, FEW | {"above": (math.nan, 0.0)}, "no verdict", None),
         (Paired(2, 0.0, 0.0, None, None), None, None, FEW | {"above": (0.0, 0.0)}, "under-powered", None),
+        (Paired(3, math.nan, None, None, None), None, None, {"above": (math.nan,) * 2}, "under-powered", UNKNOWN),
     ],
 )
 def test_a_verdict_follows_from_intervals_p_margin_items_and_chance(

@@ -149,6 +149,16 @@ def test_arms_of_one_combination_are_averaged_and_others_left_out(tmp_path: Path
     assert not means["arms"].str.contains("additive").any()
 
 
+def test_a_metric_that_a_run_of_the_design_lacks_has_no_rows(tmp_path: Path) -> None:
+    arms = results(map(read_output, study(tmp_path, {"plain": 0.5, "unitary": 0.6, "delta": 0.8, "both": 0.9})))
+    scores = arms["delta"][2].scores
+    lacking = {name: value for name, value in scores.items() if name != "f1"}
+    other = arms | {"delta": arms["delta"] | {2: arms["delta"][2]._replace(scores=lacking)}}
+    assert "f1" in scores
+    for table in remedies(other, **OPTIONS).values():
+        assert {*table["metric"]} == {*lacking}
+
+
 @pytest.mark.parametrize("lacking", ["plain", "unitary", "both"])
 def test_without_all_four_combinations_there_is_no_table(lacking: str, tmp_path: Path) -> None:
     accuracy = {"plain": 0.5, "unitary": 0.6, "delta": 0.8, "both": 0.9}

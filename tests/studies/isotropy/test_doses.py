@@ -160,6 +160,18 @@ def test_a_path_that_shares_no_more_than_seeds_differ_is_not_compared() -> None:
         assert equated(averages, doses(), across=ACROSS, figures=[METRIC]).empty
 
 
+def test_the_weight_of_zero_has_no_force_and_no_share_in_the_noise() -> None:
+    """A range of forces narrower than twice the spread of seeds has no level, with an arm without force and without."""
+    for spread, empty in ((0.2, True), (0.17, False)):
+        averages = table({"entropy": 0.1, "cosine": 0.1})
+        force, weightless = averages["figure"] == FORCE, averages["arm"].str.endswith("-x0")
+        powers = averages["arm"].map({arm: np.log10(max(1.0, one.weight)) for arm, one in doses().items()})
+        own = np.exp(0.185 * powers + spread * (averages["seed"] - 1))
+        averages.loc[force, "value"] = own[force].where(~weightless[force], 0.0)
+        for rows in (averages, averages[~weightless]):
+            assert equated(rows, doses(), across=FORCE, figures=[METRIC], log=True).empty == empty
+
+
 def test_where_nothing_happens_holm_finds_nothing_at_any_level() -> None:
     """All levels and conditions of a metric are one family: of 60 without effect at most 6 give a finding."""
     random, found = np.random.default_rng(0), 0

@@ -11,7 +11,15 @@ from isoscope.base.paths import PARAMS
 from isoscope.platform.config.training import Watch
 from isoscope.platform.config.tree import flatten, read_yaml
 from isoscope.platform.results.published import ALONE, FAIL, INDISTINCT, PASS, UNDERPOWERED, reproduced
-from isoscope.studies.isotropy.reproduction import PUBLISHED, Known, asked_settings, known_values, reproduction
+from isoscope.platform.statistics.paired import minimum_detectable_effect
+from isoscope.studies.isotropy.reproduction import (
+    PUBLISHED,
+    ROUNDING,
+    Known,
+    asked_settings,
+    known_values,
+    reproduction,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -77,6 +85,25 @@ def test_the_interval_is_students_and_the_effect_that_of_so_many_seeds() -> None
     assert cell.high is not None
     assert cell.high - cell.mean == pytest.approx(4.302653 * 0.1 / 3**0.5, rel=1e-6)
     assert cell.detectable == pytest.approx(0.1 * 3.26, abs=0.001)
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_the_detectable_difference_is_found_as_often_as_promised(n: int) -> None:
+    """A true difference of that size from a published mean of five runs that was rounded."""
+    draws, sd, tolerance, failed = np.random.default_rng(n), 0.02, 0.02, 0
+    effect = (
+        tolerance
+        + ROUNDING
+        + sd * minimum_detectable_effect(n, tests=1, confidence=0.95, power=0.8) * (1 + n / PUBLISHED["runs"]) ** 0.5
+    )
+    shown = []
+    for _ in range(400):
+        theirs = round(float(draws.normal(0.5, sd, PUBLISHED["runs"]).mean()), 3)
+        (cell,) = cells(draws.normal(0.5 + effect, sd, n).tolist(), Known(theirs, tolerance, 1.0))
+        failed += cell.verdict == FAIL
+        shown.append(cell.detectable)
+    assert 0.72 < failed / 400 < 0.9
+    assert np.median(shown) == pytest.approx(effect, rel=0.2)
 
 
 def run(checkpoint: str | None = "bert-base-uncased", task: str = "mrpc", arm: str = "none", **other: Any) -> Any:

@@ -60,6 +60,21 @@ def test_a_planted_difference_holds_with_its_size_and_counts_seeds_and_sentences
     assert (found["two_way_low"] <= found["low"]).all(), "sentences widen an interval, never narrow it"
 
 
+def test_a_pair_without_a_number_leaves_its_layer_without_a_test_and_the_others_as_they_were() -> None:
+    models = {name: range(5) for name in SEEDS}
+    given = planted(0.5, 0.8, 0.02, models=models)
+    gone = (given["layer"] == 1) & (given["model"] == "mlm") & (given["seed"] == 2)
+    whole, found = (
+        told_apart(one, models, **OPTIONS) for one in (given, given.assign(adjusted=given["adjusted"].mask(gone)))
+    )
+    assert found[["layer", "word"]].values.tolist() == [[0, "holds"], [1, "under-powered"]]
+    assert found.loc[1, ["difference", "low", "two_way_low", "p_holm"]].isna().all()
+    assert found.loc[0, "difference"] == whole.loc[0, "difference"]
+    assert [*found["tests"]] == [1, 1]
+    every = given.assign(adjusted=given["adjusted"].mask(given["layer"] == 1))
+    assert [*told_apart(every, models, **OPTIONS)["layer"]] == [0], "a layer without any number has no row"
+
+
 @pytest.mark.parametrize(
     "first, second, common",
     [

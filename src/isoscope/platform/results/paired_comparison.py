@@ -146,21 +146,25 @@ def metrics_of(arms: Arms) -> list[str]:
 
 
 def _alike(arms: Arms, metric: str) -> list[Arms]:
-    """Return the arms that have a metric, apart by what they predict: the task's target, or that of their objective."""
+    """Return the arms that have a metric, apart by what they predict: the task's target, or that of their objective.
+
+    Arms whose first arm lacks the metric at a seed are left out: no other arm takes its place as reference.
+    """
     found: dict[str, dict[str, Mapping[int, Result]]] = {}
     for arm, runs in arms.items():
-        if all(metric in run.scores for run in runs.values()):
-            output = next(iter(runs.values())).output
-            # What an objective without a target predicts, such as masked tokens, depends on its options.
-            same = declares(output.objective, "TARGET") is not None
-            predicts = output.objective if same else json.dumps(output.params.get("objective"), sort_keys=True)
-            found.setdefault(predicts, {})[arm] = runs
-    return list(found.values())
+        output = next(iter(runs.values())).output
+        # What an objective without a target predicts, such as masked tokens, depends on its options.
+        same = declares(output.objective, "TARGET") is not None
+        predicts = output.objective if same else json.dumps(output.params.get("objective"), sort_keys=True)
+        found.setdefault(predicts, {})[arm] = runs
+    has = {arm: all(metric in run.scores for run in runs.values()) for arm, runs in arms.items()}
+    return [{arm: runs for arm, runs in own.items() if has[arm]} for own in found.values() if has[next(iter(own))]]
 
 
 def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -> Iterator[ArmRow]:
     """Yield the rows of a metric, without the fields that need all of them."""
-    alike = _alike(arms, metric)
+    if not (alike := _alike(arms, metric)):
+        return
     for group in alike:
         yield from _against_first(group, metric, confidence=confidence)
     base = _alone(*next(iter(alike[0].items())), metric)

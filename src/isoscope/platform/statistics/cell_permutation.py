@@ -41,6 +41,8 @@ def first_over_second(
     """
     gram, contrast, sizes = _design(distances, first, second)
     n, observed = len(first), float((contrast * gram).sum())
+    if not np.isfinite(observed):
+        return Permuted(observed, observed, np.nan, sizes[1])
     orders = _orders(n, draws, seed)
     found = np.einsum("ij,kij->k", contrast, gram[orders[:, :, None], orders[:, None, :]])
     as_large = int((found >= observed - 1e-9 * abs(observed)).sum())
@@ -78,7 +80,7 @@ def _design(distances: Array, first: Sequence[Any], second: Sequence[Any]) -> tu
     middle = np.eye(n) - 1 / n
     gram = -0.5 * middle @ distances**2 @ middle
     weights = [(levels[:, None] == levels[None, :]) / np.bincount(levels)[0] for levels in by]
-    return gram, (weights[0] - weights[1]) / np.trace(gram), sizes
+    return gram, (weights[0] - weights[1]) / (np.trace(gram) or np.nan), sizes  # of cells that do not differ, no shares
 
 
 def _orders(n: int, draws: int, seed: int) -> NDArray[np.int64]:
@@ -97,7 +99,7 @@ def judge_cells(found: Permuted, *, p_holm: float, low: float | None, confidence
     if found.conditions < FEWEST_CONDITIONS:
         few = f"{found.conditions} data conditions decide nothing, at least {FEWEST_CONDITIONS} are needed"
         return Verdict(NO_VERDICT, f"{few}; the least possible p is {found.least:.3f}")
-    if p_holm >= 1 - confidence:
+    if not p_holm < 1 - confidence:
         return Verdict("under-powered", f"p after Holm is not below {1 - confidence:.2g}")
     if low is None or low <= 0:
         return Verdict("under-powered", "the interval over data conditions contains 0")

@@ -1,6 +1,6 @@
 """What a view's rows say, for a page's first screen: a judged difference, or values without a verdict."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -24,14 +24,15 @@ class Difference(NamedTuple):
     detectable: float | None = None
 
 
-def of_row(row: Mapping[str, Any], what: str, *, confidence: float, margin: float) -> Difference:
+def of_row(
+    row: Mapping[str, Any], what: str, *, confidence: float, margin: float, above: Sequence[float] = ()
+) -> Difference:
     """Return a row of `statistics.differences` as a finding, with its verdict; only seeds are a sample."""
     p_holm, detectable = (None if pd.isna(row[name]) else float(row[name]) for name in ("p_holm", "detectable"))
     interval = None if pd.isna(row["low"]) else Interval(float(row["low"]), float(row["high"]))
     paired = Paired(int(row["n"]), float(row["difference"]), None, interval, p_holm)
-    verdict = judge(
-        paired, None, p_holm=p_holm, detectable=detectable, confidence=confidence, margin=margin, items=False
-    )
+    options: dict[str, Any] = {"confidence": confidence, "margin": margin, "items": False, "above": above}
+    verdict = judge(paired, None, p_holm=p_holm, detectable=detectable, **options)
     named = what, str(row["arm"]), str(row["reference"])
     return Difference(*named, verdict, paired.mean, interval, paired.n, detectable)
 

@@ -58,16 +58,16 @@ def paired_t(differences: Sequence[float], *, confidence: float, scale: float = 
 
     Needs at least 3 pairs. Equal non-zero differences have no spread, so no interval; all zero gives [0, 0] and p = 1.
     Differences are equal within `ROUNDING` of `scale`, the largest magnitude of the subtracted values, or of the
-    differences themselves. A NaN gives a mean of NaN and no test. Raises `ValueError` without a pair.
+    differences themselves. A NaN or an infinity gives a mean of NaN and no test. Raises `ValueError` without a pair.
     """
     n = len(differences)
     if n == 0:
         raise ValueError("no pairs")
+    if not np.isfinite(differences).all():
+        return Paired(n, math.nan, None, None, None)
     mean, sd = float(np.mean(differences)), float(np.std(differences, ddof=1)) if n > 1 else None
     if n < FEWEST_SEEDS:
         return Paired(n, mean, sd, None, None)
-    if math.isnan(mean):
-        return Paired(n, mean, None, None, None)
     rounding = ROUNDING * max(scale, float(np.abs(differences).max()))
     if np.ptp(differences) <= rounding:
         same = abs(mean) <= ROUNDING * scale
@@ -169,10 +169,10 @@ def two_way_interval(differences: NDArray[np.float64], *, confidence: float) -> 
     each component at least 0, with Satterthwaite's degrees of freedom (Searle, Casella and McCulloch 1992, ch. 4). The
     interval is never narrower than the t interval over seeds alone. Simulated coverage of the 95 % interval: 94–97 % at
     3 and at 5 seeds (Satterthwaite alone: down to 92 % at 3). There is no resampling: a bootstrap over few seeds is too
-    narrow. None below 3 seeds or 2 items.
+    narrow. None below 3 seeds or 2 items, and with a NaN or an infinity.
     """
     seeds, items = differences.shape
-    if seeds < FEWEST_SEEDS or items < 2:
+    if seeds < FEWEST_SEEDS or items < 2 or not np.isfinite(differences).all():
         return None
     mean, by_seed, by_item = differences.mean(), differences.mean(axis=1), differences.mean(axis=0)
     rest = differences - by_seed[:, None] - by_item[None, :] + mean
@@ -227,7 +227,7 @@ def judge(
     pairs = paired.n if paired else 0
     if paired is None or pairs < FEWEST_SEEDS:
         return Verdict("under-powered", f"{pairs} paired seed{'s' * (pairs != 1)}: no interval below {FEWEST_SEEDS}")
-    if above and not any(one > margin for one in above):
+    if above and not math.isnan(paired.mean) and not any(one > margin for one in above):
         return Verdict(NO_VERDICT, f"neither is more than {margin:g} above chance")
     if paired.interval is None or p_holm is None:
         return Verdict("under-powered", "no test: the same difference at every seed, or no number at one")

@@ -129,16 +129,17 @@ def remedies(arms: Arms, *, confidence: float, power: float, margin: float, **_:
     if len(of) < len(ORDER) or not (seeds := sorted(set.intersection(*shared))):
         return {}
     means, found = [], []
-    for metric in metrics_of(arms):
-        cells = {at: [[arms[arm][seed] for seed in seeds] for arm in of[at]] for at in ORDER}
-        runs = {at: [one for row in rows for one in row] for at, rows in cells.items()}
+    cells = {at: [[arms[arm][seed] for seed in seeds] for arm in of[at]] for at in ORDER}
+    runs = {at: [one for row in rows for one in row] for at, rows in cells.items()}
+    every_run = [one for own in runs.values() for one in own]
+    for metric in (name for name in metrics_of(arms) if all(name in one.scores for one in every_run)):
 
-        def over_arms(values: str, metric: str = metric, cells: Any = cells) -> dict[Levels, Any]:
+        def over_arms(values: str, metric: str = metric) -> dict[Levels, Any]:
             by_run = {at: [[getattr(one, values)[metric] for one in row] for row in rows] for at, rows in cells.items()}
             return {at: np.mean(numbers, axis=0) for at, numbers in by_run.items()}
 
         scores = over_arms("scores")
-        shares = over_arms("shares") if all(metric in one.shares for every in runs.values() for one in every) else None
+        shares = over_arms("shares") if all(metric in one.shares for one in every_run) else None
         for at in ORDER:
             sd = float(scores[at].std(ddof=1)) if len(seeds) > 1 else None
             about = {"metric": metric, "kept": at[0], "readable": at[1], "arms": ", ".join(of[at])}

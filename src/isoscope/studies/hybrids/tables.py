@@ -96,18 +96,17 @@ def predictors(nearness: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame
 
 
 def of_translated(nearness: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
-    """Return the nearness of runs that were translated with, so that both means are over the same seeds."""
+    """Return the nearness of the runs that were translated with, by training: both means are over the same seeds."""
     runs = ["start", "seed"]
-    return nearness.merge(translated[runs].drop_duplicates(), on=runs)
+    return nearness.merge(translated[[*runs, "training"]].drop_duplicates(), on=runs)
 
 
 def _predictors(nearness: pd.DataFrame, translated: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     known = of_translated(nearness, translated)
     bleu = translated[translated["score"] == "bleu"].groupby(["training", "start"], sort=False)["value"].mean()
-    for (when, measure), rows in known.groupby(["when", "measure"], sort=False):
+    for (when, measure, training), rows in known.groupby(["when", "measure", "training"], sort=False):
         near = rows.groupby("start", sort=False)["value"].mean()
-        for training in bleu.index.unique("training"):
-            both = pd.concat([near, bleu[training]], axis=1, join="inner").to_numpy(float)
-            if len(both) >= _FEWEST:
-                found = rank_correlation(*both.round(_DIGITS).T)
-                yield when, measure, training, found.rho, found.p, len(both)
+        both = pd.concat([near, bleu[training]], axis=1, join="inner").to_numpy(float)
+        if len(both) >= _FEWEST:
+            found = rank_correlation(*both.round(_DIGITS).T)
+            yield when, measure, training, found.rho, found.p, len(both)

@@ -26,9 +26,10 @@ def scores(table: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
 
 def predictors(table: pd.DataFrame, near: pd.DataFrame, translated: pd.DataFrame) -> pd.DataFrame:
     """Return BLEU against each measure of a start, means over seeds; in the title: the rank correlation."""
-    values = of_translated(near, translated).groupby(["measure", "start"], sort=False)["value"].mean().reset_index()
+    keys = ["measure", "start", "training"]
+    values = of_translated(near, translated).groupby(keys, sort=False)["value"].mean().reset_index()
     bleu = translated[translated["score"] == "bleu"].groupby(["training", "start"], sort=False)["value"].mean()
-    found = values.merge(bleu.rename("bleu").reset_index(), on="start")
+    found = values.merge(bleu.rename("bleu").reset_index(), on=["start", "training"])
     rho = table.set_index(["measure", "training"])["rho"].to_dict()
     several = found["training"].nunique() > 1
     places = zip(found["measure"], found["training"], strict=True)

@@ -80,7 +80,7 @@ def equated(
         [(family, path.index.min(), path.index.max()) for (family, _), path in paths.items() if path is not None]
     )
     low, high = (0.0, 0.0) if ends.empty else (ends.groupby(0)[1].mean().max(), ends.groupby(0)[2].mean().min())
-    places = np.log(wide[across].clip(lower=1e-300)) if log else wide[across]
+    places = np.log(wide[across].where(wide[across] > 0)) if log else wide[across]
     noise = float(np.sqrt(np.nan_to_num(places.groupby("arm").var().mean())))
     levels = np.linspace(low, high, LEVELS + 2)[1:-1] if high - low > NOISE * noise else np.zeros(0)
     texts = _told_apart(np.exp(levels) if log else levels)

@@ -99,8 +99,8 @@ def reproduction(
     """Compare every arm's shares over its last updates with the published shares. `known`: by arm.
 
     Columns: `COLUMNS`, verdict, reason. low and high: interval of our mean over seeds, by t (empty below 3 seeds).
-    detectable: the true difference from the published value that this number of seeds would find. difference: ours
-    minus the published value.
+    detectable: the true difference from the published value that this number of seeds would find to exceed the
+    tolerance; without a published value, the mean that they would tell from 0. difference: ours minus the published.
 
     A published value is a rounded mean of five runs. The rounding and the standard error of that mean (from our own
     spread, because theirs was not published) widen the interval of the difference. Verdicts are those of `agrees`, and:
@@ -132,10 +132,12 @@ def _row(known: Known | str, values: Any, confidence: float, power: float) -> tu
         half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * sd / n**0.5
         effect = sd * minimum_detectable_effect(n, tests=1, confidence=confidence, power=power)
         low, high = mean - half, mean + half
-    ours = (n, mean, sd, low, high, effect)
     if isinstance(known, str):
-        return (None, None, *ours, None, ALONE, known)
+        return (None, None, n, mean, sd, low, high, effect, None, ALONE, known)
     difference = mean - known.value
+    if effect is not None:
+        effect = known.tolerance + ROUNDING + effect * (1 + n / PUBLISHED["runs"]) ** 0.5
+    ours = (n, mean, sd, low, high, effect)
     return (known.value, known.tolerance, *ours, difference, *_verdict(difference, half, n, known))
 
 

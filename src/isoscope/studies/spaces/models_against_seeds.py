@@ -122,7 +122,10 @@ def _judged(
 def _cells(
     family: pd.DataFrame, one: str, other: str, seeds: Sequence[int]
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield per layer: its number, and the pseudo-values `[seeds, groups]` between models and within them."""
+    """Yield per layer: its number, and the pseudo-values `[seeds, groups]` between models and within them.
+
+    They are NaN if a pair of seeds lacks a number; a layer where every pair does is left out.
+    """
     for layer, cell in family.groupby("layer"):
         known = {
             frozenset({(row["model"], row["seed"]), (row["other_model"], row["other_seed"])}): _pseudo(row)
@@ -133,11 +136,12 @@ def _cells(
             apart = ((one, seed), (other, after)), ((one, after), (other, seed))
             own = [((name, seed), (name, after)) for name in (one, other)]
             values = [found for pair in (*apart, *own) if (found := known.get(frozenset(pair))) is not None]
-            if len(values) == 4:
-                sides.append(((values[0] + values[1]) / 2, (values[2] + values[3]) / 2))
-                used.append((seed, after))
-        if sides:
-            between, within = (seed_values(np.stack(side), used) for side in zip(*sides, strict=True))
+            sides.append(((values[0] + values[1]) / 2, (values[2] + values[3]) / 2) if len(values) == 4 else None)
+            used.append((seed, after))
+        if there := [side for side in sides if side is not None]:
+            missing = np.full_like(there[0], np.nan)  # of a pair that lacks a number: no mean of those that are left
+            every = [missing if side is None else side for side in sides]
+            between, within = (seed_values(np.stack(side), used) for side in zip(*every, strict=True))
             yield int(str(layer)), between, within
 
 
