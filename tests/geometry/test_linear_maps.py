@@ -7,6 +7,7 @@ from scipy.spatial import procrustes as peer_procrustes
 from scipy.stats import ortho_group
 from sklearn.linear_model import LinearRegression
 
+from isoscope.base.errors import InputError
 from isoscope.geometry.linear_maps import (
     best_ridge,
     error,
@@ -27,6 +28,15 @@ def test_a_planted_rotation_scaling_and_shift_is_found() -> None:
     found = procrustes(points, 2.5 * points @ turn + 3.0)
     np.testing.assert_allclose(found.weights, 2.5 * turn, atol=1e-12)
     np.testing.assert_allclose(found.of(points), 2.5 * points @ turn + 3.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [7, 10, 49])
+def test_points_that_are_all_one_have_no_rotation(n: int, random: np.random.Generator) -> None:
+    """Their mean is rounded, so that something would be left of them."""
+    one, other = np.tile([0.1, 0.7, 1 / 3], (n, 1)), random.standard_normal((n, 3))
+    with pytest.raises(InputError, match="all points are one"):
+        procrustes(one, other)
+    assert not procrustes(other, one).weights.any(), "the best map onto one point is that point"
 
 
 def test_procrustes_is_scipys_rotation_and_leaves_its_disparity() -> None:

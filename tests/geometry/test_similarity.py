@@ -269,6 +269,22 @@ def test_rsa_is_that_of_rsatoolbox(distance: str, ranks: bool) -> None:
     assert RSA(distance=distance, ranks=ranks).score(one, other) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("ranks", [True, False])
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+@pytest.mark.parametrize("k", [3, 10])
+def test_a_rotation_does_not_change_the_order_of_equal_distances(k: int, distance: Any, ranks: bool) -> None:
+    """Items at few different places: most distances are equal, and differ by rounding after a rotation."""
+    random = np.random.default_rng(k)
+    points = np.eye(k)[random.integers(0, k, 200)]
+    turned = points @ np.linalg.qr(random.standard_normal((k, k)))[0]
+    assert RSA(distance=distance, ranks=ranks).score(points, turned) == pytest.approx(1.0)
+    corners, measure = (
+        np.eye(20) @ np.linalg.qr(random.standard_normal((20, 20)))[0],
+        RSA(distance=distance, ranks=ranks),
+    )
+    assert np.isnan(measure.score(corners, random.standard_normal((20, 20)))), "all distances are equal"
+
+
 def test_equally_near_items_are_no_agreement(random: np.random.Generator) -> None:
     """Copies of a few points: which of them are nearest is chance, so two independent spaces share few."""
     one, other = (np.repeat(random.standard_normal((8, 5)), 50, axis=0) for _ in range(2))

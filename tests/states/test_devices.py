@@ -11,8 +11,9 @@ from isoscope import plugins
 from isoscope.base.built_in import MEASURES
 from isoscope.data.word_table import KEY, WordTable, word_table
 from isoscope.states.choices import DEFAULTS, SPACES
+from isoscope.states.compared_items import compared_items
 from isoscope.states.measure import measured
-from isoscope.states.similarity_tables import compared_items, similarity_table
+from isoscope.states.similarity_tables import similarity_table
 from isoscope.states.word_space import Space, store
 from probe_material import sentences, write_run
 

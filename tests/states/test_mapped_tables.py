@@ -9,7 +9,7 @@ import pytest
 
 from isoscope.data.word_links import Translation
 from isoscope.data.word_table import KEY, WordTable, every_word
-from isoscope.states.similarity_tables import compared_items
+from isoscope.states.compared_items import compared_items
 from isoscope.states.space_tables import maps_table
 from isoscope.states.word_space import Space, store
 

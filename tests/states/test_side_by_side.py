@@ -191,3 +191,13 @@ def test_arms_are_as_far_apart_as_their_chosen_diagrams() -> None:
     assert found.loc[("ring", "again", 0, 1)].tolist() == [0.0, 0.0]
     assert found.loc[("ring", "cloud", 0, 1)].tolist() == found.loc[("again", "cloud", 0, 1)].tolist() == [0.5, 0.625]
     assert len(found) == 3
+
+
+def test_an_arm_without_a_loop_is_as_far_away_as_its_loops_are_high() -> None:
+    bars = pd.DataFrame(
+        [("ring", 0, 0.0, 1.0), ("ring", 1, 1.0, 1.5), ("cloud", 0, 0.0, 1.0)],
+        columns=["arm", "degree", "birth", "death"],
+    ).assign(seed=0, moment="chosen")
+    found = arm_distances(bars).set_index(["arm", "other", "degree"])[["bottleneck", "wasserstein"]]
+    assert found.loc[("ring", "cloud", 0)].tolist() == [0.0, 0.0]
+    assert found.loc[("ring", "cloud", 1)].tolist() == [0.25, 0.25], "the bar goes to the diagonal"

@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 from isoscope.base.errors import InputError
 from isoscope.geometry.array_kinds import on_host
 from isoscope.geometry.contextuality import units
-from isoscope.geometry.moments import Floats, Ints, as_cloud, indices, linked
+from isoscope.geometry.moments import Floats, Ints, as_cloud, centre, indices, linked
 
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Ridge penalties, relative to the mean squared singular value of the points."""
@@ -55,14 +55,14 @@ def procrustes(x: ArrayLike, y: ArrayLike) -> LinearMap:
     Schönemann & Carroll 1970. Raises `InputError` for unequal n, and for points that are all one.
     """
     one, other = linked(on_host(x), on_host(y), least=2)
-    means = one.mean(0), other.mean(0)
-    left, sizes, right = np.linalg.svd((one - means[0]).T @ (other - means[1]), full_matrices=False)
+    source, target = centre(one), centre(other)
+    left, sizes, right = np.linalg.svd(source.T @ target, full_matrices=False)
     turned = left @ right
-    kept = float((((one - means[0]) @ turned) ** 2).sum())
+    kept = float(((source @ turned) ** 2).sum())
     if kept <= 0:
         raise InputError("alignment: all points are one")
     weights: Floats = float(sizes.sum()) / kept * turned
-    return LinearMap(weights, means[1] - means[0] @ weights)
+    return LinearMap(weights, other.mean(0) - one.mean(0) @ weights)
 
 
 def ridge(x: ArrayLike, y: ArrayLike, *, strength: float) -> LinearMap:

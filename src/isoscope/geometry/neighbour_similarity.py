@@ -40,8 +40,13 @@ class RSA:
         return by_distance[self.distance], by_distance[self.distance]
 
     def distances(self, points: ArrayLike) -> Array:
-        """Return the distances between all pairs of points, `[n(n − 1)/2]`, or their ranks; centred, of length 1."""
+        """Return the distances between all pairs of points, `[n(n − 1)/2]`, or their ranks; centred, of length 1.
+
+        Distances that differ by rounding are equal: a rotation must not change the order of equal ones.
+        """
         found = pairwise(as_points(points, least=3), self.distance)
+        xp, largest = namespace(found), found.max()
+        found = xp.round(found / xp.where(largest > 0, largest, 1.0) * 1e12)
         return standardised(ranks(found) if self.ranks else found)
 
     def score(self, x: ArrayLike, y: ArrayLike) -> float:

@@ -13,11 +13,13 @@ import numpy as np
 from isoscope.base.errors import InputError
 from isoscope.geometry.array_kinds import Array, beside, namespace, on_host
 from isoscope.geometry.cross_products import CrossProducts, Triple, augmented, batches, by_group, whole_and_without_each
-from isoscope.geometry.moments import Floats, Ints
+from isoscope.geometry.moments import Floats, Ints, within_classes
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours, overlaps, square
 from isoscope.geometry.similarity import HeldOutCCA, Similarity
 
 PARTIAL = "rsa_partial"
+Products = tuple[CrossProducts, CrossProducts, CrossProducts]
+"""Products of all items, of those in even groups, and of those in odd groups."""
 
 
 class Values(NamedTuple):
@@ -36,13 +38,27 @@ def missing(why: str) -> Values:
 
 
 class Side:
-    """A layer of an encoder: its augmented points, and its products with itself by group of sentences."""
+    """A layer of an encoder: its augmented points, and its products with itself by group of sentences.
 
-    def __init__(self, points: Array, groups: Ints) -> None:
+    `classes` `[n]`: the points are less the means of these. The points of a class are dependent then, in both layers,
+    and the null has to be as dependent: after an exchange, the means of what has come are subtracted.
+    """
+
+    def __init__(self, points: Array, groups: Ints, classes: Ints | None = None) -> None:
         self.points = augmented(points)
         self.single = namespace(self.points).astype(self.points, namespace(self.points).float32)
         """The points in float32, for the null."""
         self.parts = parts(by_group(self.points, self.points, groups))
+        self.classes, self.given = classes, points
+
+    def exchanged(self, places: Ints, halves: Sequence[Ints]) -> tuple[Array, Products]:
+        """Return the points at these places, in float32, and their products: of all, and of the items of each half."""
+        if self.classes is None:
+            return self.single[places], self.parts.whole
+        xp = namespace(self.points)
+        moved = beside(augmented(within_classes(on_host(self.given)[places], self.classes)), self.points)
+        even, odd = (CrossProducts((moved[rows].T @ moved[rows])[None]) for rows in halves)
+        return xp.astype(moved, xp.float32), (CrossProducts(even.sums + odd.sums), even, odd)
 
 
 class Parts(NamedTuple):
@@ -53,7 +69,7 @@ class Parts(NamedTuple):
     tested: list[CrossProducts]
 
     @property
-    def whole(self) -> tuple[CrossProducts, CrossProducts, CrossProducts]:
+    def whole(self) -> Products:
         return self.every[0], self.fitted, self.tested[0]
 
 
@@ -107,11 +123,14 @@ def _batches(one: Side, other: Side, groups: Ints, permutations: Sequence[Ints])
         yield False, None, (fitted, products)
     xp, rows = namespace(one.points), [np.flatnonzero(groups % 2 == half) for half in range(2)]
     halves = [one.single[own].T for own in rows]
-    for some in batches(permutations, one.points):
-        sums = [xp.stack([half @ other.single[to[own]] for to in some]) for half, own in zip(halves, rows, strict=True)]
-        even, odd = (CrossProducts(xp.astype(products, xp.float64)) for products in sums)
+    for some in batches(permutations, one.points if other.classes is None else None):
+        sums, theirs = [], other.parts.whole
+        for to in some:
+            moved, theirs = other.exchanged(to, rows)
+            sums.append([half @ moved[own] for half, own in zip(halves, rows, strict=True)])
+        even, odd = (CrossProducts(xp.astype(xp.stack(of), xp.float64)) for of in zip(*sums, strict=True))
         exchanged = CrossProducts(even.sums + odd.sums), even, odd
-        whole, *of_halves = map(Triple, one.parts.whole, other.parts.whole, exchanged)
+        whole, *of_halves = map(Triple, one.parts.whole, theirs, exchanged)
         yield True, whole, of_halves
 
 

@@ -20,8 +20,8 @@ from isoscope.data.word_table import word_table
 from isoscope.data.words import segmenter_of
 from isoscope.states.checkpoint_states import TWIN, page_facts, word_space
 from isoscope.states.choices import SPACES, Settings, SpaceSettings
+from isoscope.states.compared_items import compared_items
 from isoscope.states.given_checkpoints import Checkpoint
-from isoscope.states.similarity_tables import compared_items
 from isoscope.states.space_tables import Compared, Named, of_pairs
 from isoscope.states.space_tables import tables as tables_of
 

@@ -1,7 +1,7 @@
 """Compare the hidden states of all arms: tables of each arm's first seed, and the data of the report's explorer."""
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -135,10 +135,11 @@ def arm_distances(bars: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     chosen = bars[bars["moment"] == "chosen"]
-    for (seed, degree), part in chosen.groupby(["seed", "degree"], sort=False):
-        found = {arm: own[["birth", "death"]].to_numpy() for arm, own in part.groupby("arm", sort=False)}
-        for arm, other in combinations(found, 2):
-            distances = diagram_distances(found[arm], found[other])
+    for seed, of_seed in chosen.groupby("seed", sort=False):
+        for degree, (arm, other) in product(of_seed["degree"].unique(), combinations(of_seed["arm"].unique(), 2)):
+            part = of_seed[of_seed["degree"] == degree]  # without rows of an arm that has no bar of this degree
+            one, two = (part.loc[part["arm"] == name, ["birth", "death"]].to_numpy() for name in (arm, other))
+            distances = diagram_distances(one, two)
             rows.append({"arm": arm, "other": other, "seed": seed, "degree": degree, **distances})
     return pd.DataFrame(rows)
 

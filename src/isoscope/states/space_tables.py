@@ -13,17 +13,12 @@ from isoscope.data.arrays import Flags, Indices
 from isoscope.data.word_links import Linked
 from isoscope.data.word_table import UNTAGGED, WordTable
 from isoscope.geometry.linear_maps import LinearMap, best_ridge, error, identity, procrustes, r2_by_dimension, retrieval
-from isoscope.geometry.moments import Floats
+from isoscope.geometry.moments import Floats, centre
 from isoscope.platform.statistics.delete_a_group import delete_a_group
 from isoscope.states.choices import SpaceSettings
+from isoscope.states.compared_items import ComparedItems, compared_items, sentence_means
 from isoscope.states.contextuality_tables import Layer, Words, contextuality
-from isoscope.states.similarity_tables import (
-    ComparedItems,
-    check_complete,
-    compared_items,
-    sentence_means,
-    similarity_table,
-)
+from isoscope.states.similarity_tables import check_complete, similarity_table
 from isoscope.states.trajectory import stacked
 from isoscope.states.word_space import Space, joined
 
@@ -175,7 +170,7 @@ def maps_table(one: Space, other: Space, on: ComparedItems, *, seed: int, confid
     for back, (source, target) in {False: (x, y), True: (y, x)}.items():
         about = {"of": on.of, "back": back, "n": len(tested), "n_fitted": int((on.groups < FITTED).sum())}
         try:
-            if not (source.var() and target.var()):
+            if not (centre(source).any() and centre(target).any()):
                 raise InputError("all points are one")
             maps, strength = _maps(source, target, on.groups)
             null, _ = _maps(source, target[exchanged], on.groups)

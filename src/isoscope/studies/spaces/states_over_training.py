@@ -13,7 +13,8 @@ from isoscope.base.workers import Over
 from isoscope.data.word_table import WordTable
 from isoscope.platform.outputs import epochs_by_update, weights_by_update
 from isoscope.states.choices import SpaceSettings
-from isoscope.states.similarity_tables import ComparedItems, check_complete, compared_items, equal_layers
+from isoscope.states.compared_items import ComparedItems, compared_items
+from isoscope.states.similarity_tables import check_complete, equal_layers
 from isoscope.states.word_space import Space, joined, write_space
 from isoscope.studies.spaces.models_against_seeds import references
 
