@@ -154,6 +154,24 @@ def test_how_far_it_is_counts_what_runs() -> None:
     assert shown.in_words() == "train s: 2 of 4 done, 1 running, about 30 s left"
 
 
+def test_what_a_resumed_run_had_done_before_is_no_work_of_this_hour() -> None:
+    shown = PieceProgress("train s", total=2, found=0)
+    for name in ("a", "b"):
+        running = Progress()
+        running.update(5, 10, {})  # resumed at half
+        shown.running[name] = running
+    shown.look()
+    for running in shown.running.values():
+        running.update(6, 10, {})
+    shown._began -= 60  # a minute ago: two tenths of a piece since, eight are left
+    assert shown.in_words().endswith("about 4 min left")
+    replaced = Progress()
+    replaced.begin(9, 10)  # by a process that takes the place of another: the work was done here
+    shown.running["a"] = replaced
+    shown.look()
+    assert shown.in_words().endswith("about 60 s left")
+
+
 def test_as_many_runs_fit_as_their_threads_have_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     assert [this_machine(threads, device="cpu").usual for threads in (1, 3, None)] == [8, 2, 1]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isoscope.base.paths import Project
-from isoscope.platform.runs.durations import WIDER, History, combined, like, timing, updates_of
+from isoscope.platform.runs.durations import WIDER, History, combined, epochs_of, like, timing, updates_of
 from isoscope.platform.runs.record import read
 
 HERE = socket.gethostname()
@@ -199,6 +199,15 @@ def test_past_estimates_are_compared_with_the_truth(tmp_path: Path) -> None:
     assert History(Project(tmp_path, tmp_path)).past() == {"runs": 3, "median_error": pytest.approx(0.25)}
 
 
+def test_a_pause_before_the_first_evaluation_is_no_work_either(tmp_path: Path) -> None:
+    path = write(tmp_path, 1)
+    first, *others = path.read_text("utf-8").splitlines()
+    attempt = next(line for line in others if '"attempt"' in line)
+    earlier = json.loads(attempt) | {"t": json.loads(attempt)["t"] - 3_600_000}
+    path.write_text("\n".join([first, json.dumps(earlier), *others]) + "\n", "utf-8")
+    assert timing(read(path)) == pytest.approx((3.0, 0.5))
+
+
 @pytest.mark.parametrize(
     "changed, updates",
     [
@@ -213,6 +222,12 @@ def test_past_estimates_are_compared_with_the_truth(tmp_path: Path) -> None:
 )
 def test_the_updates_follow_from_rows_batch_and_epochs(changed: dict[str, Any], updates: int) -> None:
     assert updates_of(PARAMS | changed, {"rows": 100}) == updates
+
+
+@pytest.mark.parametrize("number, epochs", [(1, 1), (4, 1), (5, 2), (8, 2), (300, 2)])
+def test_a_run_within_a_budget_of_updates_begins_so_many_epochs(number: int, epochs: int) -> None:
+    budget = {"training.budget.kind": "updates", "training.budget.number": number}
+    assert epochs_of(PARAMS | budget, {"rows": 100}) == epochs
 
 
 def test_one_timing_is_widened_and_a_damaged_size_counts_as_one(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """One owner per run and one command per folder: leases and locks, also where a file system has none."""
 
 import errno
+import fcntl
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,7 +20,8 @@ from filelock import Timeout
 import no_locks
 from isoscope.base.errors import InputError
 from isoscope.models import exported
-from isoscope.platform.runs.locks import Lease, file_lock, held, writing
+from isoscope.platform.runs import locks
+from isoscope.platform.runs.locks import Lease, file_lock, held, opened, writing
 from isoscope.platform.stages import export
 from isoscope.platform.stages.page_folder import page_folder
 
@@ -155,6 +159,44 @@ def test_a_thousand_turns_between_four_processes_and_never_two_owners(tmp_path: 
     assert [process.returncode for process in processes] == [0] * 4
     assert sum(int(had) for had, _ in answers) == 1000
     assert sum(int(refused) for _, refused in answers) > 100, "they did meet"
+
+
+def test_a_lock_on_what_was_removed_meanwhile_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`isoscope rm` removes a run's folder while it holds the lease; the next owner has opened the file before."""
+    plain, removed = locks.flock, []
+
+    def removing(descriptor: int, operation: int, folder: Path) -> None:
+        if not removed:
+            removed.append(folder)
+            shutil.rmtree(folder)
+        plain(descriptor, operation, folder)
+
+    for take, name in ((Lease, "run"), (lambda folder: writing(folder, called="it"), "page")):
+        removed.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(locks, "flock", removing)
+            first = take(tmp_path / name)
+            first.__enter__()
+        assert removed == [tmp_path / name]
+        with pytest.raises(InputError, match=r"in progress|is writing there"):
+            take(tmp_path / name).__enter__()
+        first.__exit__(None, None, None)
+
+
+def test_looking_at_a_lease_takes_it_from_nobody(tmp_path: Path) -> None:
+    (tmp_path / "lease.json").touch()
+    looker = opened(tmp_path / "lease.json")
+    fcntl.flock(looker, fcntl.LOCK_SH)
+    threading.Timer(locks.LOOKED / 4, os.close, [looker]).start()
+    with Lease(tmp_path):
+        assert held(tmp_path)
+
+
+def test_one_that_is_refused_leaves_the_folder_of_the_first(tmp_path: Path) -> None:
+    with writing(tmp_path / "page", called="it"):
+        with pytest.raises(InputError, match="is writing there"), writing(tmp_path / "page", called="it"):
+            pass
+        (tmp_path / "page/index.html").touch()
 
 
 def test_the_second_is_refused_with_the_first_and_a_kill_frees_the_folder(tmp_path: Path) -> None:

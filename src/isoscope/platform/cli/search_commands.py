@@ -71,7 +71,7 @@ def run(
     return {**seen._asdict(), "folder": str(folder)}, shown
 
 
-@command(None, *JOB, of=search, hidden=True)
+@command(None, *CHANGES, *JOB, of=search, hidden=True)
 def trial(
     here: Here,
     choices: Annotated[str, typer.Option(help="Chosen values by name, as JSON.")],

@@ -14,7 +14,7 @@ from isoscope.base.errors import InputError, RunError, card_trouble, disk_troubl
 from isoscope.base.processes import StoppedError, end_with_parent
 
 DONE, STOPPED, WRONG, FAILED = "done", "stopped", "wrong", "failed"
-CRASHED, KILLED, LOST, CROWDED = "crashed", "killed", "lost", "crowded"
+CRASHED, KILLED, LOST, CROWDED, CANCELLED = "crashed", "killed", "lost", "crowded", "cancelled"
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TEXT = 30_000
@@ -25,8 +25,8 @@ class Ending(NamedTuple):
     """End of a process.
 
     `kind`: done; stopped (can resume); wrong (bad input: no retry); failed (a reported error); crashed
-    (an unexpected error); killed by a signal; lost with its node; crowded (no memory left on its card). `text`: the
-    result, one line, or a traceback.
+    (an unexpected error); killed by a signal; lost with its node; crowded (no memory left on its card);
+    cancelled as a job. `text`: the result, one line, or a traceback.
     """
 
     kind: str

@@ -137,12 +137,12 @@ class _Seat:
             self._lines.extend(self._child.said())
         return ending, self._said()
 
-    def exchange(self, number: int) -> tuple[list[str], tuple[float, float]]:
-        """Pass a new signal on to the process; return its new lines and its progress."""
+    def exchange(self, number: int) -> tuple[list[str], tuple[float, float, float]]:
+        """Pass a new signal on to the process; return its new lines, and its progress as `Progress.begin` takes it."""
         if self._child is not None and number != self._number:
             self._number = number
             self._child.stop(number)
-        return self._said(), self._progress.at
+        return self._said(), (*self._progress.at, self._progress.share_before)
 
     def _said(self) -> list[str]:
         return [f"{socket.gethostname()}: {self._lines.popleft()}" for _ in range(len(self._lines))]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from isoscope.base.errors import RunError
 from isoscope.base.processes import StoppedError, StopSignal
-from isoscope.platform.executor.child import CRASHED, CROWDED, DONE, FAILED, WRONG, Ending
+from isoscope.platform.executor.child import CANCELLED, CRASHED, CROWDED, DONE, FAILED, WRONG, Ending
 from isoscope.platform.executor.live_table import PieceProgress, Progress, Screen
 from isoscope.platform.executor.piece import Piece as Piece
 from isoscope.platform.executor.this_machine import ThisMachine
@@ -17,8 +17,9 @@ from isoscope.platform.executor.this_machine import ThisMachine
 TICK = 0.05  # seconds between checks of all processes
 # Seconds that a process gets to stop: a run saves its state first.
 GRACE = 60.0
-# A piece fails after this many of its processes were killed.
+# A piece fails after this many of its processes were killed, and by such an end at once.
 TRIES = 3
+FAILURES = (WRONG, FAILED, CRASHED, CANCELLED)
 
 
 class Process(Protocol):
@@ -92,6 +93,10 @@ class Pool(AbstractContextManager["Pool"]):
     def takes(self, asked: int | None) -> bool:
         """Return whether one more process fits, if at most so many are `asked` for (None: as many as usual)."""
         return len(self) < min(self._place.usual if asked is None else asked, self._place.room)
+
+    def at_work(self, name: str) -> bool:
+        """Return whether the piece of this name has a process that has begun: a job may wait for hours."""
+        return any(process.began for process, piece in self._pieces.items() if piece.name == name)
 
     def stop(self, name: str | None = None) -> None:
         """Stop the piece of this name, or all: each saves its state. After `GRACE` seconds its process is killed.
@@ -173,7 +178,7 @@ def side_by_side(
                 if ending.kind == DONE:
                     results[piece.name] = ending.text
                     shown.ended(done=True)
-                elif ending.kind in (WRONG, FAILED, CRASHED) or (kills[piece.name] >= TRIES and not stop.stop):
+                elif ending.kind in FAILURES or (kills[piece.name] >= TRIES and not stop.stop):
                     failures[piece.name] = ending
                     shown.ended(done=False)
                     shown.say(f"isoscope: {piece.name} failed: {ending.text.rstrip()}")

@@ -22,12 +22,12 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self._at = multiprocessing.get_context("fork").RawArray("d", 3)
+        self._at = multiprocessing.get_context("fork").RawArray("d", 4)
 
     @property
     def at(self) -> tuple[float, float]:
         """Finished updates, and total updates (0: unknown)."""
-        done, total, _ = self._at
+        done, total = self._at[:2]
         return done, total
 
     @property
@@ -41,8 +41,15 @@ class Progress:
         done, total = self.at
         return done / total if total else 0.0
 
-    def begin(self, done: float, total: float) -> None:
-        """Start at update `done` of `total`."""
+    @property
+    def share_before(self) -> float:
+        """The share that was finished before: a resumed run does not begin at 0."""
+        return self._at[3]
+
+    def begin(self, done: float, total: float, before: float | None = None) -> None:
+        """Set the progress to update `done` of `total`; `before`: the share that was finished before, if known."""
+        if not self._at[1] and total:
+            self._at[3] = done / total if before is None else before
         self._at[:2] = [done, total]
 
     def update(self, step: int, total: int, figures: Mapping[str, float]) -> None:
@@ -129,6 +136,15 @@ class PieceProgress(Screen):
         self.title, self.total, self.found = title, total, found
         self.done, self.failed = found, 0
         self._began = self._printed = time.monotonic()
+        self._before = dict[str, float]()
+        """Shares of pieces that were finished before: they say nothing about the speed."""
+
+    def look(self) -> None:
+        """Note what running pieces had done before, and show the progress if an update is due."""
+        for name, one in self.running.items():
+            if one.share:  # not of a process that takes the place of another: that one's work was done here
+                self._before.setdefault(name, one.share_before)
+        super().look()
 
     def ended(self, *, done: bool) -> None:
         """Count a piece that is done or has failed."""
@@ -147,7 +163,7 @@ class PieceProgress(Screen):
     def _left(self) -> float | None:
         """Return the estimated seconds until the end, at the speed so far."""
         shares = sum(one.share for one in self.running.values())
-        did = self.done + self.failed - self.found + shares
+        did = self.done + self.failed - self.found + shares - sum(self._before.values())
         rest = self.total - self.done - self.failed - shares
         return (time.monotonic() - self._began) / did * rest if did and rest else None
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from isoscope.base.atomic_files import write_text
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
-from isoscope.platform.executor.child import DONE, FAILED, KILLED, LOST, STOPPED, WRONG, Ending
+from isoscope.platform.executor.child import CANCELLED, DONE, FAILED, KILLED, LOST, STOPPED, WRONG, Ending
 from isoscope.platform.executor.execute import Place, Process
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.executor.piece import Piece
@@ -29,10 +29,10 @@ EVERY, SETTLED, MOST = 3.0, 15.0, 1000
 SCRIPT, FACTS = Path(__file__).with_name("array.sh"), "submission.json"
 # Other states of a job, such as COMPLETING, may still lead back into the queue.
 OVER = r"BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|REVOKED|TIMEOUT"
-# With them a command submits jobs, or ends with its parent: jobs do neither.
+# With them a command submits jobs, or ends with its parent: jobs do neither. Nor do they need a search's storage.
 _OURS = {
     "DVC_STAGE",
-    *(f"ISOSCOPE_{one}" for one in ("CLUSTER", "SLURM", "CPUS_PER_RUN", "GPUS_PER_RUN", "WITH_PARENT")),
+    *(f"ISOSCOPE_{one}" for one in ("CLUSTER", "SLURM", "CPUS_PER_RUN", "GPUS_PER_RUN", "WITH_PARENT", "SEARCH")),
 }
 _AT = re.compile(r": epoch \d+, step (\d+)/(\d+)|resuming from step (\d+)/(\d+)")
 
@@ -262,7 +262,7 @@ class Job(Process):
         elif state == "PENDING" and self.signal:  # it took the signal for Slurm's
             self.stop(signal.SIGKILL)
         elif state == "CANCELLED":
-            self.ended = Ending(FAILED, f"job {self.id} was cancelled; run the same command to resume")
+            self.ended = Ending(CANCELLED, f"job {self.id} was cancelled; run the same command to resume")
         self._gone = min(self._gone, time.monotonic()) if known and re.match(f"{OVER}|$", state) else inf
         if self.ended is None and time.monotonic() - self._gone > SETTLED:
             how = f"({state or 'unknown to Slurm'}{node and f' on {node}'}); see {self.submission.folder}"
@@ -277,7 +277,8 @@ class Job(Process):
             *lines, self._rest = (self._rest + new).split(b"\n")
             for line in (one.decode("utf-8", "replace") for one in lines):
                 if at := _AT.search(line):
-                    self.progress.begin(*map(int, filter(None, at.groups())))
+                    done, total = map(int, filter(None, at.groups()))
+                    self.progress.begin(done, total, done / total if at[3] else 0.0)
                 if not at or not at[1]:
                     self.lines.append(line.removeprefix(f"{self.piece.name}: "))
 

@@ -14,7 +14,7 @@ from typing import Any
 from isoscope.base.paths import Project
 from isoscope.platform.config.tree import NOT_IN_DIGEST
 from isoscope.platform.runs.lines import FINISHED, TRAIN, Run, RunRecord
-from isoscope.platform.runs.record import identities, read, working_seconds
+from isoscope.platform.runs.record import identities, read, worked, working_seconds
 from isoscope.platform.runs.upkeep import size_of
 
 # `seconds` of a run with the interval `low` to `high`; `runs`: how many recorded runs say so, 0: updates timed now;
@@ -41,17 +41,26 @@ def timing(record: RunRecord) -> tuple[float, float]:
     seconds, evaluated = working_seconds(record) or 0.0, [one for one in record.metrics if "validation/" in one.name]
     updates, times = max((one.step for one in evaluated), default=0), [one.t for one in evaluated]
     updates -= ((record.author and record.author.began) or {}).get("step", 0)  # those of a shorter run
-    ended = record.end.t if record.end else record.latest  # what was accepted or published later is no work
-    outside = ended - record.attempts[0].t - (max(times) - times[0]) if updates else 0
-    fixed = min(seconds, outside / 1000) if updates else seconds
-    return fixed, (seconds - fixed) / max(1, updates)
+    if not updates:
+        return seconds, 0.0
+    between = sum(max(0, min(end, max(times)) - max(start, times[0])) for start, end in worked(record)) / 1000
+    return seconds - between, between / updates
 
 
 def updates_of(params: Mapping[str, Any], split: Mapping[str, Any]) -> int:
     """Return the most updates of a training run. `split`: facts of the train split, from its task's manifest."""
-    batch, kind, number = (params.get(f"training.{one}") for one in ("batch_size", "budget.kind", "budget.number"))
-    total: int = ceil(max(1, round(split["rows"] * params["training.fraction"])) / batch) * params["training.epochs"]
+    kind, number = (params.get(f"training.budget.{one}") for one in ("kind", "number"))
+    total: int = _in_epoch(params, split) * params["training.epochs"]
     return min(total, number or 0) if kind == "updates" else total
+
+
+def epochs_of(params: Mapping[str, Any], split: Mapping[str, Any]) -> int:
+    """Return the most epochs that a training run begins; `split`: as for `updates_of`."""
+    return ceil(updates_of(params, split) / _in_epoch(params, split))
+
+
+def _in_epoch(params: Mapping[str, Any], split: Mapping[str, Any]) -> int:
+    return ceil(max(1, round(split["rows"] * params["training.fraction"])) / params["training.batch_size"])
 
 
 def combined(parts: Sequence[tuple[tuple[float, float], float]], updates: int) -> Estimate:

@@ -70,6 +70,10 @@ def file_lock(path: Path, *, seconds: float = -1) -> FileLock:
     return FileLock(path, timeout=seconds)
 
 
+LOOKED = 0.1
+"""Seconds that looking whether a lease is held may take."""
+
+
 class HeldError(InputError):
     """Another process holds the run."""
 
@@ -78,21 +82,29 @@ class Lease(AbstractContextManager["Lease"]):
     """Exclusive right to write a run's folder, held while the process lives.
 
     It is a kernel lock (flock), so killing the holder frees it at once. The file's text (host, pid, start time) only
-    names the holder. Raises `HeldError`, which names the holder, if another process has the lock.
+    names the holder. Raises `HeldError`, which names the holder, if another process has the lock for longer than `held`
+    needs to look.
     """
 
     def __init__(self, folder: Path, *, title: str | None = None, note: bool = True) -> None:
         """Take the lock. `title`: title of the run in errors. `note=False`: write nothing, for full disks."""
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / "lease.json"
-        self._descriptor = opened(self.path)
-        try:
-            flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
-        except BlockingIOError:
-            text = os.pread(self._descriptor, 4096, 0).decode("utf-8", "replace")
-            os.close(self._descriptor)
-            called = f"{title} ({folder.name[:12]})" if title else folder.name
-            raise HeldError(f"{called}: this run is already in progress: {_noted_holder(text)}") from None
+        self.path, until = folder / "lease.json", time.monotonic() + LOOKED
+        while True:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._descriptor = opened(self.path)
+            try:
+                flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
+            except BlockingIOError:
+                text = os.pread(self._descriptor, 4096, 0).decode("utf-8", "replace")
+                if text or time.monotonic() > until:
+                    self._close()
+                    called = f"{title} ({folder.name[:12]})" if title else folder.name
+                    raise HeldError(f"{called}: this run is already in progress: {_noted_holder(text)}") from None
+                time.sleep(LOOKED / 20)
+            else:
+                if _is_at(self._descriptor, self.path):
+                    break
+            self._close()
         register_after_fork(self, Lease._close)
         self._noted = note
         if not note:
@@ -117,6 +129,14 @@ class Lease(AbstractContextManager["Lease"]):
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Return whether an open file or folder is still at its path: removed before it was locked, it locks nothing."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def held(folder: Path) -> bool:
@@ -147,19 +167,35 @@ def writing(folder: Path, *, called: str) -> Iterator[None]:
     Two commands would mix their files there. `called`: name of the folder in errors, such as `--out page`. Raises
     `InputError` that names the process that writes there, and for a file system without locks.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = _locked_folder(folder, called)
     try:
-        try:
-            flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
-        except BlockingIOError:
-            raise InputError(
-                f"{called}: {_listed_holder(descriptor)} is writing there; wait for it to end, or give another folder"
-            ) from None
         yield
     finally:
         with suppress(OSError):  # it holds something
             folder.rmdir()
+        os.close(descriptor)
+
+
+def _locked_folder(folder: Path, called: str) -> int:
+    """Return the descriptor of a folder, made if it is missing, that this process has locked."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
+            if _is_at(descriptor, folder.resolve()):
+                return descriptor
+        except BlockingIOError:
+            holder = _listed_holder(descriptor)
+            os.close(descriptor)
+            raise InputError(
+                f"{called}: {holder} is writing there; wait for it to end, or give another folder"
+            ) from None
+        except BaseException:
+            with suppress(OSError):
+                folder.rmdir()
+            os.close(descriptor)
+            raise
         os.close(descriptor)
 
 

@@ -243,13 +243,18 @@ def working_seconds(record: RunRecord) -> float | None:
     """Return the sum over attempts of the seconds from start to last line. Pauses before a resume do not count."""
     if record.restored or not record.attempts:
         return None
+    return sum(end - start for start, end in worked(record)) / 1000
+
+
+def worked(record: RunRecord) -> list[tuple[float, float]]:
+    """Return the start and the last line of each attempt, in milliseconds."""
     times = [line.t for part in (record.metrics, record.checkpoints, record.datasets) for line in part]
     times += [record.end.t] if record.end else []
     starts = [attempt.t for attempt in record.attempts]
-    total = 0
-    for start, following in zip(starts, [*starts[1:], math.inf], strict=True):
-        total += max((t for t in times if start <= t < following), default=start) - start
-    return total / 1000
+    return [
+        (start, max((t for t in times if start <= t < following), default=start))
+        for start, following in zip(starts, [*starts[1:], math.inf], strict=True)
+    ]
 
 
 def identities(records: Path) -> Iterator[Run]:

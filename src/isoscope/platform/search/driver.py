@@ -93,6 +93,7 @@ class Driver:
             for piece, ending in self.pool.ended():
                 self._ended(self.trials[piece.name], ending)
             for trial in self.trials.values():
+                trial.clock(at_work=self.pool.at_work(trial.title))
                 if not trial.pruned and self._persist(trial.hopeless):
                     trial.pruned = True
                     self.pool.stop(trial.title)
@@ -182,7 +183,11 @@ class Driver:
             self._tell(one, TrialState.COMPLETE, *judged(self.search, means, base))
 
     def _fail(self, one: UnderWay, text: str, *, wrong: bool = False) -> None:
-        """Tell that a trial has failed. Raises `InputError` if the search is `wrong`, or if it is the default arm."""
+        """Tell that a trial has failed. Raises `InputError` if the search is `wrong`, or if it is the default arm.
+
+        It does so before it tells anything if the data of the search have changed: the trial is taken up again then.
+        """
+        self.plan({})
         text = scrub(text.rstrip())  # it is stored and published
         if one.trial is None:
             last = text.rpartition("\n")[2]

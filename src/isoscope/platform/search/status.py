@@ -54,7 +54,7 @@ class Status(NamedTuple):
 def status(
     study: optuna.Study, search: Search, *, workers: int = 1, trials: Sequence[FrozenTrial] | None = None
 ) -> Status:
-    """Progress of a study; `workers` share the remaining work; `trials`: all of its trials, if already read."""
+    """Progress of a study; `workers`, or as many as run, share what is left; `trials`: all of its trials, if read."""
     trials = study.get_trials(deepcopy=False) if trials is None else trials
     counts = Counter(trial.state for trial in trials)
     best = front(study, trials)
@@ -73,7 +73,7 @@ def status(
         suggested.number if suggested else None,
         {trial.number: trial.params for trial in shown},
         sum(worked(trial) for trial in trials),
-        0.0 if done else _left(search, trials, workers),
+        0.0 if done else _left(search, trials, max(workers, counts[TrialState.RUNNING])),
         done,
     )
 

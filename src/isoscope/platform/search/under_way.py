@@ -12,7 +12,7 @@ from isoscope.base.errors import InputError
 from isoscope.platform.config.declared import logged_by
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.config.searching import Search
-from isoscope.platform.executor.child import CRASHED, CROWDED, KILLED, LOST, STOPPED, Ending
+from isoscope.platform.executor.child import CANCELLED, CRASHED, CROWDED, KILLED, LOST, STOPPED, Ending
 from isoscope.platform.executor.execute import TRIES
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.search.outcomes import PROVENANCE, worked
@@ -62,7 +62,8 @@ class UnderWay:
         self.title = "default arm" if trial is None else f"trial {trial.number}"
         self.facts = {**facts, "digests": [job.digest for job in jobs]}
         self._before = 0.0 if trial is None else worked(trial)
-        self._began, self._noted = time.monotonic(), -math.inf
+        self._since: float | None = None
+        self._noted = -math.inf
         self._by_seed, self._tries = search.pruner.kind == "wilcoxon", Counter[bool]()
         self._reported = set(reported)
         self._undecided = bool(reported)  # the search may have died between a report and the decision to prune
@@ -76,7 +77,15 @@ class UnderWay:
     @property
     def provenance(self) -> dict[str, Any]:
         """Facts about the trial so far."""
-        return {**self.facts, "seconds": self._before + time.monotonic() - self._began}
+        now = time.monotonic()
+        return {**self.facts, "seconds": self._before + (now - self._since if self._since is not None else 0.0)}
+
+    def clock(self, *, at_work: bool) -> None:
+        """Start or stop to count its seconds: a job that waits in a queue does not work."""
+        now = time.monotonic()
+        if self._since is not None:
+            self._before += now - self._since
+        self._since = now if at_work else None
 
     def note(self, *, at_once: bool = False) -> None:
         """Store them in the study, if it is time."""
@@ -96,9 +105,9 @@ class UnderWay:
 
     def again(self, ending: Ending) -> bool:
         """Whether to repeat a run that has ended so: a crash uses up a retry, a stop from outside does not."""
-        if ending.kind not in (CRASHED, KILLED, LOST):
+        if ending.kind not in (CRASHED, KILLED, LOST, CANCELLED):
             return ending.kind in (STOPPED, CROWDED)
-        lost = ending.kind == LOST
+        lost = ending.kind in (LOST, CANCELLED)
         self._tries[lost] += 1
         return self._tries[lost] <= (TRIES if lost else self.search.retries)
 

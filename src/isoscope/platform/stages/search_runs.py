@@ -13,6 +13,7 @@ from isoscope.platform.config.searching import Search, check_directions, corners
 from isoscope.platform.config.tree import flatten
 from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.outputs import recorded_metrics
+from isoscope.platform.runs.durations import epochs_of
 from isoscope.platform.runs.lines import SEARCH
 from isoscope.platform.runs.record import Tail
 from isoscope.platform.runs.restored import read_metrics
@@ -37,7 +38,7 @@ class TrainingRun:
         self.arguments = arguments
         self.objective = next(iter(search.objectives))
         self.digest = work.run.digest
-        self.steps = work.job.parts.training.epochs
+        self.steps = epochs_of(flatten(work.run.identity.params), work.job.manifest["splits"]["train"])
         self._tail = Tail(work.run.project.records / f"{self.digest}.jsonl")
         self._read, self._reports = 0, list[tuple[int, float]]()
 
@@ -104,7 +105,7 @@ def plan(
             if data not in (None, work.run.identity.inputs["data"]):
                 raise InputError(
                     f"{paths.processed(work.task)}: has changed since this search began, and its trials must share "
-                    "their data; run the same command again: it begins another search, or put the data back"
+                    "their data; put the data back, or begin another search: isoscope search run --fork"
                 )
             work.run.tags[SEARCH] = f"search-{search.name}"
         there = [partial(run_there, setup, dict(chosen), seed, data) if setup else None for seed in seeds]
