@@ -210,10 +210,11 @@ def test_extraction_is_a_job(finished: Finished, nodes: SlurmNodes, tmp_path: Pa
 def test_trials_of_a_search_are_jobs(project: Project, nodes: SlurmNodes) -> None:
     text = re.sub(r"^search:.*\n", SEARCH, project.text("params.yaml"), flags=re.M)
     (project.folder / "params.yaml").write_text(text, "utf-8")
-    done = project.isoscope("search", "run", "--workers", "2", *SLURM, "--json", **nodes.settings)
+    shorter = ("-S", "training.epochs=3")
+    done = project.isoscope("search", "run", "--workers", "2", *shorter, *SLURM, "--json", **nodes.settings)
     assert json.loads(done.out)["complete"] == 2
     trained = [record for record in project.records().values() if record.run and record.run.stage == "train"]
-    assert len(trained) == 2
+    assert [record.run.params["training.epochs"] for record in trained if record.run] == [3, 3]
     assert all(one.job for record in trained for one in record.attempts)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from isoscope.base.errors import InputError
 from isoscope.platform.executor.placement import Placement, options, sbatch_options
+from isoscope.platform.executor.slurm import client
 
 
 def words(given: dict[str, str] | None = None, *, device: str = "cpu", **needs: Any) -> tuple[set[str], int]:
@@ -49,3 +50,15 @@ def test_a_gpu_per_run_is_one_or_a_share() -> None:
     for cluster in (None, "slurm"):
         with pytest.raises(InputError, match=r"--gpus-per-run 2: without Ray a run has one card or shares it"):
             Placement(cluster, gpus=2).check()
+
+
+def test_what_starts_a_job_has_neither_the_storage_of_a_search_nor_what_places_its_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`--export=ALL` hands the environment of sbatch on to the nodes."""
+    hidden = {"ISOSCOPE_SEARCH": "postgresql://ada:secret@db/search", "ISOSCOPE_CLUSTER": "slurm"}
+    for name, value in (hidden | {"ISOSCOPE_HUB": "/data"}).items():
+        monkeypatch.setenv(name, value)
+    lines = client("env").splitlines()
+    assert not [line for line in lines if line.partition("=")[0] in hidden or "secret" in line]
+    assert "ISOSCOPE_HUB=/data" in lines

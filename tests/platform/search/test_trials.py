@@ -3,7 +3,10 @@
 import collections
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import optuna
 import pytest
@@ -11,13 +14,16 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from isoscope.base.errors import InputError
 from isoscope.platform.config.searching import corners
-from isoscope.platform.search import space
+from isoscope.platform.executor.child import CANCELLED, CRASHED, Ending
+from isoscope.platform.executor.execute import TRIES
+from isoscope.platform.search import space, under_way
 from isoscope.platform.search.space import combinations, point, sampler, value_at, wanted
 from isoscope.platform.search.status import status
 from isoscope.platform.search.storage import place
 from isoscope.platform.search.study import BASE, forget, held_study, stored_study
+from isoscope.platform.search.under_way import UnderWay
 from search_under_way import begin, ended, trials_of
-from search_work import FINITE, IDENTITY, SAMPLERS, SPACE, a_search, driven
+from search_work import FINITE, IDENTITY, SAMPLERS, SPACE, a_driver, a_search, driven, never
 
 STATES = optuna.trial.TrialState
 
@@ -166,6 +172,49 @@ def test_a_trial_that_crashes_or_gives_no_number_fails_alone_and_is_shown(
     assert all(error in trial.user_attrs["error"] for trial in heavy)
     assert said.count(shown) == len(heavy)
     assert said.count("; run again") == retries * len(heavy)
+
+
+def test_a_trial_is_not_to_blame_for_other_data(tmp_path: Path) -> None:
+    """It stays under way, and is taken up again when the data are back."""
+    changed: list[str] = []
+
+    def plan(chosen: Mapping[str, Any]) -> Sequence[Any]:
+        if changed:
+            raise InputError("data/processed/t: has changed since this search began")
+        return never(chosen)
+
+    with held_study(a_search(), IDENTITY, place(None, tmp_path), steps=1) as one:
+        driver = a_driver(one, plan)
+        for number in range(2):
+            fresh = driver._claimed()
+            assert fresh is not None
+            driver.trials[fresh.title] = fresh
+            changed[:] = ["yes"][number:]
+            with pytest.raises(InputError, match="has changed" if changed else "no such column"):
+                driver._fail(fresh, "no such column", wrong=True)
+            assert fresh.trial.number == 0
+            driver.trials.clear()
+            changed.clear()
+            assert trials_of(tmp_path)[0].state == (STATES.FAIL if number else STATES.RUNNING)
+
+
+def test_a_cancelled_job_is_repeated_a_few_times_and_uses_up_no_retry(tmp_path: Path) -> None:
+    one = UnderWay(a_search(), None, never({}), {})
+    assert [one.again(Ending(CANCELLED, "cancelled")) for _ in range(TRIES + 1)] == [*[True] * TRIES, False]
+    assert not one.again(Ending(CRASHED, "no retries"))
+
+
+def test_the_wait_in_a_queue_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(under_way, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    one = UnderWay(a_search(), None, never({}), {})
+    for at, at_work in ((0, False), (1000, False), (1001, True), (1011, True), (1021, False), (5000, False)):
+        now[0] = at
+        one.clock(at_work=at_work)
+    assert one.provenance["seconds"] == 20
+    one.clock(at_work=True)
+    now[0] += 5
+    assert one.provenance["seconds"] == 25
 
 
 def test_an_objective_that_is_never_logged_ends_the_search_at_once(tmp_path: Path) -> None:
