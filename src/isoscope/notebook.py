@@ -12,7 +12,7 @@ A model is a Hugging Face model with its tokenizer, or a checkpoint's folder; or
 import copy
 import tempfile
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -141,7 +141,7 @@ def load(study: str, *, project: Path | None = None) -> StudyTables:
 
 def geometry(
     model: Any,
-    texts: Sequence[str] | None = None,
+    texts: Iterable[str] | None = None,
     *,
     labels: Sequence[Any] | None = None,
     groups: Sequence[Any] | None = None,
@@ -173,15 +173,20 @@ def geometry(
     files = _vectors(model)
     if texts is None and not files:
         raise InputError("texts: a model reads sentences; give a list of them")
-    count = files[0].rows.rows if files else len(texts or ())
-    columns: dict[str, Any] = {"sentence": list(texts or map(str, range(count)))}
+    read = None if texts is None else list(texts)  # also a column of a table, or an array
+    if wrong := [f"row {row}: {one!r:.40}" for row, one in enumerate(read or ()) if not isinstance(one, str)]:
+        raise InputError(f"texts: {wrong[0]}: expected a text in each row")
+    count = files[0].rows.rows if files else len(read or ())
+    columns: dict[str, Any] = {"sentence": read or [str(row) for row in range(count)]}
     for name, values in (("label", labels), ("group", groups)):
         if values is not None:
+            if (missing := np.flatnonzero(pd.isna(pd.Series(list(values), dtype=object)))).size:
+                raise InputError(f"{name}s: row {missing[0]}: has no {name}; leave the row out")
             columns[name] = np.unique(np.asarray(values), return_inverse=True)[1]
     named = {"sentence": "texts", "label": "labels", "group": "groups"} | {one.name: one.name for one in files}
     lengths = {name: len(values) for name, values in columns.items()} | {one.name: one.rows.rows for one in files}
-    if wrong := [name for name, length in lengths.items() if length != count]:
-        raise InputError(f"{named[wrong[0]]}: {lengths[wrong[0]]} for {count} {'vectors' if files else 'texts'}")
+    if unequal := [name for name, length in lengths.items() if length != count]:
+        raise InputError(f"{named[unequal[0]]}: {lengths[unequal[0]]} for {count} {'vectors' if files else 'texts'}")
     of_points = [*(measures or (name for name in MEASURES if kind_of(name) == "points"))]
     settings = DEFAULTS._replace(
         vectors=tuple(vectors or ()),

@@ -139,6 +139,8 @@ def test_weights_go_along_if_they_are_asked_for(project: Project) -> None:
 
 def test_what_is_wrong_is_said_in_a_line(project: Project, bundled: Path) -> None:
     assert "OUT review.zip: exists already" in project.refused("bundle", "review.zip")
+    assert "exists already" in project.refused("bundle", "nowhere/../params.yaml")
+    assert "--to params.yaml: is not a folder" in project.refused("tables", "fusion", "--to", "params.yaml")
     assert "no such study" in project.refused("bundle", "new.zip", "--study", "fusoin")
     (project.folder / "full").mkdir()
     (project.folder / "full/mine").touch()
@@ -154,7 +156,7 @@ def test_data_without_a_licence_and_secrets_stay_here(finished: Finished, tmp_pa
     for name in ("mine.py", "secrets.py", "notes.txt"):
         (project.folder / "plugins" / name).write_text(f'"""Mine."""\nTOKEN = "{token}"\n', "utf-8")
     said = project.isoscope("bundle", "a.zip").out
-    assert "without data, as no licence allows it: tiny" in said
+    assert "without data files, as no licence allows them (the page may show some sentences): tiny" in said
     assert "secrets replaced in: plugins/mine.py, plugins/notes.txt, plugins/secrets.py" in said
     with zipfile.ZipFile(project.folder / "a.zip") as zipped:
         names = {name for name in zipped.namelist() if name.startswith(("data/", "texts/"))}

@@ -302,6 +302,20 @@ def test_what_cannot_be_measured_is_said(tokenizer: PreTrainedTokenizerFast) -> 
         geometry(bert(), TEXTS, tokenizer=tokenizer, measures=["classes"])
     with pytest.raises(InputError, match="labels: 2 for 32 texts"):
         geometry(bert(), TEXTS, tokenizer=tokenizer, labels=[0, 1])
+    for lost in (None, float("nan"), 7):
+        with pytest.raises(InputError, match=r"texts: row 32: .*: expected a text in each row"):
+            geometry(bert(), [*TEXTS, lost], tokenizer=tokenizer)
+    with pytest.raises(InputError, match="labels: row 3: has no label"):
+        geometry(bert(), TEXTS, tokenizer=tokenizer, labels=["a", "b", "a", None, *"ab" * 14])
+
+
+def test_texts_may_be_a_column_of_a_table_or_an_array(tokenizer: PreTrainedTokenizerFast) -> None:
+    model = bert()
+    found = [
+        geometry(model, given, tokenizer=tokenizer, **LITTLE) for given in (TEXTS, pd.Series(TEXTS), np.array(TEXTS))
+    ]
+    for other in found[1:]:
+        pd.testing.assert_frame_equal(other, found[0])
 
 
 TOOLS = ("sentences", "attended", "folds", "alignment", "device", "precision", "threads")

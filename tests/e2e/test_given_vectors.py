@@ -245,6 +245,19 @@ def test_a_rotation_is_the_same_space_and_noise_is_at_its_null(pair: tuple[Path,
     assert (counts["rows of A.parquet"], counts["rows of B.parquet"], counts["in all files"]) == (400, 380, 380)
 
 
+def test_a_space_of_one_point_is_said_and_not_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).standard_normal((120, 6)))
+    np.save(tmp_path / "one.npy", np.ones((120, 6)))
+    run(tmp_path, "spaces", "a.npy", "one.npy", "--out", "page", *SPACES)
+    table = pd.read_parquet(tmp_path / "page/similarity.parquet")
+    assert table["value"].isna().all()
+    assert {*table["why"]} == {"all points of a layer are one"}
+    assert "warning" not in capsys.readouterr().err
+    page = (tmp_path / "page/index.html").read_text("utf-8")
+    assert "joined row by row" in page
+    assert "120.000" not in page
+
+
 def test_the_order_of_rows_does_not_matter_with_a_key(pair: tuple[Path, pd.DataFrame]) -> None:
     folder, table = pair
     names = [f"{name}-shuffled.parquet" for name in "ABN"]

@@ -204,6 +204,12 @@ def test_another_test_split_is_refused(tmp_path: Path) -> None:
         run_compare(folders)
 
 
+def test_an_arm_that_predicts_the_largest_class_differs_from_that_baseline_by_nothing() -> None:
+    arms = {"a": of_objective("a", "classification", accuracy=46 / 90)}
+    rows = compare_arms(arms, {"majority": {"accuracy": 0.511111, "n": 90}}, confidence=0.95, power=0.8, margin=0.01)
+    assert [row.difference for row in rows if row.kind == "baseline"] == [0.0]
+
+
 def test_nothing_to_compare() -> None:
     assert run_compare([]) == []
 

@@ -10,6 +10,8 @@ Direction = Literal["maximise", "minimise"]
 """Which way a metric is better."""
 DIGITS = 3
 """Decimals of a number in tables, unless its metric has its own."""
+DECIMALS = 6
+"""Decimals of a baseline's score: the last digits of a sum differ between processors."""
 DRAWN = frozenset({"title", "unit", "digits", "shown"})
 """Fields that only drawings show: no part of a run, nor of its code version."""
 

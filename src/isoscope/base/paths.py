@@ -91,7 +91,7 @@ def checked_name(kind: str, name: str) -> str:
     if len(name) > LONGEST:
         raise InputError(f"{kind} {name[:40]!r}…: has {len(name)} characters; give it at most {LONGEST}")
     if not all(_NAME.fullmatch(part) for part in name.split("-")):
-        raise InputError(f"{kind} {name!r}: expected letters, digits, '_' and '.', starting with a letter or digit")
+        raise InputError(f"{kind} {name!r}: expected letters, digits, '_', '.' and '-', first a letter or digit")
     return name
 
 

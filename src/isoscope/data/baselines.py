@@ -14,6 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import MultiLabelBinarizer
 
+from isoscope.base.metric import DECIMALS
 from isoscope.data.corpus import PAIR, Corpus, target_of, text_columns, texts
 from isoscope.data.words import bag, has_words
 from isoscope.metrics import label_scores, matrix_scores, regression_scores
@@ -60,8 +61,8 @@ def baselines(corpus: Corpus) -> dict[str, dict[str, dict[str, float | int]]]:
 
 
 def _scored(true: Numbers, predicted: Numbers, scores: Callable[..., dict[str, float]]) -> dict[str, float | int]:
-    """Return n and scores; rounded, because the last digits of a sum differ between processors."""
-    return {"n": len(true)} | {name: round(value, 6) for name, value in scores(true, predicted).items()}
+    """Return n and scores, rounded to `DECIMALS`."""
+    return {"n": len(true)} | {name: round(value, DECIMALS) for name, value in scores(true, predicted).items()}
 
 
 def _references(table: pa.Table, labels: int) -> Numbers:

@@ -137,7 +137,7 @@ def _row(scores: Sequence[Scores], metric: str, confidence: float) -> dict[str, 
         found = two_way_interval(shares, confidence=confidence)
     else:
         found = paired_t(shares[0].tolist() if len(shares) else values, confidence=confidence).interval
-    low, high = found or (None, None)
+    low, high = found if found and found.low < found.high else (None, None)  # equal in each row: no spread to judge by
     return {"value": float(np.mean(values)), "low": low, "high": high}
 
 

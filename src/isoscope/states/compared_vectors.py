@@ -63,8 +63,8 @@ def spaces(
     counts += [{"words": "in all files", "occurrences": len(joined.names), "sentences": len(np.unique(group))}]
     whole["counts"] = pd.concat([pd.DataFrame(counts), whole["counts"]], ignore_index=True)
     said = " and ".join(f"{count} of {name}" for name, count in missing.items() if count)
-    by = f"column {key!r}" if key else "row by row"
-    origin = f"{len(files)} files, joined by {by}{f', groups by {groups!r}' if groups else ''}"
+    by = f"by column {key!r}" if key else "row by row"
+    origin = f"{len(files)} files, joined {by}{f', groups by {groups!r}' if groups else ''}"
     of = Texts(pa.table({"sentence": joined.names, "group": group}), (), "", origin, len(joined.names), numbered=True)
     return whole, page_facts(files, of._replace(groups=groups), own, len(drawn), [([], [])] * len(files)) | {
         "left_out": f"Rows that another file lacks: {said}; left out" if said else None,

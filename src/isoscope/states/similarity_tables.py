@@ -10,7 +10,7 @@ import pandas as pd
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.array_kinds import placed
-from isoscope.geometry.moments import Ints
+from isoscope.geometry.moments import Ints, centre
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.similarity import CCA, CKA, PWCCA, SVCCA, HeldOutCCA, Procrustes, Similarity
 from isoscope.geometry.similarity_grid import (
@@ -24,7 +24,7 @@ from isoscope.geometry.similarity_grid import (
 )
 from isoscope.platform.statistics.delete_a_group import delete_a_group
 from isoscope.states.choices import SpaceSettings
-from isoscope.states.compared_items import ComparedItems
+from isoscope.states.compared_items import BY_FORM, ComparedItems
 from isoscope.states.word_space import Space
 
 MOST_LACKING = 0.05
@@ -76,7 +76,7 @@ class PreparedLayer:
     ) -> None:
         points = on.points(space, layer)
         self.width, self.items = points.shape[1], items
-        self.empty = not points.any()
+        self.empty = not centre(points).any()
         if self.empty:
             return
         points = placed(points, settings.device)
@@ -101,7 +101,8 @@ def layer_similarities(
     """Yield the rows of `similarity_table` of a pair of layers, without the columns that name them."""
     if one.empty or other.empty:
         names = (*(measure.name for measure in measures(settings)), RSA.name, PARTIAL, Neighbours.name)
-        nothing = missing("a layer has no variance within a form")
+        equal = "a layer has no variance within a form" if on.of == BY_FORM else "all points of a layer are one"
+        nothing = missing(equal)
         yield from _rows(dict.fromkeys(names, nothing), len(on.groups), settings)
         return
     yield from _of_products(one.side, other.side, measures(settings), on, settings)

@@ -1,7 +1,7 @@
 """The five forms at their edges: no rows, no numbers, one point, one arm, twelve arms, 80 classes, long names."""
 
 import warnings
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -193,6 +193,24 @@ def test_colours_span_what_is_drawn_and_are_even_about_zero(values: Any, limits:
     table = pd.DataFrame({"arm": ["a", "b"], "at": [0, 0], "value": values})
     figure = drawn(Matrix(x="arm", y="at", limits=(None, None)), table)
     assert figure.axes[0].images[0].get_clim() == limits
+
+
+def test_numbers_along_an_axis_do_not_touch() -> None:
+    at = np.linspace(-0.5, 0.52, 12)
+    rows = [(panel, x, y, 0.5) for panel in "abcd" for x in at for y in range(3)]
+    table = pd.DataFrame(rows, columns=["panel", "x", "y", "value"])
+    figure = drawn(Matrix(x="x", y="y", columns="panel", labels=("x", "y")), table)
+    for axes in figure.axes[:4]:
+        boxes = sorted(one.get_window_extent().intervalx.tolist() for one in axes.get_xticklabels() if one.get_text())
+        assert len(boxes) >= 2
+        assert all(end < start for (_, end), (start, _) in pairwise(boxes))
+
+
+def test_a_name_keeps_its_own_lines_in_a_row_of_intervals() -> None:
+    table = pd.DataFrame({"x": [0.1, 0.2], "y": ["one", "two"], "low": [0.0, 0.1], "high": [0.2, 0.3]})
+    names = {"one": "same position,\nother word", "two": "same word,\nother position"}
+    figure = drawn(Intervals(x="x", y="y", names=names), table)
+    assert [one.get_text() for one in figure.axes[0].get_yticklabels()] == [*names.values()]
 
 
 def test_intervals_show_means_their_intervals_and_the_values_behind_them() -> None:

@@ -116,6 +116,24 @@ def test_a_figure_and_its_data_are_downloads(file: Path, material: Material, tmp
     assert rows["mean"].to_numpy() == pytest.approx(own["mean"].to_numpy(dtype=float), rel=1e-5, nan_ok=True)
 
 
+def test_the_copy_of_a_figure_among_the_findings_holds_no_stop_of_the_keyboard(
+    tmp_path: Path, material: Material
+) -> None:
+    page_file = tmp_path / "index.html"
+    page_file.write_text(material.page(search=write_search(tmp_path / "search", searched(40, 2))), "utf-8")
+    with opened(page_file, width=1280) as seen:
+        assert seen.page.locator(".preview svg").count() > 0
+        stops = []
+        for _ in range(80):
+            seen.page.keyboard.press("Tab")
+            stops.append(
+                seen.page.evaluate("[document.activeElement.tagName, !!document.activeElement.closest('svg')]")
+            )
+        links = seen.page.locator("a.preview").count()
+        assert len([tag for tag, inside in stops if tag == "A" and not inside]) >= links
+        assert not [tag for tag, _ in stops if tag.lower() == "use"]
+
+
 def test_a_trial_of_the_front_is_read_by_pointer_and_keyboard(tmp_path: Path, material: Material) -> None:
     page_file = tmp_path / "index.html"
     page_file.write_text(material.page(search=write_search(tmp_path / "search", searched(40, 2))), "utf-8")

@@ -96,6 +96,20 @@ def test_runs_that_end_at_other_updates_are_pairs_too(tmp_path: Path) -> None:
     assert shown.iloc[0][["a", "b"]].tolist() == [0.8, 0.7]
 
 
+def test_where_pairs_first_differ_the_values_are_their_means_too(tmp_path: Path) -> None:
+    """Equal at update 0 in the first pair only; both pairs have both updates."""
+    made = [((0.7, 0.7), (0.4, 0.3)), ((0.6, 0.8), (0.5, 0.1))]
+    rows = [
+        (f"seed-{seed}", "validation/loss", step, a, b)
+        for seed, pairs in enumerate(made)
+        for step, (a, b) in zip((0, 100), pairs, strict=True)
+    ]
+    (found,) = _metrics(pd.DataFrame(rows, columns=["pair", "name", "step", "a", "b"]))
+    (row,) = found.to_dict("records")
+    assert (row["first_step"], row["first_a"], row["first_b"]) == (0, pytest.approx(0.65), pytest.approx(0.75))
+    assert (row["step"], row["a"], row["b"]) == (100, pytest.approx(0.45), pytest.approx(0.2))
+
+
 def test_a_pair_without_a_number_leaves_no_difference_of_the_others(tmp_path: Path) -> None:
     ends = [((100, 0.8), (100, value)) for value in (0.9, 0.91, 0.92, np.nan)]
     tables = [of_ends(f"seed-{seed}", *pair, tmp_path) for seed, pair in enumerate(ends)]

@@ -1,6 +1,7 @@
 """Commands to begin with: make a project, check and change its parameters, read the documentation."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -57,7 +58,7 @@ def new(
         f"{folder}: a git and DVC repository with the task {made.task!r}; its README.md says what is where",
         *(f"note: {note}" for note in made.notes),
         "next:",
-        *([] if folder.resolve() == Path.cwd() else [f"  cd {folder}"]),
+        *([] if folder.resolve() == Path.cwd() else [f"  cd {shlex.quote(str(folder))}"]),
         "  isoscope repro    # prepare, train, search, analyse; then see reports/index.html",
         "  isoscope ui       # the runs in MLflow",
         "  isoscope docs     # the documentation",

@@ -90,6 +90,8 @@ def tables(
     Example: isoscope tables fusion --to paper --format latex --figures pdf
     """
     project, configuration, *_ = here
+    if to.exists() and not to.is_dir():
+        raise InputError(f"--to {to}: is not a folder; give another name")
     found = load("notebook").load(name, project=project.folder)
     made = {table: found.table(table) for table in found.tables}
     stage, outputs = load("platform.stages.result_tables"), []

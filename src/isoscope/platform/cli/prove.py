@@ -77,7 +77,8 @@ def bundle(
     names = [one for one in study or root.studies if here.configuration.study(one).seeds]
     here.begin(*(root.studies[one].task for one in names))
     known = load("platform.stages.bundle").bundle(out, root, here.project, studies=names, weights=bool(weights))
-    notes = {"without data, as no licence allows it": "without_data", "secrets replaced in": "scrubbed"}
+    without = "without data files, as no licence allows them (the page may show some sentences)"
+    notes = {without: "without_data", "secrets replaced in": "scrubbed"}
     told = (f"\n  {words}: {', '.join(known[key])}" for words, key in notes.items() if known[key])
     line = f"bundle: {out}: {known['files']} files of {', '.join(names)}, {out.stat().st_size / 1e6:.1f} MB"
     return {"out": str(out), "studies": names, **known}, "".join((line, *told))

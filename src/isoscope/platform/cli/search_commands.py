@@ -117,7 +117,8 @@ def adopt(
     file, number = load("platform.stages.search_choice").adopt(*searched, name=name, trial=trial)
     shown = file.relative_to(here.project.folder)
     axis, value = name.split("/")
-    use = f"to use it: add {value} to studies.{searched[0].study}.axes.{axis} in params.yaml, then isoscope repro"
+    place = axis if axis == "settings" else f"axes.{axis}"
+    use = f"to use it: add {value} to studies.{searched[0].study}.{place} in params.yaml, then isoscope repro"
     return {"file": str(shown), "trial": number}, f"trial {number}: {shown}\n{use}"
 
 

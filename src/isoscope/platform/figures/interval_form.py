@@ -114,7 +114,8 @@ class Intervals(Form):
         plain = numeric(rows, self.y)
         axes.set_yticks([] if plain else range(len(names)))
         if not plain:
-            axes.set_yticklabels([wrapped(self.called(name), 1.9, size=7.5) for name in names], fontsize=7.5)
+            lines = [[wrapped(line, 1.9, size=7.5) for line in self.called(name).split("\n")] for name in names]
+            axes.set_yticklabels(["\n".join(one) for one in lines], fontsize=7.5)
         axes.set_ylim(len(names) - 0.4, -0.6)
         if not np.isfinite(rows[self.x]).any():
             hatched(axes, "no value")

@@ -20,6 +20,7 @@ from isoscope.platform.figures.style import (
     hatch_key,
     hatched,
     legend_below,
+    width,
     wrapped,
 )
 
@@ -76,7 +77,8 @@ class Matrix(Form):
         gaps = table["gap"].dropna().unique() if "gap" in table else ()
         kinds = {kind: HATCHES[at % 3] for at, kind in enumerate(gaps)}
         for axes, title, panel in zip(grid.flat, titles, panels, strict=False):
-            image = self._picture(axes, part(table, self.columns, panel), kinds, cmap=colours, vmin=low, vmax=high)
+            own, scale = part(table, self.columns, panel), {"cmap": colours, "vmin": low, "vmax": high}
+            image = self._picture(axes, own, kinds, side, **scale)
             axes.set_title(title, fontsize=8.5)
         for axes in grid[:, 0]:
             axes.set_ylabel(self.labels[1], fontsize=8)
@@ -110,8 +112,8 @@ class Matrix(Form):
         notes = own["note"].dropna().unique().tolist()[:1] if "note" in own else []
         return by_line("\n".join([self.called(panel, self.columns), *notes]), side - 0.35, 8.5)
 
-    def _picture(self, axes: Axes, own: pd.DataFrame, kinds: dict[str, str], **colours: Any) -> Any:
-        """Draw the cells of a picture, their texts and hatches."""
+    def _picture(self, axes: Axes, own: pd.DataFrame, kinds: dict[str, str], side: float, **colours: Any) -> Any:
+        """Draw the cells of a picture, `side` inches wide, their texts and hatches."""
         ups, acrosses = self.ordered(own, self.y), self.ordered(own, self.x)
 
         def cells(column: str) -> npt.NDArray[Any]:
@@ -131,7 +133,9 @@ class Matrix(Form):
                 axes.add_collection(PolyCollection([place + SQUARE for place in at[:, ::-1]], gid=kind, **look))
         if not np.isfinite(values).any():
             hatched(axes, first_gap(own, "no value"))
-        _ticks(axes.xaxis, [self._tick(one) for one in acrosses], numeric(own, self.x) and TICKS[0])
+        names = [self._tick(one) for one in acrosses]
+        most = min(TICKS[0], int((side - 0.4) / max(width(one, 6.5) + 0.1 for one in names)))
+        _ticks(axes.xaxis, names, numeric(own, self.x) and max(2, most))
         _ticks(axes.yaxis, [self._tick(one) for one in ups], numeric(own, self.y) and TICKS[1])
         axes.spines[:].set_visible(False)
         axes.tick_params(labelsize=6.5, length=2)

@@ -124,6 +124,11 @@ def wrapped(text: str, inches: float, *, size: float = 9.0, lines: int = 2) -> s
     return "\n".join(found or [""])
 
 
+def width(text: str, size: float) -> float:
+    """Return about how wide a line is, in inches, at `size` points."""
+    return len(text) * _em(text) * size / 72
+
+
 def _em(text: str) -> float:
     """Return the mean width of a letter over the font size: that of prose, or the measured width if it is larger."""
     mean = sum(map(_advance, text.replace("\n", " "))) / max(len(text), 1)

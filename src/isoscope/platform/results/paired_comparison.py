@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isoscope.base.metric import Direction, Metric
+from isoscope.base.metric import DECIMALS, Direction, Metric
 from isoscope.platform.config.declared import declares
 from isoscope.platform.outputs import Output
 from isoscope.platform.statistics.failed_seed import Robust, robust
@@ -171,7 +171,8 @@ def _rows(arms: Arms, metric: str, baselines: Baselines, *, confidence: float) -
     for name, values in baselines.items():
         if metric in values:  # else it is a baseline of another objective
             about = (base.study, base.task, metric, name, "baseline", (), values[metric], None, int(values["n"]))
-            yield ArmRow(*about, difference=values[metric] - base.mean, better=base.better)
+            difference = round(values[metric] - base.mean, DECIMALS) + 0.0  # as its score is rounded; not −0
+            yield ArmRow(*about, difference=difference, better=base.better)
 
 
 def _against_first(arms: Arms, metric: str, *, confidence: float) -> Iterator[ArmRow]:

@@ -55,7 +55,7 @@ def bundle(out: Path, root: Root, project: paths.Project, *, studies: Collection
     the files in which a secret was replaced. `weights`: with those of the models. Raises `InputError` if `out` exists
     or a task is not prepared.
     """
-    if out.exists():
+    if out.resolve().exists():  # also behind a folder that is not there yet, as in new/../file
         raise InputError(f"OUT {out}: exists already; give a new name, or remove it")
     names = [*studies, *(name for name, one in root.comparisons.items() if {*one.compared} <= {*studies})]
     tasks = {one: prepared.read_manifest(project, one) for one in sorted({root.studies[name].task for name in studies})}

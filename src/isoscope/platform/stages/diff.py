@@ -20,7 +20,7 @@ from isoscope.platform.runs.lines import plain
 from isoscope.platform.runs.named import NamedRun, named
 from isoscope.platform.stages.page_folder import page_folder, write_page
 
-SHOWN, WIDE = 8, 120  # rows of a table, and letters of a line, on one screen
+SHOWN, WIDE, FILES = 8, 120, 6  # rows of a table, letters of a line, and names in a line, on one screen
 UNKNOWN = "the environment of a run is not known, because its record is not here: it was not compared"
 Made = dict[str, pd.DataFrame]
 
@@ -62,7 +62,8 @@ def _opened(word: str, folder: Path) -> str:
 def _pair(a: NamedRun, b: NamedRun, project: paths.Project) -> Made:
     unequal, alone, files = unequal_files(a.folder, b.folder)
     about = {"a": [a.run and a.run.digest], "b": [b.run and b.run.digest], "files": files, "unequal": [unequal]}
-    notes = [f"one side lacks {', '.join(alone)}"[:WIDE]] if alone else []
+    more = f" and {len(alone) - FILES} more" if len(alone) > FILES else ""
+    notes = [f"one side lacks {', '.join(alone[:FILES])}{more}"] if alone else []
     found, science = {"pairs": pd.DataFrame(about)}, import_module(built_in.DIFFERENCES)
     parts: list[Callable[[], Made]] = [lambda: {"weights": science.weights(_weights(a), _weights(b))}]
     if a.run and b.run:

@@ -46,7 +46,9 @@ def _identity(table: pd.DataFrame) -> Table:
 def _metrics(table: pd.DataFrame) -> Table:
     """Return each metric at its last common update, and at the first common update at which it differs."""
     own = table[~table["name"].str.startswith("trace/")].dropna().sort_values("step", kind="stable")
-    first = own[own["a"] != own["b"]].groupby("name", sort=False)[["step", "a", "b"]].first().add_prefix("first_")
+    since = own[own["a"] != own["b"]].groupby("name")["step"].min().rename("since")
+    there = own.merge(since.reset_index(), on="name").query("step == since")
+    first = there.groupby("name", sort=False)[["step", "a", "b"]].mean().add_prefix("first_")
     last = own.groupby(["pair", "name"], sort=False).last().groupby("name", sort=False)[["step", "a", "b"]].mean()
     return (last.join(first).reset_index().sort_values("first_step", kind="stable"),)
 
@@ -96,8 +98,8 @@ VIEWS = (
                 | {"first_step": "First differs at", "first_a": "A there", "first_b": "B there"},
                 digits=9,
             ),
-            caption="Metrics at the last common update, and at the first update at which they differ. Scores of the "
-            "end of a run: each at its own.",
+            caption="Metrics at the last common update, and at the first update at which they differ in a pair; means "
+            "over pairs. Scores of the end of a run: each at its own.",
         ),
         View(
             name="traces",

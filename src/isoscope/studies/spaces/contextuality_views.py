@@ -109,12 +109,15 @@ CONTEXTS = (
         "Vázquez et al. 2021, SelfSim and IntraSim by layer",
     ),
 )
+WHOLE_NUMBERS = ("occurrences", "sentences")
 COUNTS = View(
     name="counts",
     needs=("counts",),
     form=Texts(
         points=lambda table: (
-            table.astype({"occurrences": "Int64"}).astype({"occurrences": object}).replace({pd.NA: None})
+            table.astype(dict.fromkeys(WHOLE_NUMBERS, "Int64"))
+            .astype(dict.fromkeys(WHOLE_NUMBERS, object))
+            .replace({pd.NA: None})
         ),
         heads={"words": "Words", "occurrences": "Occurrences", "sentences": "Sentences"},
     ),

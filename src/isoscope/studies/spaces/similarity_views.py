@@ -66,7 +66,8 @@ def _of_rows(table: pd.DataFrame) -> Table:
 def _rows_alike(table: pd.DataFrame) -> Iterator[Untested]:
     """Yield CKA of each pair of files."""
     own = table[table["measure"] == CKA]
-    yield Untested(LAST, dict(zip(own["pair"], own["adjusted"], strict=True)), int(own["n"].max()), "row")
+    if len(own):  # a space of equal vectors has no CKA
+        yield Untested(LAST, dict(zip(own["pair"], own["adjusted"], strict=True)), int(own["n"].max()), "row")
 
 
 def _rows_caption(table: pd.DataFrame) -> str:
@@ -132,7 +133,8 @@ def _last_layers(table: pd.DataFrame) -> Iterator[Untested]:
         last = rows[(rows["layer"] == rows["layer"].max()) & (rows["other_layer"] == rows["other_layer"].max())]
         panels[str(name)] = float(last["adjusted"].mean())
     if panels:
-        yield Untested(LAST, panels, table.loc[~table["twin"], "seed"].nunique())
+        seeds = table.loc[~table["twin"], "seed"].nunique()
+        yield Untested(LAST, panels, seeds) if seeds else Untested(LAST, panels, int(table["n"].max()), "item")
 
 
 SIMILARITY = View(
