@@ -42,7 +42,7 @@ class RSA:
     def distances(self, points: ArrayLike) -> Array:
         """Return the distances between all pairs of points, `[n(n − 1)/2]`, or their ranks; centred, of length 1.
 
-        Distances that differ by rounding are equal: a rotation must not change the order of equal ones.
+        Distances that differ by rounding are equal: a rotation must not part equal distances.
         """
         found = pairwise(as_points(points, least=3), self.distance)
         xp, largest = namespace(found), found.max()

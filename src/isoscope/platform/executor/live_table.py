@@ -142,7 +142,7 @@ class PieceProgress(Screen):
     def look(self) -> None:
         """Note what running pieces had done before, and show the progress if an update is due."""
         for name, one in self.running.items():
-            if one.share:  # not of a process that takes the place of another: that one's work was done here
+            if one.share:  # of the first process of a piece: what a later process finds done was done here
                 self._before.setdefault(name, one.share_before)
         super().look()
 
