@@ -136,3 +136,12 @@ def test_every_rule_is_tried() -> None:
     tried = {*IGNORED, *REFUSED}
     known = {rule.pattern for rule in RULES if rule.action != "recorded" and "*" not in rule.pattern}
     assert known <= tried
+
+
+def test_what_scikit_learn_sets_at_its_import_is_no_setting_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KMP_INIT_AT_FORK", raising=False)
+    before = recorded()
+    monkeypatch.setenv("KMP_INIT_AT_FORK", "FALSE")
+    assert recorded() == before
+    monkeypatch.setenv("KMP_INIT_AT_FORK", "TRUE")
+    assert recorded() == before | {"KMP_INIT_AT_FORK": "TRUE"}

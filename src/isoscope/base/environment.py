@@ -125,12 +125,16 @@ def settle() -> None:
                 print(f"warning: {shown} in the environment is ignored: {rule.why}", file=sys.stderr)
 
 
+_BY_IMPORT = {"KMP_DUPLICATE_LIB_OK": "True", "KMP_INIT_AT_FORK": "FALSE"}
+"""What scikit-learn and threadpoolctl set when they are imported: of a run it says only whether they had been."""
+
+
 def recorded() -> dict[str, str]:
     """Return the variables that can change numbers and stay, for the environment line of a run."""
     return {
         name: value
         for name, value in sorted(os.environ.items())
-        if (rule := _rule(name)) is not None and rule.action == "recorded"
+        if (rule := _rule(name)) is not None and rule.action == "recorded" and _BY_IMPORT.get(name) != value
     }
 
 
