@@ -244,7 +244,8 @@ def grid(*, smoke: bool) -> Iterator[Row]:
     import spaces
 
     from isoscope.states.choices import SPACES
-    from isoscope.states.similarity_tables import PreparedLayer, compared_items, layer_similarities
+    from isoscope.states.compared_items import compared_items
+    from isoscope.states.similarity_tables import PreparedLayer, layer_similarities
 
     size = spaces.Size(1500, 8, items=50) if smoke else spaces.Size(20_000, 768)
     known = spaces.sentences(size.words)
@@ -258,7 +259,8 @@ def grid(*, smoke: bool) -> Iterator[Row]:
                 marks = []
                 for _ in range(2):  # the first call also prepares what belongs to a layer, and loads kernels
                     marks.append(time.perf_counter())
-                    pair = [PreparedLayer(one, on, settings, 0, seed) for seed, one in enumerate(both)]
+                    items = on.sample_for_pairs(settings.items, *both, seed=settings.seed)
+                    pair = [PreparedLayer(one, on, items, settings, 0, seed) for seed, one in enumerate(both)]
                     marks.append(time.perf_counter())
                     for _ in range(2):
                         numbers = [*layer_similarities(*pair, on, settings)]

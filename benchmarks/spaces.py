@@ -23,7 +23,8 @@ from isoscope.data.word_table import KEY, WordTable, word_table
 from isoscope.geometry.moments import Floats
 from isoscope.states.choices import SPACES
 from isoscope.states.contextuality_tables import Words, contextuality
-from isoscope.states.similarity_tables import PreparedLayer, compared_items, layer_similarities
+from isoscope.states.compared_items import compared_items
+from isoscope.states.similarity_tables import PreparedLayer, layer_similarities
 from isoscope.states.word_space import Space, store
 
 LAYERS = 13
@@ -107,7 +108,8 @@ def of_a_cell(size: Size, layers: int) -> tuple[str, ...]:
         spaces = [space(Path(place) / str(seed), points(size, known, seed), known) for seed in (1, 2)]
         for on in kinds:
             times.append(time.process_time())
-            pair = [PreparedLayer(one, on, settings, 0, seed) for seed, one in enumerate(spaces)]
+            items = on.sample_for_pairs(settings.items, *spaces, seed=settings.seed)
+            pair = [PreparedLayer(one, on, items, settings, 0, seed) for seed, one in enumerate(spaces)]
             for _ in range(2):
                 [*layer_similarities(*pair, on, settings)]
                 times.append(time.process_time())

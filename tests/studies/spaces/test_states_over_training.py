@@ -14,7 +14,8 @@ from isoscope.base.workers import Over
 from isoscope.data.word_table import KEY, WordTable, word_table
 from isoscope.platform.figures.pictures import pictures
 from isoscope.states.choices import SPACES
-from isoscope.states.similarity_tables import compared_items, equal_layers, similarity_table
+from isoscope.states.compared_items import compared_items
+from isoscope.states.similarity_tables import equal_layers, similarity_table
 from isoscope.states.word_space import Space, store
 from isoscope.studies.spaces.states_over_training import FOLLOWED, over_training
 from isoscope.studies.spaces.views import VIEWS
