@@ -22,8 +22,8 @@ from timing import bound, conclude, table
 from isoscope.data.word_table import KEY, WordTable, word_table
 from isoscope.geometry.moments import Floats
 from isoscope.states.choices import SPACES
-from isoscope.states.contextuality_tables import Words, contextuality
 from isoscope.states.compared_items import compared_items
+from isoscope.states.contextuality_tables import Words, contextuality
 from isoscope.states.similarity_tables import PreparedLayer, layer_similarities
 from isoscope.states.word_space import Space, store
 
