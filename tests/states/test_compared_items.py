@@ -88,3 +88,14 @@ def test_independent_spaces_are_as_alike_as_their_null(measure: Any) -> None:
     spread = {centred: float(np.std(own, ddof=1)) / 12**0.5 for centred, own in differences.items()}
     assert abs(np.mean(differences[True])) < 3 * spread[True]
     assert np.mean(differences[False]) > 5 * spread[False], "the control"
+
+
+def test_of_few_forms_the_products_are_compared_and_the_distances_say_why_not(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    table = words(np.full(100, 5), random.integers(0, 2, 500))
+    spaces = [space(tmp_path / name, table, random.standard_normal((500, 6))) for name in ("one", "other")]
+    found = similarity_table(*spaces, [by_form(table)], FEW).set_index("measure")
+    assert np.isfinite(found.loc["cka", "value"])
+    for measure in ("rsa", "rsa_partial", "neighbours"):
+        assert np.isnan(found.loc[measure, "value"])
+        assert found.loc[measure, "why"].startswith("fewer than 3 words of different forms")

@@ -101,8 +101,7 @@ class ComparedItems(NamedTuple):
         """
         random = np.random.default_rng(seed)
         chosen = np.sort(random.permutation(len(self.lengths))[:count])
-        strata = 2 * self.lengths[chosen] + self.group[chosen] % 2
-        chosen = chosen[np.bincount(strata)[strata] > 1]
+        chosen = chosen[_have_another(self.lengths[chosen], self.group[chosen])]
         starts = np.cumsum(self.sizes) - self.sizes
         rows: Ints = starts[chosen] + (random.random(len(chosen)) * self.sizes[chosen]).astype(np.int64)
         return rows
@@ -125,15 +124,19 @@ class ComparedItems(NamedTuple):
                 used.add(int(self.form[found[-1]]))
             if len(found) == count:
                 break
-        rows = np.sort(found)
-        strata = 2 * self.length[rows] + self.groups[rows] % 2
-        kept: Ints = rows[np.bincount(strata)[strata] > 1]
-        return kept
+        chosen: Ints = np.sort(np.array(found, np.int64))
+        return chosen[_have_another(self.length[chosen], self.groups[chosen])]
 
     def _nowhere(self, space: Space, layer: int) -> Flags:
         """Return which items are 0 at a layer where others are not."""
         there = np.abs(self.points(space, layer)).max(axis=1) > 0
         return ~there & there.any()
+
+
+def _have_another(lengths: Ints, groups: Ints) -> Flags:
+    """Return which of some sentences have the length of another in their half of the groups."""
+    strata = 2 * lengths + groups % 2
+    return np.bincount(strata)[strata] > 1
 
 
 def compared_items(table: WordTable, kept: Flags, *, probe: Probe, seed: int) -> list[ComparedItems]:

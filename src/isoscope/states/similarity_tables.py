@@ -28,6 +28,9 @@ from isoscope.states.compared_items import BY_FORM, ComparedItems
 from isoscope.states.word_space import Space
 
 MOST_LACKING = 0.05
+FEWEST = 3
+"""Items that have distances to compare."""
+TOO_FEW = f"fewer than {FEWEST} words of different forms, in sentences of equal length"
 
 
 def similarity_table(one: Space, other: Space, on: Sequence[ComparedItems], settings: SpaceSettings) -> pd.DataFrame:
@@ -83,7 +86,8 @@ class PreparedLayer:
         self.side = Side(points, on.groups, on.centred)
         near = Neighbours(k=settings.neighbours)
         options: dict[str, Any] = {"groups": on.groups[self.items], "seed": seed}
-        self.pairs = PairSide(points[self.items], RSA(), near, on.controls(self.items), **options)
+        enough = len(items) >= FEWEST
+        self.pairs = PairSide(points[items], RSA(), near, on.controls(items), **options) if enough else None
 
 
 def measures(settings: SpaceSettings) -> list[Similarity | HeldOutCCA]:
@@ -108,8 +112,10 @@ def layer_similarities(
     yield from _of_products(one.side, other.side, measures(settings), on, settings)
     places = [on.places_of(one.items, seed=settings.seed, draw=draw) for draw in range(settings.permutations)]
     options: dict[str, Any] = {"groups": on.groups[one.items], "permutations": places}
-    pairs = pair_similarities(one.pairs, other.pairs, **options)
-    yield from _rows(pairs, len(one.items), settings)
+    found: Mapping[str, Values] = dict.fromkeys((RSA.name, PARTIAL, Neighbours.name), missing(TOO_FEW))
+    if one.pairs and other.pairs:
+        found = pair_similarities(one.pairs, other.pairs, **options)
+    yield from _rows(found, len(one.items), settings)
 
 
 def _of_products(
