@@ -352,6 +352,28 @@ def test_a_data_set_that_gives_no_rows_is_refused_by_name(tmp_path: Path, result
     assert "\n" not in str(caught.value)
 
 
+def test_rows_of_a_data_set_need_not_have_the_same_keys(tmp_path: Path) -> None:
+    """A label that the first row lacks is missed by row, and groups stay in one split."""
+    text = """
+@plugins.dataset("own")
+def own(labelled=True):
+    texts = {"train": "abcd", "validation": "ef", "test": "gh"}
+    rows = {
+        split: [{"sentence": one, "label": place % 2, "group": one} for place, one in enumerate(own)]
+        for split, own in texts.items()
+    }
+    if not labelled:
+        del rows["train"][0]["label"]
+    return rows
+"""
+    own(tmp_path, text)
+    corpus = _from_plugin(plugins.DATASETS["own"], {})
+    assert corpus.labels == ("0", "1")
+    assert corpus.facts["groups"] == {"column": "group", "train": 4, "validation": 2, "test": 2}
+    with pytest.raises(InputError, match=r"^plugin own: train, row 1: column 'label' is null \(1 in all\)"):
+        _from_plugin(plugins.DATASETS["own"], {"labelled": False})
+
+
 def own_measure(_: int) -> Any:
     return measure("own")(object())  # type: ignore[arg-type]
 

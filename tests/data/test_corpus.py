@@ -230,6 +230,25 @@ def test_groups_that_cannot_be_held_out_are_given_their_reason() -> None:
             build(raw, columns=named, held_out=0.15, seed=0, source="s", licence="MIT")
 
 
+def test_groups_that_a_text_joins_are_counted_with_that_text() -> None:
+    rows = [(f"text {row}", row // 10) for row in range(300)] + [("Good.", author) for author in range(30)]
+    raw = {"train": Raw("t", pa.table({"text": [text for text, _ in rows], "author": [one for _, one in rows]}))}
+    with pytest.raises(InputError, match=r"330 rows with 30 groups that equal texts, such as 'Good\.', join to 1, but"):
+        build(raw, columns={"sentence": "text", "group": "author"}, held_out=0.15, seed=0, source="s", licence="MIT")
+
+
+@pytest.mark.parametrize("written", [[0.0, 10.0, 11.0], ["0 ", "x", "y"]])
+def test_a_group_that_is_written_otherwise_is_that_group(written: list[object]) -> None:
+    """As pandas writes a column of integers with a missing cell, or with spaces around it."""
+    authors = {"train": [0, 1, 2], "validation": [5, 6, 7], "test": written}
+    raw = {
+        split: Raw(f"{split}.csv", pa.table({"text": [f"{split} {row}" for row in range(3)], "author": own}))
+        for split, own in authors.items()
+    }
+    with pytest.raises(InputError, match=r"^test\.csv: group '0' is in train, too"):
+        build(raw, columns={"sentence": "text", "group": "author"}, held_out=0.2, seed=0, source="s", licence="MIT")
+
+
 def test_a_group_in_two_given_splits_is_named() -> None:
     raw = {
         split: Raw(f"{split}.csv", pa.table({"text": [f"{split} {row}" for row in range(3)], "author": authors}))

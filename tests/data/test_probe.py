@@ -139,6 +139,14 @@ def test_a_word_is_the_same_word_wherever_it_stands() -> None:
     assert set(probe.words.text) == {"film", "the"}
 
 
+def test_spaces_whose_word_is_cut_off_are_no_word() -> None:
+    backend = byte_level()
+    text = "one two  four"
+    for most in range(3, len(text) + 1):
+        probe = chosen(WordPieces(backend, 0, 300), table=pa.table({"sentence": [text] * 4}), max_length=most)
+        assert {*probe.words.text} == {word for word in text.split() if text.index(word) + len(word) <= most}
+
+
 def test_a_word_that_is_cut_off_is_no_word(tokenizer: WordPieces) -> None:
     """Its first pieces would else be a word of their own, such as "s" of "scene"."""
     table = pa.table({"sentence": sentences()["sentence"].to_pylist()})

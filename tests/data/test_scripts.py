@@ -12,7 +12,7 @@ from isoscope.base.errors import InputError
 from isoscope.data import tokens
 from isoscope.data.baselines import baselines
 from isoscope.data.corpus import Corpus
-from isoscope.data.scripts import has_vowel_signs, language, marks, token_pattern, unspaced
+from isoscope.data.scripts import glued, has_vowel_signs, language, marks, token_pattern, unspaced
 from isoscope.data.word_links import Translation
 from isoscope.data.word_table import located, word_table
 from isoscope.data.words import CHARACTERS, bag, words
@@ -108,6 +108,21 @@ def test_texts_with_spaces_are(text: str) -> None:
 @pytest.mark.parametrize("name, text", MARKED.items(), ids=MARKED)
 def test_vowel_signs_are_told_from_accents(name: str, text: str) -> None:
     assert has_vowel_signs([text]) == (name in ("hindi", "arabic", "hebrew", "tamil", "bengali", "yoruba", "persian"))
+
+
+def test_sound_marks_of_japanese_are_no_accents() -> None:
+    """In lower case WordPiece would write ば and ぱ as は."""
+    assert has_vowel_signs(["ばす と ぱす と はす"])
+    assert not has_vowel_signs(["はす と 花"])
+
+
+@pytest.mark.parametrize("rows", [900, 1000, 1499, 2000, 3000])
+@pytest.mark.parametrize("first", ["Thai", "English"])
+def test_a_language_of_pairs_is_seen_whatever_their_number(rows: int, first: str) -> None:
+    """Texts of pairs stand in turn, so that an even step would read one language alone."""
+    pair = (UNSPACED["Thai"], "a film of two hours")
+    assert glued([*(pair if first == "Thai" else pair[::-1])] * rows)
+    assert not glued([pair[1]] * 2 * rows)
 
 
 @pytest.mark.parametrize("lowercase", [True, False])

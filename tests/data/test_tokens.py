@@ -245,10 +245,28 @@ def test_a_vocabulary_of_words_found_in_another_way_is_refused(
     assert "tokenizer.json" in str(found.value)
 
 
+@pytest.mark.parametrize(
+    "file, options",
+    [
+        ("added_tokens.json", {"<e1>": 7}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"0": {"content": "[PAD]"}, "7": {"content": "<e1>"}}}),
+        ("tokenizer_config.json", {"additional_special_tokens": ["<e1>"]}),
+        ("special_tokens_map.json", {"mask_token": "<e1>"}),
+        ("special_tokens_map.json", {"mask_token": {"content": "<e1>"}}),
+    ],
+)
+def test_tokens_beside_a_vocabulary_are_not_lost(tmp_path: Path, file: str, options: dict[str, object]) -> None:
+    (tmp_path / "vocab.txt").write_text(VOCABULARY, "utf-8")
+    (tmp_path / file).write_text(json.dumps(options), "utf-8")
+    with pytest.raises(InputError, match=r"its tokenizer has tokens of its own \(<e1>\), .* isoscope convert"):
+        tokens.load(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "ElectraTokenizerFast"])
 def test_a_vocabulary_of_berts_words_is_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "vocab.txt").write_text(VOCABULARY, "utf-8")
     options = {"tokenizer_class": name, "do_basic_tokenize": True, "never_split": None, "do_lower_case": True}
+    options |= {"mask_token": "[MASK]", "added_tokens_decoder": {"4": {"content": "[MASK]"}}}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(options), "utf-8")
     assert tokens.load(tmp_path).backend.encode("The film").tokens == ["[CLS]", "the", "film", "[SEP]"]
 
@@ -316,3 +334,15 @@ def test_small_vocabulary_keeps_the_frequent_characters(
     assert made.backend.encode("et").tokens == pieces
     assert "model_max_length" not in json.loads((tmp_path / "tokenizer_config.json").read_text())
     assert kind == "bpe" or made.vocab_size <= size
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_chinese_has_more_than_a_thousand_letters(tmp_path: Path, kind: str) -> None:
+    """Letters of text with spaces stay bounded: a rare letter costs a piece of a frequent word."""
+    letters = [chr(0x4E00 + number) for number in range(1500)]
+    texts = ["".join(letters[start : start + 10]) for start in range(0, 1500, 10)] * 3
+    made = KINDS[kind][0](texts, tmp_path / "zh", vocab_size=8000, lowercase=False)
+    assert {*letters} <= {*made.backend.get_vocab()}
+    spaced = [" ".join(chr(0x1E00 + number) for number in range(start, start + 10)) for start in range(0, 1500, 10)]
+    bounded = KINDS[kind][0]([*spaced], tmp_path / "spaced", vocab_size=8000, lowercase=False)
+    assert len({one for one in bounded.backend.get_vocab() if len(one) == 1}) <= tokens.LETTERS

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from isoscope.base.errors import InputError
 from isoscope.data import treebank
 from isoscope.data.hub import find_file
-from probe_material import pieces
+from isoscope.data.tokens import WordPieces
+from probe_material import byte_level, pieces
 
 TREE = {
     "tokens": [["the", "slow", "film", "moved", "everybody"], ["no", "plot"]],
@@ -106,11 +108,28 @@ def assert_same(one: treebank.Treebank, other: treebank.Treebank) -> None:
         ({"head": [[2, 1, 4, 0, 4], [2, 0]]}, "are not a tree"),
         ({"head": [[3, 3, 9, 0, 4], [2, 0]]}, "are not a tree"),
         ({"head": [["3", "3", "x", "0", "4"], ["2", "0"]]}, "are not all numbers"),
+        ({"head": [[3.0, 3.0, 2.7, 0.0, 4.0], [2.0, 0.0]]}, "are not all numbers"),
+        ({"head": [[[3], [3], [4], [0], [4]], [[2], [0]]]}, "are not all numbers"),
+        ({"tokens": [["the", None, "film", "moved", "everybody"], ["no", "plot"]]}, "None is not text"),
+        ({"upos": [["DET", "ADJ", None, "VERB", "PRON"], ["DET", "NOUN"]]}, "None is not text"),
     ],
 )
 def test_what_is_no_treebank_is_refused(tmp_path: Path, changes: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         read(write(tmp_path, **changes))
+
+
+def test_words_have_spaces_between_them_for_a_tokenizer_that_reads_spaces(tmp_path: Path) -> None:
+    """GPT-2's and RoBERTa's begin a word with its space, and without spaces the sentence is a single word."""
+    backend = byte_level()
+    bank = treebank.read(write(tmp_path), WordPieces(backend, 0, 300), sentences=2, max_length=64, seed=0)
+    known = {" ".join(words): words for words in TREE["tokens"]}
+    for number, ids in enumerate(bank.encoded.ids):
+        text = "".join(backend.id_to_token(one) for one in ids).replace("Ġ", " ")
+        here = np.flatnonzero(bank.sentence == number)
+        assert [bank.text[place] for place in here] == known[text]
+        for place in here:
+            assert text[bank.begin[place] : bank.end[place]].strip() == bank.text[place]
 
 
 def test_sentences_that_do_not_fit_are_left_out(tmp_path: Path) -> None:

@@ -121,6 +121,20 @@ def test_weights_in_parts_get_an_index(albert: Path, tmp_path: Path, index: bool
     load_encoder(out)
 
 
+def test_weights_that_are_not_whole_are_refused(albert: Path, tmp_path: Path) -> None:
+    """A part alone, and a tensor in two files; a file of another name is none of the parts."""
+    source = tmp_path / "parts"
+    shutil.copytree(albert, source)
+    whole = (source / "pytorch_model.bin").rename(source / "pytorch_model-00001-of-00002.bin")
+    shutil.copyfile(whole, source / "pytorch_model_old.bin")
+    with refused(r"no whole weights: .*there is pytorch_model-00001-of-00002\.bin, pytorch_model_old\.bin"):
+        convert(source, tmp_path / "out")
+    shutil.copyfile(whole, source / "pytorch_model-00002-of-00002.bin")
+    with refused(r"two files have the tensor .*leave one of them there"):
+        convert(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_failure_leaves_nothing(albert: Path, tmp_path: Path) -> None:
     source = tmp_path / "broken"
     shutil.copytree(albert, source)

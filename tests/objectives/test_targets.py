@@ -47,6 +47,12 @@ def scored(rows: int, seed: int) -> pa.Table:
     return pa.table({"sentence": [" ".join(one) for one in texts], "score": score})
 
 
+def thirds(rows: int, seed: int) -> pa.Table:
+    """Scores that single precision rounds."""
+    table = scored(rows, seed)
+    return table.set_column(1, "score", pa.array(table["score"].to_numpy() / 3))
+
+
 def labelled(rows: int, seed: int) -> pa.Table:
     """Labels 0, 1 and 2 are whether a sentence has 'good', 'bad' and 'film'."""
     texts = words(rows, seed)
@@ -71,6 +77,16 @@ def test_a_regression_learns_a_planted_score_and_its_file_gives_its_metrics(tmp_
     loop = completed(tmp_path, **REGRESSION)
     assert logged(loop, "test/spearman")[0] > 0.9
     assert logged(loop, "validation/spearman")[0] < 0.7  # before training
+    for name, one in _of_predictions(loop, "regression").items():
+        assert one.score == pytest.approx(logged(loop, f"test/{name}")[0], abs=1e-6)
+
+
+def test_metrics_and_the_file_of_a_regression_are_of_the_scores_as_they_are(tmp_path: Path) -> None:
+    """Not of their values in single precision."""
+    loop = completed(tmp_path, **REGRESSION | {"table": thirds, "epochs": 1})
+    true = pd.read_parquet(loop.work / "predictions.parquet")["score"].to_numpy()
+    assert (true != true.astype(np.float32)).any()
+    assert {*true} <= {number / 3 for number in range(-9, 19)}
     for name, one in _of_predictions(loop, "regression").items():
         assert one.score == pytest.approx(logged(loop, f"test/{name}")[0], abs=1e-6)
 

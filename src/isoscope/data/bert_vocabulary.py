@@ -16,7 +16,7 @@ SPECIAL = {
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
-CONFIG = "tokenizer_config.json"
+CONFIG, ADDED, ROLES = "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json"
 _BY_WORDPIECE = re.compile(
     r"(Bert|DistilBert|Electra|MobileBert|ConvBert|Funnel|LayoutLM|LayoutLMv2|Lxmert|MarkupLM|RetriBert|SqueezeBert|"
     r"DPR(QuestionEncoder|ContextEncoder|Reader)|Tapas|PreTrained)Tokenizer(Fast)?"
@@ -62,6 +62,7 @@ def from_vocabulary(folder: Path) -> Tokenizer:
     except UnicodeDecodeError as error:
         raise InputError(f"{folder / 'vocab.txt'}: not UTF-8 at byte {error.start}") from None
     vocabulary = {token: number for number, token in enumerate(lines)}
+    _check_added(folder, options)
     if missing := [token for token in SPECIAL.values() if token not in vocabulary]:
         raise InputError(f"{folder / 'vocab.txt'}: not a BERT vocabulary, it lacks {', '.join(missing)}")
     normalizer = normalizers.BertNormalizer(
@@ -83,6 +84,20 @@ def _check_words(folder: Path, options: dict[str, Any]) -> None:
     if asked:
         raise InputError(
             f"{folder}: its tokenizer finds words in its own way ({', '.join(asked)}), which vocab.txt does not hold; "
+            f"give a checkpoint with tokenizer.json, or write it by: isoscope convert {folder} OUT"
+        )
+
+
+def _check_added(folder: Path, options: dict[str, Any]) -> None:
+    """Raise `InputError` if a tokenizer has tokens beside vocab.txt, or special tokens of other names than BERT's."""
+    added, roles = (read_mapping(folder / name) if (folder / name).is_file() else {} for name in (ADDED, ROLES))
+    roles |= options
+    several = [*(roles.get("additional_special_tokens") or ()), *(roles.get("extra_special_tokens") or ())]
+    found = [*added, *several, *(options.get("added_tokens_decoder") or {}).values(), *map(roles.get, SPECIAL)]
+    named = {one.get("content") if isinstance(one, dict) else one for one in found}
+    if own := sorted(map(str, named - {*SPECIAL.values(), None})):
+        raise InputError(
+            f"{folder}: its tokenizer has tokens of its own ({', '.join(own)[:60]}), which vocab.txt does not hold; "
             f"give a checkpoint with tokenizer.json, or write it by: isoscope convert {folder} OUT"
         )
 

@@ -11,7 +11,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from isoscope.data.bert_vocabulary import SPECIAL, with_frame
 from isoscope.data.scripts import glued
-from isoscope.data.tokens import ANY_CLASS, SEEN_TWICE, WordPieces, frequent_characters, load, save
+from isoscope.data.tokens import ANY_CLASS, LETTERS, SEEN_TWICE, WordPieces, frequent_characters, load, save
 
 MARK = "▁"
 
@@ -20,9 +20,9 @@ def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowerc
     """Train a byte-pair encoding on `sentences`, of both languages of a pair together, and save it in `folder`.
 
     `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the most frequent characters: at most
-    1,000, and at most half of the vocabulary; others are [UNK]. `lowercase` converts text to lower case and
-    keeps accents. In texts without spaces between words, a token occurs twice or more: one of a whole sentence says
-    nothing of another. The same sentences give the same bytes. Raises `InputError` if there is no text.
+    `LETTERS` (of text with spaces) and half of the vocabulary; others are [UNK]. `lowercase` converts text to lower
+    case and keeps accents. In texts without spaces between words, a token occurs twice or more: one of a whole sentence
+    says nothing of another. The same sentences give the same bytes. Raises `InputError` if there is no text.
     """
     sentences = list(sentences)
     tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL["unk_token"], fuse_unk=True))
@@ -33,7 +33,8 @@ def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowerc
     tokenizer.decoder = decoders.Metaspace(replacement=MARK, prepend_scheme="always")
     normal = (tokenizer.normalizer.normalize_str(text) for text in sentences)
     words = [word for text in normal for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text) if word != MARK]
-    alphabet = sorted(frequent_characters(words)[: vocab_size // 2])
+    whole = glued(sentences)
+    alphabet = sorted(frequent_characters(words, None if whole else LETTERS)[: vocab_size // 2])
     # With the whole alphabet given, the trainer's choice does not depend on its randomly seeded hash maps: it numbers
     # the characters by code point, and breaks ties between pairs by these numbers.
     trainer = trainers.BpeTrainer(
@@ -41,7 +42,7 @@ def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowerc
         special_tokens=list(SPECIAL.values()),
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
-        min_frequency=SEEN_TWICE * glued(sentences),
+        min_frequency=SEEN_TWICE * whole,
         show_progress=False,
     )
     tokenizer.train_from_iterator(sentences, trainer)

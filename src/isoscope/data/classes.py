@@ -1,12 +1,16 @@
 """Read labels as class names: without spaces around them; what is probably a mistake is noted, not changed."""
 
 import ast
+import json
+import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from isoscope.base.errors import InputError
 
@@ -22,6 +26,15 @@ class Classes(NamedTuple):
 
     names: dict[str, str]
     notes: tuple[str, ...]
+
+
+def class_names(schema: pa.Schema, column: str | None) -> tuple[str, ...] | None:
+    """Return the class names that the library `datasets` stored in an Arrow schema's metadata, or None."""
+    try:
+        feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][column]
+        return tuple(feature.get("feature", feature)["names"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def in_order(names: Collection[str]) -> list[str]:
@@ -52,21 +65,26 @@ def read_classes(labels: Iterable[str], place: str, column: str, *, several: boo
                 f"{where} holds numbers such as {broken[0]}; classes are integers or text: name another column, or "
                 "write ranges as text"
             )
-        names = {label: _whole(name) or name for label, name in names.items()}
+        names = whole_numbers(names)
         notes.append(f"{where}: labels such as {decimals[0]} are read as {_whole(decimals[0])}")
     found = in_order({*names.values()})
     return Classes(names, (*notes, *_alike(found, where), *_several(found, where, several)))
 
 
+def whole_numbers(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the names with 1.0 as 1, if all are whole numbers; else as they are."""
+    whole = {one: name if INTEGER.fullmatch(name) else _whole(name) for one, name in names.items()}
+    return {**names} if None in whole.values() else {one: str(name) for one, name in whole.items()}
+
+
 def forms(label: str) -> tuple[str, ...]:
     """Return how else a class may be written: as it is, without spaces around it, and as a whole number."""
     name = label.strip()
-    whole = _whole(name) if DECIMAL.fullmatch(name) else None
-    return (label, name, *filter(None, [whole]))
+    return (label, name, *filter(None, [_whole(name)]))
 
 
 def _whole(number: str) -> str | None:
-    value = float(number)
+    value = float(number) if DECIMAL.fullmatch(number) else math.nan
     return str(int(value)) if value.is_integer() and abs(value) < LARGEST else None
 
 

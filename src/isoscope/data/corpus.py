@@ -4,7 +4,6 @@
 """
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -14,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isoscope.base.errors import InputError
-from isoscope.data.classes import INTEGER, in_order, read_classes
+from isoscope.data.classes import INTEGER, class_names, in_order, read_classes, whole_numbers
 from isoscope.data.columns import lists, numbers, strings
 from isoscope.data.files import Raw
+from isoscope.data.target_checks import check_targets
 
 SPLITS = ("train", "validation", "test")
 SINGLE = ("sentence",)
@@ -95,14 +95,16 @@ def build(
     splits = {split: _rename(raw[split], columns, separator) for split in SPLITS if split in raw}
     named = next((one for one in targets if one != "score"), None)
     labels, notes = _number(splits, raw, named, columns[named]) if named else ((), ())
-    names = _class_names(raw["train"].table.schema, columns.get(named or ""))
+    names = class_names(raw["train"].table.schema, columns.get(named or ""))
     if names is not None and all(INTEGER.fullmatch(label) and 0 <= int(label) < len(names) for label in labels):
         labels = tuple(names[int(label)] for label in labels)
-    _check_groups(splits, raw)
+    if GROUP in columns:
+        _name_groups(splits)
+        _check_groups(splits, raw)
     if missing := [split for split in SPLITS if split not in splits]:
         splits |= hold_out(splits, missing, fraction=held_out, seed=seed, source=source, names=labels)
     if targets:
-        _check_targets(splits, labels, source, targets[0])
+        check_targets(splits, labels, source, targets[0])
     facts: dict[str, object] = {"held_out": dict.fromkeys(missing, held_out)}
     if inputs := {name: sha256 for one in raw.values() for name, sha256 in one.inputs.items()}:
         facts["inputs"] = inputs
@@ -113,34 +115,9 @@ def build(
     return Corpus(tables, labels, source, licence, revision, facts, notes=notes)
 
 
-def _class_names(schema: pa.Schema, column: str | None) -> tuple[str, ...] | None:
-    """Return the class names that the library `datasets` stored in an Arrow schema's metadata, or None."""
-    try:
-        feature = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"][column]
-        return tuple(feature.get("feature", feature)["names"])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-
-
-def _check_targets(splits: Mapping[str, pa.Table], labels: Sequence[str], source: str, target: str) -> None:
-    """Check that every split has two classes (or train two scores or sets of labels), and that class names differ."""
-    if target != "score" and not labels:
-        raise InputError(f"{source}: no row of train has a label; a model needs labels to learn from")
-    values = splits["train"][target].to_pylist()
-    if target != "label" and len(values) > 1 and all(one == values[0] for one in values):
-        what = values[0] if target == "score" else [labels[one] for one in values[0]]
-        raise InputError(f"{source}: every row of train has the same {target}: {what}; there is nothing to learn")
-    for split in SPLITS:
-        if "label" in splits[split].column_names and len(found := splits[split]["label"].unique()) == 1:
-            only = labels[found[0].as_py()]
-            raise InputError(f"{source}: {split} has only one class ({only!r}); a classifier needs two or more")
-    if len(set(labels)) != len(labels):
-        raise InputError(f"{source}: class names repeat: {', '.join(labels)}")
-
-
 def _check_groups(splits: Mapping[str, pa.Table], raw: Mapping[str, Raw]) -> None:
     """Check that no group is in two splits."""
-    groups = {split: {*table[GROUP].to_pylist()} for split, table in splits.items() if GROUP in table.column_names}
+    groups = {split: {*table[GROUP].to_pylist()} for split, table in splits.items()}
     for one, other in combinations(groups, 2):
         if shared := groups[one] & groups[other]:
             raise InputError(
@@ -148,6 +125,15 @@ def _check_groups(splits: Mapping[str, pa.Table], raw: Mapping[str, Raw]) -> Non
                 "belongs into one split: move its rows, or hold whole groups out by setting splits.validation and "
                 "splits.test to null"
             )
+
+
+def _name_groups(splits: dict[str, pa.Table]) -> None:
+    """Name equal groups alike in all splits, as classes are: without spaces around them, and 1.0 as 1; in place."""
+    written = {split: table[GROUP].to_pylist() for split, table in splits.items()}
+    names = whole_numbers({group: group.strip() for own in written.values() for group in own})
+    for split, table in splits.items():
+        named = pa.array([names[group] for group in written[split]], pa.string())
+        splits[split] = table.set_column(table.column_names.index(GROUP), GROUP, named)
 
 
 def _rename(raw: Raw, columns: Mapping[str, str], separator: str | None) -> pa.Table:
@@ -254,15 +240,25 @@ def hold_out(
             whole = f"class {names[short[0]]!r}" if strata is targets and names else "train"
             different = sum(any(strata[row] == short[0] for row in same) for same in units.values())
             what = "group" if grouped else "text"
+            counted = _joined(train, different) if grouped else f"{different} different texts"
             why = f"train and each split that is held out need a {what} of their own"
             if different > len(missing):
                 why = f"a {what} stays in train if it has too many rows, the last of a class, or is in a given split"
             merge = ", merge small classes" if strata is targets and names else ""
             raise InputError(
-                f"{source}: {whole} has {sizes[short[0]]} rows with {different} different {what}s, but {why}; add "
-                f"rows{merge}, or give each split a file"
+                f"{source}: {whole} has {sizes[short[0]]} rows with {counted}, but {why}; add rows"
+                f"{merge}, or give each split a file"
             )
     return {split: train.take(sorted(rows)) for split, rows in drawn.items()}
+
+
+def _joined(train: pa.Table, units: int) -> str:
+    """Return how many groups there are, and by which text they are joined to fewer `units`, if they are."""
+    frame = train.to_pandas()
+    groups, owners = frame[GROUP].nunique(), frame.groupby([*text_columns(train)], sort=False)[GROUP].nunique()
+    if units == groups:
+        return f"{units} different groups"
+    return f"{groups} groups that equal texts, such as {owners.idxmax()!r:.60}, join to {units}"
 
 
 def _units(train: pa.Table) -> dict[tuple[str, ...], list[int]]:

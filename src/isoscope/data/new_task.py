@@ -21,12 +21,16 @@ EXAMPLES = 2400
 """Examples of generated text."""
 HELD_OUT, MOST_HELD_OUT = 0.15, 2000
 """Share and maximum rows of the validation split, and of the test split."""
+NO_SPLIT = "none"
+"""Stands in place of a split's name for a split that is held out from train."""
 HUB = "hub:"
 """Begins a hub name, where a file or folder could stand."""
 POSITIONS = (64, 128, 256, 512)
 PIECES = 1.5
 """Tokens that a model may read, and how many tokens a word has at most, mostly."""
 ALL_TRAIN: dict[str, str | None] = {"train": "train", "validation": None, "test": None}
+_NO_TEXT = re.compile(r"[0-9][0-9._]*(e[0-9]+)?|0[box][0-9a-f_]+|true|false|null|yes|no|on|off|y|n", re.IGNORECASE)
+"""What YAML, 1.1 or 1.2, may read as a number, as true or false, or as null."""
 _USUAL = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 """Split → its names in folders and on the hub."""
 _OPTIONS = {"sentence": "column", "sentence1": "pair", "sentence2": "pair"}
@@ -80,7 +84,7 @@ def read(given: Mapping[str, Any]) -> NewTask:
     held = types[0].get(columns.get("labels", ""))
     if held is not None and "separator" not in given and not pa.types.is_nested(held):
         raise InputError(
-            f"--labels {given['labels']}: {raw.place} holds text, not lists; for several labels in a text give what "
+            f"--labels {given['labels']}: {raw.place} holds {held}, not lists; for several labels in a text give what "
             f"stands between them, such as --separator '|'; for one class per text: --label {given['labels']}"
         )
     rows = max(raw.table.num_rows, 1)
@@ -99,14 +103,14 @@ def read(given: Mapping[str, Any]) -> NewTask:
         )
     whole = glued([*chain(*train)])  # no spaces: a token has one letter or more
     tokens = sorted(sum(len(part) if whole else PIECES * len(part.split()) for part in text) for text in train)
-    if marked := has_vowel_signs([text[0] for text in train]):
-        notes.append("data.tokenizer.lowercase is false: in lower case WordPiece would remove the text's vowel signs")
+    if marked := any(map(has_vowel_signs, zip(*train, strict=True))):
+        notes.append("data.tokenizer.lowercase is false: in lower case WordPiece would remove the text's marks")
     said = (
         f"pairs of {' and '.join(read_from)} in {name}" if "pair" in given else f"the column {read_from[0]} of {name}"
     )
     target = next((one for one in TARGETS if one in given), None)
     return NewTask(
-        re.sub(r"[^A-Za-z0-9_.]+", "_", Path(name).stem).strip("_.") or "text",
+        _named(Path(name).stem),
         {**place, **options},
         f"the lines of {name}" if name.endswith(".txt") else said,
         TARGETS.get(target or "", WORDS),
@@ -117,6 +121,12 @@ def read(given: Mapping[str, Any]) -> NewTask:
         marked=marked,
         notes=tuple(notes),
     )
+
+
+def _named(stem: str) -> str:
+    """Return the name of a file's task: letters, digits, `_` and `.`; before what YAML reads as no text, `text_`."""
+    name = re.sub(r"[^A-Za-z0-9_.]+", "_", stem).strip("_.") or "text"
+    return f"text_{name}" if _NO_TEXT.fullmatch(name) else name
 
 
 def _generated() -> NewTask:
@@ -187,10 +197,17 @@ def _splits(given: Mapping[str, Any], there: Collection[str]) -> dict[str, str |
         split: given.get(split) or next((name for name in usual if name in there), None)
         for split, usual in _USUAL.items()
     }
+    names |= {split: None for split in SPLITS[1:] if given.get(split) == NO_SPLIT}
     for split, name in names.items():
         if name not in there and (name or split == "train"):
             raise InputError(
                 f"--from {given['text']}: no split {name or split!r}; there are: {', '.join(there) or 'none'}; give "
                 f"--{split} NAME"
             )
+    used = [name for name in names.values() if name]
+    if twice := [name for name in used if used.count(name) > 1]:
+        raise InputError(
+            f"--from {given['text']}: the split {twice[0]!r} stands for two of train, validation and test; give "
+            f"another name, or {NO_SPLIT} to hold a split out from train"
+        )
     return names

@@ -104,6 +104,7 @@ def probe_set(
         (number, *span, found[number][part][slice(*place)].lower())
         for number, one in enumerate(encodings)
         for part, span, place in _spans(one, found[number])
+        if place[0] < place[1]  # else the word of these spaces is cut off
     ]
     kept = _whole_sentences(spans, len(rows), words, seed)
     sentence, begin, end = (np.array([span[part] for span in kept], np.int64) for part in range(3))

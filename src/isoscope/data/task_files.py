@@ -4,14 +4,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from isoscope.base.entry import Entry
 from isoscope.base.errors import InputError, said
 from isoscope.base.registry import DATASETS
 from isoscope.data import byte_pairs, embedded, files, hub, manifest, ngrams, tokens
-from isoscope.data.corpus import PAIR, SINGLE, SPLITS, TARGETS, Corpus, build, target_of, text_columns, texts
+from isoscope.data.bert_vocabulary import SPECIAL
+from isoscope.data.corpus import GROUP, PAIR, SINGLE, SPLITS, TARGETS, Corpus, build, target_of, text_columns, texts
 
+MOST_UNKNOWN = 0.01
+"""Share of unknown tokens above which the command says so."""
 _UNCUT = 1_000_000  # tokens; lengths in the manifest are those before truncation
 _TRAIN = {"wordpiece": tokens.train_wordpiece, "bpe": byte_pairs.train_bpe, "joint_bpe": byte_pairs.train_bpe}
 
@@ -38,10 +42,11 @@ def read(source: Mapping[str, Any], folder: Path) -> Corpus:
     return build(found.raw, source=f"{kind}:{found.name}", revision=found.commit, **options)
 
 
-def write(corpus: Corpus, vocabulary: Iterable[Corpus], options: Mapping[str, Any], folder: Path) -> None:
+def write(corpus: Corpus, vocabulary: Iterable[Corpus], options: Mapping[str, Any], folder: Path) -> list[str]:
     """Write a parquet file per split, `manifest.json` and `tokenizer/` to a folder. Equal corpora give equal bytes.
 
     `vocabulary`: corpora whose train splits the tokenizer is trained on; `options`: its section `data.tokenizer`.
+    Returns what there is to say of the tokenizer.
     """
     tokenizer = _TRAIN[options["kind"]](
         [text for one in vocabulary for row in texts(one.splits["train"]) for text in row],
@@ -52,6 +57,15 @@ def write(corpus: Corpus, vocabulary: Iterable[Corpus], options: Mapping[str, An
     encoded = {name: tokens.encode(tokenizer, table, max_length=_UNCUT) for name, table in corpus.splits.items()}
     lengths = {name: one.lengths.tolist() for name, one in encoded.items()}
     manifest.write(corpus, folder, lengths=lengths, models=_language_models(corpus, tokenizer))
+    unknown = tokenizer.backend.token_to_id(SPECIAL["unk_token"])
+    shares = {split: float((np.concatenate(one.ids) == unknown).mean()) for split, one in encoded.items()}
+    worst = max(shares, key=lambda split: shares[split])
+    if shares[worst] <= MOST_UNKNOWN:
+        return []
+    return [
+        f"{shares[worst]:.1%} of the tokens of {worst} are {SPECIAL['unk_token']}: letters outside of the vocabulary; "
+        f"raise data.tokenizer.vocab_size (now {options['vocab_size']})"
+    ]
 
 
 def _language_models(corpus: Corpus, tokenizer: tokens.WordPieces) -> ngrams.Baselines | None:
@@ -72,16 +86,21 @@ def _from_plugin(plugin: Entry, options: dict[str, Any]) -> Corpus:
     """Return the corpus of a plugin's data set, which returns rows per split."""
     rows = plugin.factory(**options)
     try:
-        raw = {
-            name: files.Raw(f"plugin {plugin.name}: {name}", pa.Table.from_pylist(list(rows[name]))) for name in SPLITS
-        }
+        raw = {name: files.Raw(f"plugin {plugin.name}: {name}", _table([*rows[name]])) for name in SPLITS}
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise InputError(
             f"{plugin.title}: expected {{'train': rows, 'validation': rows, 'test': rows}}, where a row is a "
             f"mapping such as {{'sentence': 'fine', 'label': 1}}: {said(error)}"
         ) from error
     single_or_pair = PAIR if "sentence1" in raw["train"].table.column_names else SINGLE
-    targets = [name for name in TARGETS if name in raw["train"].table.column_names]
-    columns = {name: name for name in (*single_or_pair, *targets)}
+    others = [name for name in (*TARGETS, GROUP) if name in raw["train"].table.column_names]
+    columns = {name: name for name in (*single_or_pair, *others)}
     corpus = build(raw, columns=columns, held_out=0.0, seed=0, source=f"plugin:{plugin.name}", licence="unknown")
-    return corpus._replace(facts={"options": options})
+    groups = {name: corpus.facts[name] for name in ("groups",) if name in corpus.facts}
+    return corpus._replace(facts={"options": options} | groups)
+
+
+def _table(rows: list[Mapping[str, Any]]) -> pa.Table:
+    """Return a table of rows; a column that a row lacks is null there."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])

@@ -31,6 +31,8 @@ ANY_CLASS: dict[str, object] = {
 """Options of a tokenizer that transformers loads as its file says."""
 LONGEST = 10_000
 """Letters of a word of WordPiece in text without spaces, where a sentence is a word."""
+LETTERS = 1000
+"""Letters of an alphabet at most; text without spaces, such as Chinese, has thousands and no such bound."""
 SEEN_TWICE = 2
 """Occurrences of a token in text without spaces."""
 BEGINS, ENDS = ("[CLS]", "<s>", "<|endoftext|>"), ("[SEP]", "</s>", "<|endoftext|>")
@@ -73,7 +75,7 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     """Train a BERT tokenizer (WordPiece, Schuster & Nakajima 2012; arXiv:1810.04805) and save it in `folder`.
 
     `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the most frequent characters: at most
-    1,000, and at most half of the vocabulary. Text without spaces between words: see `byte_pairs.train_bpe`. The same
+    `LETTERS` and half of the vocabulary. Text without spaces between words: see `byte_pairs.train_bpe`. The same
     sentences give the same bytes. Raises `InputError` if there is no text.
     """
     sentences = list(sentences)
@@ -81,7 +83,7 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     words = [word for text in sentences for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
     inner = {character for word in words for character in word[1:]}
     whole = glued(sentences)
-    ranked = frequent_characters(words)
+    ranked = frequent_characters(words, None if whole else LETTERS)
     forms = accumulate(1 + (character in inner) for character in ranked)
     alphabet = sorted(character for character, total in zip(ranked, forms, strict=True) if total <= vocab_size // 2)
     pieces = alphabet + [f"##{character}" for character in alphabet if character in inner]
@@ -107,15 +109,15 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     return load(folder)
 
 
-def frequent_characters(words: Iterable[str]) -> list[str]:
-    """Return the characters of words, at most 1,000, by falling frequency, equally frequent characters by code point.
+def frequent_characters(words: Iterable[str], most: int | None) -> list[str]:
+    """Return the characters of words, at most `most`, by falling frequency, equally frequent characters by code point.
 
     Raises `InputError` if there are none.
     """
     counts = Counter(character for word in words for character in word)
     if not counts:
         raise InputError("tokenizer: the train split has no words to train a vocabulary on")
-    return sorted(counts, key=lambda character: (-counts[character], character))[:1000]
+    return sorted(counts, key=lambda character: (-counts[character], character))[:most]
 
 
 def save(tokenizer: Tokenizer, folder: Path, options: dict[str, object]) -> None:

@@ -1,18 +1,20 @@
 """Words of a treebank with POS tags, and depths in the dependency tree for word probes."""
 
 from collections.abc import Sequence
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isoscope.base.errors import InputError
-from isoscope.data import tokens
 from isoscope.data.arrays import Indices
 from isoscope.data.batches import shuffled
 from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.data.word_table import WordTable, located
 
 TAGGED = ("tokens", "upos")
 COLUMNS = (*TAGGED, "head")
@@ -38,31 +40,29 @@ def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, 
     nodes. Raises `InputError` for missing columns, lists of different lengths, and invalid heads.
     """
     rows = _rows(path, COLUMNS)
-    encodings, known = [], []
+    texts: list[str] = []
+    found: list[tuple[Any, ...]] = []
     for row in shuffled(len(rows), seed, 4):
         where = f"{path}, row {row + 1}"
         words, tags, heads = _words(rows[row], where)
         if len(words) < 2:
             continue
         depths = _depths(heads, where)
-        encoding = tokenizer.backend.encode(words, is_pretokenized=True)
-        if len(encoding.ids) <= max_length:
-            encodings.append(encoding)
-            known.append((words, tags, depths))
-        if len(encodings) == sentences:
+        if len(tokenizer.backend.encode(" ".join(words)).ids) <= max_length:
+            ends = np.cumsum([len(word) + 1 for word in words]) - 1
+            begins = ends - [len(word) for word in words]
+            found += zip(repeat(len(texts)), count(), words, tags, depths, begins, ends, strict=False)
+            texts.append(" ".join(words))
+        if len(texts) == sentences:
             break
-    if not encodings:
+    if not texts:
         raise InputError(f"{path}: no sentence with two or more words fits into {max_length} tokens")
-    places = [
-        (number, *span, words[word].lower(), tags[word], depths[word])
-        for number, (one, (words, tags, depths)) in enumerate(zip(encodings, known, strict=True))
-        for word in range(len(words))
-        if (span := one.word_to_tokens(word))
-    ]
-    sentence, begin, end, text, tag, depth = map(list, zip(*places, strict=True))
-    numbers = np.array([sentence, begin, end], np.int64)
-    encoded = tokens.encoded(encodings, np.full(len(encodings), -1, np.int64))
-    return Treebank(encoded, numbers[0], numbers[1], numbers[2], text, tag, np.array(depth, np.int64))
+    table = pd.DataFrame(found, columns=["sentence", "position", "form", "tag", "depth", "begin", "end"])
+    places = located(WordTable(texts, np.arange(len(texts)), table), tokenizer, max_length=max_length)
+    whole = table[places.found]
+    sentence, begin, end = (own[places.found] for own in places[1:4])
+    text, tag, depth = whole["form"].str.lower().tolist(), whole["tag"].tolist(), whole["depth"].to_numpy(np.int64)
+    return Treebank(places.encoded, sentence, begin, end, text, tag, depth)
 
 
 def tagged(path: Path) -> list[tuple[list[str], list[str]]] | None:
@@ -80,10 +80,7 @@ def tagged(path: Path) -> list[tuple[list[str], list[str]]] | None:
         return None
     found = []
     for row, lists in enumerate(_rows(path, COLUMNS if "head" in schema.names else TAGGED), 1):
-        where = f"{path}, row {row}"
-        words, tags, *_ = _words(lists, where)
-        if wrong := [one for one in (*words, *tags) if not isinstance(one, str)]:
-            raise InputError(f"{where}: {wrong[0]!r} is not text; tokens and upos must be lists of strings")
+        words, tags, *_ = _words(lists, f"{path}, row {row}")
         found.append((words, tags))
     return found
 
@@ -111,14 +108,19 @@ def _words(lists: Sequence[list[Any]], where: str) -> Sequence[list[Any]]:
         counts = zip(map(len, lists), ("tokens", "tags", "heads"), strict=False)
         raise InputError(f"{where}: " + ", ".join(f"{count} {name}" for count, name in counts))
     kept = [place for place, head in enumerate(lists[-1]) if len(lists) < 3 or head not in (None, "None", "_")]
-    return [[own[place] for place in kept] for own in lists]
+    words, tags, *heads = ([own[place] for place in kept] for own in lists)
+    if wrong := [one for one in (*words, *tags) if not isinstance(one, str)]:
+        raise InputError(f"{where}: {wrong[0]!r} is not text; tokens and upos must be lists of strings")
+    return [words, tags, *heads]
 
 
 def _depths(given: list[Any], where: str) -> list[int]:
     """Return the depth of each word. Raises `InputError` for a head out of range, a non-number, or a cycle."""
     try:
         heads = [int(head) for head in given]
-    except ValueError:
+        if heads != [*map(float, given)]:
+            raise ValueError
+    except (ValueError, TypeError):
         raise InputError(f"{where}: heads {given[:12]} are not all numbers") from None
     depths = []
     for word in range(1, len(heads) + 1):

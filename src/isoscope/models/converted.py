@@ -1,6 +1,7 @@
 """Turn a Hugging Face folder into a folder that isoscope reads: safetensors weights and tokenizer.json."""
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from isoscope.models.sentence_head import sentence_modules
 from isoscope.models.slow_tokenizers import convert_tokenizer
 
 PICKLED, PICKLED_INDEX, TOKENIZER = "pytorch_model.bin", "pytorch_model.bin.index.json", "tokenizer.json"
+_OF_SEVERAL = re.compile(r"pytorch_model-(?P<number>\d{5})-of-(?P<count>\d{5})\.bin")
 _KEPT = (*CHECKPOINT_FILES, *SENTENCE_FILES, "generation_config.json")
 """Files that are copied, with those of modules of sentence-transformers."""
 
@@ -51,7 +53,7 @@ def convert(source: Path, folder: Path) -> list[str]:
 
 
 def _pickles(source: Path) -> list[Path]:
-    """Return the files with a checkpoint's weights: those of the index, or all of the usual names."""
+    """Return the files with a checkpoint's weights: those of the index, or all of the usual numbered names."""
     if (source / PICKLED).is_file():
         return [source / PICKLED]
     if (source / PICKLED_INDEX).is_file():
@@ -60,9 +62,19 @@ def _pickles(source: Path) -> list[Path]:
         if not listed or not all(PART.fullmatch(name) and (source / name).is_file() for name in listed):
             raise InputError(f"{source / PICKLED_INDEX}: expected a weight_map to files in this folder; put them there")
         return [source / name for name in listed]
-    if not (found := sorted(source.glob("pytorch_model*.bin"))):
-        raise InputError(f"{source}: no weights: expected {WEIGHTS} or {PICKLED}, or files with an index")
-    return found
+    found = {file: match for file in sorted(source.glob("*.bin")) if (match := _OF_SEVERAL.fullmatch(file.name))}
+    counts = {int(match["count"]) for match in found.values()}
+    if (
+        not found
+        or [int(match["number"]) for match in found.values()] != [*range(1, max(counts) + 1)]
+        or len(counts) > 1
+    ):
+        there = ", ".join(file.name for file in sorted(source.glob("*.bin"))) or "no file *.bin"
+        raise InputError(
+            f"{source}: no whole weights: expected {WEIGHTS} or {PICKLED}, or files with an index, or all of "
+            f"pytorch_model-00001-of-N.bin …; there is {there}"
+        )
+    return [*found]
 
 
 def _weights(files: Sequence[Path], folder: Path) -> str:
@@ -79,6 +91,8 @@ def _weights(files: Sequence[Path], folder: Path) -> str:
         file.chmod((folder / CONFIG).stat().st_mode)  # safetensors lets nobody else read what it writes
         target = file.rename(folder / name)
         with safe_open(target, "numpy") as opened:
+            if twice := sorted({*opened.keys()} & {*tensors}):
+                raise InputError(f"{files[0].parent}: two files have the tensor {twice[0]}; leave one of them there")
             tensors |= dict.fromkeys(opened.keys(), name)
     shutil.rmtree(place)
     if count > 1:

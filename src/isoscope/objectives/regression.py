@@ -28,7 +28,7 @@ class Regression(Labelled):
 
     @staticmethod
     def targets(table: Any, outputs: int) -> Any:
-        return table[TARGET].to_numpy().astype(np.float32)
+        return table[TARGET].to_numpy()  # metrics are of the scores as given
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
         """Return the model; its head starts from the mean score of train."""
@@ -37,7 +37,7 @@ class Regression(Labelled):
         return built
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        return F.mse_loss(logits[:, 0], targets, reduction="sum")
+        return F.mse_loss(logits[:, 0], targets.to(logits.dtype), reduction="sum")
 
     def predicted(self, model: Any, scored: Scored) -> tuple[Numbers, Numbers]:
         predictions, targets = scored.columns["logits"][:, 0], self.splits[scored.split].labels

@@ -121,11 +121,11 @@ def test_one_process_at_a_time_writes_the_data_of_a_task(project: Project, monke
     science, held = built_in.load(built_in.STAGES, "prepare"), list[str]()
     write = science.write
 
-    def watched(*given: Any) -> None:
+    def watched(*given: Any) -> Any:
         for task in ("tiny", "other"):
             with suppress(Timeout), file_lock(project.locks / f"prepare-{task}.lock", seconds=0):
                 held.append(f"{task} is free")
-        write(*given)
+        return write(*given)
 
     monkeypatch.setattr(science, "write", watched)
     prepare(Configuration(project.folder).data("tiny"), task="tiny", project=project)

@@ -276,7 +276,7 @@ def test_every_form_of_text_and_target_is_a_project(posts: Path, form: Form) -> 
         ({"text": "posts.csv", "column": "premise", "separator": "|"}, "--separator |: splits the column of --labels"),
         (
             {"text": "posts.csv", "column": "premise", "labels": "class"},
-            "--labels class: posts.csv holds text, not lists; for several labels in a text give what stands between "
+            "--labels class: posts.csv holds string, not lists; for several labels in a text give what stands between "
             "them, such as --separator '|'; for one class per text: --label class",
         ),
         ({"text": "posts.csv", "column": "premise", "score": "class"}, "posts.csv, row 1: column 'class' is 'red'; "),
@@ -315,6 +315,37 @@ def test_a_model_has_as_many_positions_as_nearly_all_texts_need(posts: Path) -> 
         assert (model.max_length, model.encoder.max_positions) == (expected, expected)
 
 
+@pytest.mark.parametrize(
+    "stem, task",
+    [
+        ("2024-01-05", "text_2024_01_05"), ("1e5", "text_1e5"), ("1.5", "text_1.5"), ("true", "text_true"),
+        ("レビュー2", "text_2"), ("mood😀", "mood"), ("20newsgroups", "20newsgroups"),
+    ],
+)  # fmt: skip
+def test_a_file_and_a_column_of_any_name_are_a_project(posts: Path, stem: str, task: str) -> None:
+    """A task's name is text also where YAML would read a number; letters beyond the first plane are no surrogates."""
+    table = pd.read_csv("posts.csv").rename(columns={"class": "mood 😀𠮷"})
+    table.to_csv(f"{stem}.csv", index=False)
+    found = new(posts / "p", text=f"{stem}.csv", column="premise", label="mood 😀𠮷")
+    assert found.task == task
+    configuration = Configuration(found.folder)
+    assert check_all(configuration) == 3
+    assert "mood 😀𠮷" in configuration.root.studies["first"].about
+    assert configuration.data(task).source.columns.label == "mood 😀𠮷"
+
+
+def test_a_split_without_labels_is_left_out_and_none_stands_for_two(posts: Path) -> None:
+    """The test split of GLUE has no labels: −1."""
+    pd.read_parquet("folder/test.parquet").assign(**{"class": "-1"}).to_parquet("folder/test.parquet")
+    options = {"text": "folder", "column": "premise", "label": "class"}
+    with pytest.raises(InputError, match=r"label '-1' does not occur in train \(blue, red\)"):
+        new(posts / "p", **options)
+    with pytest.raises(InputError, match=r"the split 'dev' stands for two of train, validation and test; give another"):
+        new(posts / "p", **options, test="dev")
+    found = new(posts / "p", **options, test="none")
+    assert Configuration(found.folder).data("folder").source.splits.test is None
+
+
 def test_texts_of_train_that_other_splits_repeat_are_said(posts: Path) -> None:
     pd.DataFrame({"text": [f"a fine film, number {number}" for number in range(40)]}).to_csv("train.csv", index=False)
     pd.DataFrame({"text": ["A fine  film, number 3.", "Another film"]}).to_csv("test.csv", index=False)
@@ -329,7 +360,7 @@ def test_vowel_signs_are_kept(tmp_path: Path) -> None:
     rows = [f"{word} फिल्म नंबर {number},{mood}" for word, mood in (("अच्छी", 1), ("बुरी", 0)) for number in range(30)]
     text.write_text("\n".join(["review,stars", *rows]), "utf-8")
     found = made(tmp_path / "p", text)
-    assert any("vowel signs" in note for note in found.notes)
+    assert any("the text's marks" in note for note in found.notes)
     assert not Configuration(found.folder).data("hindi").tokenizer.lowercase
 
 

@@ -106,7 +106,9 @@ def _written(template: str, values: Tree) -> str:
 
     loader = PackageLoader("isoscope.platform.config", "template")
     options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    return Environment(loader=loader, undefined=StrictUndefined, **options).get_template(template).render(values)
+    environment = Environment(loader=loader, undefined=StrictUndefined, **options)
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # YAML knows no surrogates
+    return environment.get_template(template).render(values)
 
 
 def _copied(origin: Path, written: Iterable[str | Path]) -> Iterable[tuple[str, Path]]:

@@ -23,8 +23,6 @@ def prepare(data: Data, *, task: str, project: paths.Project, output: Path | Non
     """
     science = built_in.load(built_in.STAGES, "prepare")
     corpus = science.read(data.source.model_dump(), project.folder)
-    for note in corpus.notes:
-        print(f"isoscope: {note}", file=sys.stderr)
     read = [corpus]
     if isinstance(data.tokenizer, JointTokenizer):
         read = [science.read(source.model_dump(), project.folder) for source in data.tokenizer.sources]
@@ -38,6 +36,8 @@ def prepare(data: Data, *, task: str, project: paths.Project, output: Path | Non
         print(f"isoscope: prepare {task}: another process writes it; waiting for its end", file=sys.stderr)
         alone = lock.acquire()
     with alone, replacing(target, "data") as fresh:
-        science.write(corpus, read, data.tokenizer.model_dump(), fresh)
+        notes = science.write(corpus, read, data.tokenizer.model_dump(), fresh)
         write_text(fresh / SETTINGS, seal(fresh, data), "data")
+    for note in (*corpus.notes, *notes):
+        print(f"isoscope: {note}", file=sys.stderr)
     return target
