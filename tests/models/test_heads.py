@@ -13,6 +13,8 @@ from transformers import pipeline, set_seed
 from fusions import CONV2D, FUSIONS, PAD, VOCABULARY, batch, config, library_model, make
 from isoscope import models
 from isoscope.data import tokens
+from isoscope.models import published
+from isoscope.models.build import SINGLE, head_settings
 from refused import refused
 
 FAMILIES = ["Bert", "Roberta"]
@@ -166,3 +168,20 @@ def test_a_text_is_continued_by_name(family: str, fusion: str, tmp_path: Path) -
     for _ in range(3):
         inputs = torch.cat([inputs, model(inputs).logits[:, -1:].argmax(-1)], 1)
     assert list(found) == inputs[0].tolist()
+
+
+def test_the_head_of_a_run_that_goes_on_is_kept_if_its_labels_are_the_same(tmp_path: Path) -> None:
+    """A run of no update then evaluates its start."""
+    drawn = ours("BertForSequenceClassification", "additive", **head_settings(["a", "b"], SINGLE))
+    drawn.save_pretrained(tmp_path / "run")
+    same = published.continued(tmp_path / "run", labels=["a", "b"], seed=0, fusion=published.AS_IT_IS)
+    assert torch.equal(same.classifier.weight, drawn.classifier.weight)
+    for labels, problem in (
+        (["b", "a"], SINGLE),
+        (["a", "b", "c"], SINGLE),
+        (["a", "b"], "multi_label_classification"),
+    ):
+        other = published.continued(tmp_path / "run", labels=labels, problem=problem, seed=0, fusion=published.AS_IT_IS)
+        assert len(other.classifier.weight) == len(labels)
+        assert not torch.equal(other.classifier.weight[:2], drawn.classifier.weight)
+        assert torch.equal(other.base_model.pooler.dense.weight, drawn.base_model.pooler.dense.weight)

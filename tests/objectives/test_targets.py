@@ -31,6 +31,7 @@ from isoscope.data import tokens
 from isoscope.objectives import Task, classification, multilabel, regression
 from isoscope.platform.config.declared import with_target
 from probe_material import gpt2, save
+from refused import refused
 
 RUN: dict[str, Any] = {"epochs": 16, "rows": 400, "dropout": 0.0, "learning_rate": 5e-3, "keep": "best"}
 
@@ -208,3 +209,17 @@ def test_equal_weights_without_classes_of_unequal_size(tmp_path: Path) -> None:
     two = completed(tmp_path / "two", table=even, rows=40, make=make)
     assert equal(weights(one), weights(two))
     assert attributes({"kind": "none"}).kind == "none"
+
+
+def test_a_run_goes_on_with_the_fusion_the_tokenizer_and_the_head_of_its_start(tmp_path: Path) -> None:
+    start = completed(tmp_path / "start", epochs=1)
+    (kept,) = (start.work / "checkpoints").iterdir()
+    objective, model = make_loop(tmp_path / "next", seed=1).objective, {"encoder": {"kind": "run"}}
+    built = objective.build(model | {"fusion": {"kind": "additive"}}, kept)
+    assert equal(weights(start), dict(built.named_parameters()))
+    with refused("model.fusion: {'kind': 'native'}, but the model to start from has {'kind': 'additive'}; set it"):
+        objective.build(model | {"fusion": {"kind": "native"}}, kept)
+    file = kept / "tokenizer.json"
+    file.write_text(file.read_text("utf-8").replace('"film"', '"movie"'), "utf-8")
+    with refused(".*: its tokenizer is not that of the task"):
+        objective.build(model | {"fusion": {"kind": "additive"}}, kept)

@@ -153,3 +153,9 @@ def test_shares_are_those_of_squared_singular_values() -> None:
         assert found[f"a_{k + 1}"] == pytest.approx(raw[k] / raw.sum())
         assert found[f"a_{k + 1}_centred"] == pytest.approx(centred[k] / centred.sum())
     assert found["n"] == 30
+
+
+def test_a_half_of_one_point_has_no_maps() -> None:
+    for rows in (2, 3):
+        points = np.random.default_rng(0).standard_normal((rows, 4))
+        assert posthoc_figures(points, np.zeros(rows, int)) == {}

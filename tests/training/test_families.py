@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoModel, AutoModelForSequenceClassification
 
-from families import DECODERS, FAMILIES, FUSED, published
+from families import DECODERS, FAMILIES, FUSED, LLAMA, published
 from fusions import FUSIONS
 from isoscope.data import tokens
 from isoscope.data.checkpoints import checkpoint_digest
@@ -174,17 +175,21 @@ def test_a_packed_head_is_its_own(family: str, tmp_path: Path) -> None:
 
 
 LANGUAGE = [name for name in FAMILIES if name != "t5"]
+UNTIED = ("llama", "qwen2")
+"""Families whose published models predict with a table of their own, as tests/families.py makes them."""
 
 
 @pytest.mark.parametrize("family", LANGUAGE)
 def test_language_models_go_on(family: str, folder: Path, tmp_path: Path) -> None:
     """The loss at the start is that of transformers' model at the same tokens."""
 
-    def make(task: Any) -> Any:
+    def make(task: Any, tied: bool = family not in UNTIED) -> Any:
         if family in DECODERS:
-            return causal_objective.Causal(task, side="source", share=1.0, tied=True)
-        return masked.Masked(task, side="source", rate=0.3, masked=0.8, random=0.1, tied=True)
+            return causal_objective.Causal(task, side="source", share=1.0, tied=tied)
+        return masked.Masked(task, side="source", rate=0.3, masked=0.8, random=0.1, tied=tied)
 
+    with refused(f"objective.tied: {family in UNTIED}, but the model to start from has {family not in UNTIED}; set"):
+        make_loop(tmp_path / "other", published=folder, make=lambda task: make(task, family in UNTIED), **BRIEF)
     asked = BRIEF | {"published": folder, "make": make, "select": "loss", "dropout": 0.0}
     loop = completed(tmp_path / "run", **asked)
     objective, model = loop.objective, make_loop(tmp_path / "again", **asked).raw_model.eval()
@@ -292,6 +297,40 @@ def test_the_longest_text_is_found_by_running_the_model(folder: Path) -> None:
     if not endless:
         with refused("model.max_length: 30, but the checkpoint takes 24 tokens; set it to 24"):
             published_models.check_fits(model, 30)
+
+
+@pytest.mark.parametrize("fusion", [NATIVE, FUSIONS["additive"]], ids=["native", "additive"])
+def test_a_checkpoint_with_the_names_of_2018_is_trained_to_the_end(fusion: dict[str, Any], tmp_path: Path) -> None:
+    """BERT's first files call weight and bias of a LayerNorm gamma and beta; the run's own files have today's names."""
+    weights = load_file(published("bert", tmp_path / "p") / "model.safetensors")
+    old = {name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta") for name in weights}
+    renamed = {
+        name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): value
+        for name, value in weights.items()
+    }
+    assert old - {*weights}
+    save_file(renamed, tmp_path / "p/model.safetensors", metadata={"format": "pt"})
+    loop = completed(tmp_path / "run", published=tmp_path / "p", **BRIEF | {"fusion": fusion})
+    kept = tmp_path / "run/work/checkpoints/epoch-1"
+    assert {*load_file(kept / "model.safetensors")} <= {*loop.raw_model.state_dict()}
+    trained = dict(load_classifier(kept).named_parameters())
+    assert all(torch.equal(value, trained[name]) for name, value in loop.raw_model.named_parameters())
+
+
+def test_experts_that_a_checkpoint_stores_one_by_one_are_trained_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = LLAMA | {"num_local_experts": 2, "num_experts_per_tok": 1}
+    monkeypatch.setitem(FAMILIES, "mixtral", ("Mixtral", sizes, "bos"))
+    monkeypatch.setattr("families.DECODERS", (*DECODERS, "mixtral"))
+    asked = BRIEF | {"published": published("mixtral", tmp_path / "p")}
+    whole = completed(tmp_path / "whole", **asked)
+    with pytest.raises(Killed):
+        make_loop(tmp_path / "resumed", stop=kill_in(3), **asked).fit()
+    completed(tmp_path / "resumed", **asked)
+    assert files(tmp_path / "whole/work") == files(tmp_path / "resumed/work")
+    trained = dict(load_classifier(tmp_path / "whole/work/checkpoints/epoch-1").named_parameters())
+    assert all(torch.equal(value, trained[name]) for name, value in whole.raw_model.named_parameters())
 
 
 def test_objectives_that_do_not_fit_are_refused(tmp_path: Path) -> None:

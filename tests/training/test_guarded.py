@@ -17,7 +17,7 @@ from isoscope.base.errors import InputError, RunError
 from isoscope.objectives import Place
 from isoscope.training.job import observers_of
 from isoscope.training.observers import Context, Observer
-from training_runs import SETTINGS, attributes, completed, files
+from training_runs import SETTINGS, attributes, completed, files, logged
 
 RETURNS: dict[str, Any] = {
     "begin": None, "places": [Place(-1, "first")], "before_update": {}, "after_update": {}, "evaluated": {},
@@ -245,3 +245,30 @@ def test_a_plugin_that_makes_no_observer_is_one_line(monkeypatch: pytest.MonkeyP
 def test_state_may_be_a_weight_of_the_model(tmp_path: Path, plain: dict[str, bytes]) -> None:
     """Tensors of the state may share memory with the model: each is saved as a copy."""
     assert run(tmp_path, Meddler("state", lambda one: {"words": one.weight, "turned": one.weight.T})) == plain
+
+
+class Returns(Observer):
+    """Returns a metric after updates and evaluations."""
+
+    def __init__(self, name: str, evaluated: str = "{split}/own") -> None:
+        self.name, self._evaluated = name, evaluated
+
+    def after_update(self, step: int, points: Any) -> dict[str, float]:
+        return {f"{self.name[:4]}/norm": 1.0}
+
+    def evaluated(self, scored: Any, epoch: int | None) -> dict[str, float]:
+        return {self._evaluated.format(split=scored.split): 1.0}
+
+
+def test_no_metric_takes_the_place_of_another_observers(tmp_path: Path) -> None:
+    watch = {"layer": -1, "vectors": "first", "sample": 12, "clusters": 2}
+    with pytest.raises(RunError, match=r"^observer 'mine-2': returns 'mine/norm', as another observer does; rename it"):
+        completed(tmp_path / "a", epochs=1, observers=[Returns("mine-1", "{split}/one"), Returns("mine-2")])
+    with pytest.raises(RunError, match=r"^observer 'mine': returns 'validation/a_1', as another observer does"):
+        completed(tmp_path / "b", epochs=1, watch=watch, observers=[Returns("mine", "{split}/a_1")])
+    with pytest.raises(
+        RunError, match=r"^observer 'mine': .* returns 'own', as of validation; begin the name with test/"
+    ):
+        completed(tmp_path / "c", epochs=1, observers=[Returns("mine", "own")])
+    loop = completed(tmp_path / "d", epochs=1, watch=watch, observers=[Returns("mine")])
+    assert logged(loop, "test/own") == [1.0]

@@ -1,6 +1,7 @@
 """Laws of the loop: resumed equals uninterrupted, accumulated equals whole, and a batch can be memorised."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ import torch
 from fusions import FUSIONS
 from isoscope.base.errors import InputError
 from isoscope.platform.config.training import Training
-from isoscope.training.progress import InterruptedRunError
+from isoscope.training.progress import InterruptedRunError, Progress
+from isoscope.training.ranks import make_accelerator
 from language_material import ALLOCATED, OBJECTIVES, SELECTED, SLICED, causal_lm, masked_lm, pairs, translates
 from training_runs import (
     PENALTIES,
     SETTINGS,
     WORDS,
     Killed,
+    attributes,
     completed,
     equal,
     files,
@@ -226,3 +229,29 @@ def test_a_resumed_run_writes_the_same_bytes(tmp_path: Path, run: Any, signal: A
     assert rest.progress.step == saved
     rest.test(rest.fit())
     assert files(tmp_path / "work") == whole
+
+
+def test_a_number_is_better_than_nan_whenever_it_comes() -> None:
+    progress = Progress()
+    assert [progress.close_epoch(value, "maximise") for value in (math.nan, math.nan, 0.1, math.nan, 0.2)] == [
+        True, False, True, False, True,
+    ]  # fmt: skip
+    assert (progress.best_epoch, progress.best_value, progress.stale) == (5, 0.2, 0)
+
+
+def test_the_end_of_a_budget_is_evaluated_once(tmp_path: Path) -> None:
+    """Where it falls on an evaluation within the epoch."""
+    loop = completed(tmp_path, budget={"kind": "updates", "number": 9}, evaluations=2, epochs=3)
+    per_epoch = loop.per_epoch
+    assert 9 % per_epoch == per_epoch // 2
+    found = [(step, epoch) for name, _, step, epoch in loop.log.points if name == "validation/loss"]
+    assert len(found) == len({step for step, _ in found})
+    assert found[-1] == (9, loop.epochs)
+
+
+def test_runs_of_one_process_may_have_different_precision() -> None:
+    """As `accept` and `audit` compute the first updates of a study's arms again."""
+    for precision in ("fp32", "bf16", "fp32"):
+        training = attributes({"threads": None, "determinism": "seeded", "device": "cpu", "precision": precision})
+        made = make_accelerator(training, unused=False)
+        assert made.mixed_precision == ("bf16" if precision == "bf16" else "no")

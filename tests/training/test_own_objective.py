@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from isoscope import plugins
+from isoscope.base.errors import RunError
 from isoscope.training.loop import Loop
 from training_runs import Killed, files, kill_in, make_loop
 
@@ -46,6 +47,19 @@ def test_killed_and_resumed_it_is_bitwise_the_same_with_its_observer(
     rest.test(rest.fit())
     assert [one for one in metrics(tmp_path / "whole") if one["name"] == "step/word_gradient_mean"]
     assert files(tmp_path / "whole/work") == files(tmp_path / "parts/work")
+
+
+def test_epochs_of_unequal_length_are_refused(tmp_path: Path) -> None:
+    """Else batches would be lost, and the learning rate would end above 0."""
+    loop = make(tmp_path, epochs=3)
+    plan = loop.objective.plan
+
+    def shorter(split: str, epoch: int | None, rows: Any = None) -> Any:
+        return plan(split, epoch, rows)[: None if epoch != 2 else -1]
+
+    loop.objective.plan = shorter  # type: ignore[method-assign]
+    with pytest.raises(RunError, match=r"objective: plans 5 batches in epoch 2, but 6 in epoch 1; a run needs"):
+        loop.fit()
 
 
 def test_it_learns_and_counts_tokens(tmp_path: Path) -> None:

@@ -6,12 +6,28 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from isoscope import plugins
 from isoscope.geometry.persistence import h0_bars, persistent_entropy
 from isoscope.training.evaluation import evaluate
 from isoscope.training.progress import DivergedError
-from training_runs import ENTROPY, PENALTIES, POINTS, diverging, equal, fitted, logged, make_loop, weights
+from training_runs import (
+    ENTROPY,
+    PENALTIES,
+    POINTS,
+    Killed,
+    completed,
+    diverging,
+    equal,
+    files,
+    fitted,
+    kill_in,
+    logged,
+    make_loop,
+    weights,
+)
 
 WATCH = {"layer": -1, "vectors": "first", "sample": 12, "clusters": 2}
 
@@ -169,3 +185,26 @@ def test_a_loss_that_is_no_number_is_named_though_anisotropy_is_watched(tmp_path
     diverging(loop)
     with pytest.raises(DivergedError, match=r"loss is nan at step .: try a lower learning rate"):
         loop.fit()
+
+
+def test_what_a_plugins_penalty_remembers_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins.PENALTIES, "own", {})
+
+    class Moving(nn.Module):
+        """Distance from a moving mean."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(16))
+
+        def forward(self, points: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+            self.mean = 0.9 * self.mean + 0.1 * points.detach().mean(0)
+            return (points - self.mean).square().mean()
+
+    plugins.penalty("moving")(lambda: Moving())
+    penalty = {"kind": "moving", "weight": 5.0, "warmup": 0.0, "points": POINTS}
+    completed(tmp_path / "whole", penalty=penalty)
+    with pytest.raises(Killed):
+        make_loop(tmp_path / "resumed", penalty=penalty, stop=kill_in(7)).fit()
+    completed(tmp_path / "resumed", penalty=penalty)
+    assert files(tmp_path / "whole/work") == files(tmp_path / "resumed/work")

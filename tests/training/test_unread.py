@@ -94,3 +94,12 @@ def test_divergence_names_the_update_at_which_it_began(
     with pytest.raises(DivergedError, match=f"^loss is nan at step {first}: try a lower learning rate$"):
         loop.fit()
     assert not any((tmp_path / "states").glob(f"step-*{first}"))
+
+
+def test_an_update_that_makes_the_weights_nan_is_named_although_its_loss_is_finite(tmp_path: Path) -> None:
+    """Also in the last update, which no loss follows."""
+    loop = make_loop(tmp_path, epochs=1)
+    weight = loop.raw_model.base_model.embeddings.word_embeddings.weight
+    weight.register_hook(lambda gradient: gradient * (math.nan if loop.progress.step == loop.total - 1 else 1.0))
+    with pytest.raises(DivergedError, match=rf"^gradient norm is nan at step {loop.total}: try a lower learning rate"):
+        loop.fit()

@@ -21,11 +21,12 @@ from isoscope.geometry.linear_maps import error, r2_by_dimension, retrieval
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.similarity import CKA, PWCCA, Procrustes
 from isoscope.metrics.alignment_distances import GENERATED, METRICS, Distances
+from isoscope.models import language_models
 from isoscope.models.encoder import load_encoder
 from isoscope.models.hybrid import TARGET
 from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, as_vector, points_at
-from isoscope.objectives.language import continued, padded, sides
-from isoscope.objectives.planned import Planned
+from isoscope.objectives.language import padded, sides
+from isoscope.objectives.planned import Planned, check_start
 
 ITEMS = 1000
 """Sentences of the test split that are measured, with a token each."""
@@ -50,7 +51,8 @@ class Alignment(Planned):
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
         if checkpoint is None or not (checkpoint / TARGET).is_dir():
             raise InputError(f"model.encoder.kind: {model['encoder']['kind']!r}; objective 'alignment' needs 'hybrid'")
-        found = continued("translation", checkpoint, model, self.texts.tokenizer, self.task.max_length)
+        found = language_models.from_run("translation", checkpoint)
+        check_start(found, checkpoint, model, self.task)
         found.decoder.requires_grad_(False)
         self.target = load_encoder(checkpoint / TARGET).requires_grad_(False)
         self.start = copy.deepcopy(found.encoder).eval().requires_grad_(False)

@@ -16,7 +16,7 @@ from isoscope.data.corpus import SPLITS
 from isoscope.data.tokens import Encoded
 from isoscope.models import build, published
 from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Tally, Task, as_vector, points_at
-from isoscope.objectives.planned import Planned, sizes
+from isoscope.objectives.planned import Planned, check_start, sizes
 
 
 class Losses(NamedTuple):
@@ -101,7 +101,10 @@ class Labelled(Planned):
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
         shared: dict[str, Any] = {"fusion": model["fusion"], "labels": self.labels, "seed": self.task.seed}
         shared["problem"] = self.problem
-        if checkpoint is not None:
+        if checkpoint is not None and model["encoder"]["kind"] != "pretrained":
+            built = published.continued(checkpoint, pad_id=self.pad_id, **shared | {"fusion": published.AS_IT_IS})
+            check_start(built, checkpoint, model, self.task)
+        elif checkpoint is not None:
             built = published.classifier(checkpoint, pad_id=self.pad_id, **shared)
             published.check_fits(built, self.task.max_length)
         else:

@@ -21,10 +21,9 @@ from isoscope.data.special_tokens import Specials, framed, mask_of, specials
 from isoscope.data.tokens import Encoded, WordPieces
 from isoscope.metrics.token_counts import METRICS, TokenCounts
 from isoscope.models import language_models, published
-from isoscope.models.encoder import positions
 from isoscope.models.language_models import Wiring
 from isoscope.objectives import Batch, Forward, Indices, Numbers, Place, Scored, Task, as_vector, points_at
-from isoscope.objectives.planned import Planned, sizes
+from isoscope.objectives.planned import Planned, check_start, sizes
 
 
 class Sides(NamedTuple):
@@ -113,7 +112,10 @@ class LanguageModel(Planned):
             language_models.check_direction(built, self.wiring)
             published.check_fits(built, self.task.max_length, self.texts.tokenizer.vocab_size)
         else:
-            built = continued(self.wiring, checkpoint, model, self.texts.tokenizer, self.task.max_length)
+            built = language_models.from_run(self.wiring, checkpoint)
+            check_start(built, checkpoint, model, self.task)
+        if checkpoint is not None and (ties := bool(built.config.tie_word_embeddings)) != self.tied:
+            raise InputError(f"objective.tied: {self.tied}, but the model to start from has {ties}; set it")
         self.whole = "predicted" not in signature(built.forward).parameters
         return built
 
@@ -172,26 +174,6 @@ class LanguageModel(Planned):
         table = pd.DataFrame({"row": np.arange(self.size(scored.split)), **scored.columns})
         write_parquet(table.astype({"tokens": "int64", "right": "int64"}), folder / "predictions.parquet")
         return {}
-
-
-def continued(
-    wiring: Wiring, checkpoint: Path, model: Mapping[str, Any], tokenizer: WordPieces, max_length: int
-) -> Any:
-    """Load the model of another run to train it on.
-
-    Raises `InputError` if it is of another kind, has another tokenizer than the task or another fusion than `model`
-    says, or has too few positions.
-    """
-    found, asked = language_models.from_run(wiring, checkpoint), model["fusion"]
-    parts = [getattr(found.config, name, found.config) for name in ("encoder", "decoder")]
-    fusions = [getattr(part, "fusion", {"kind": published.NATIVE}) for part in parts]
-    if other := [fusion for fusion in fusions if fusion != asked]:
-        raise InputError(f"model.fusion: {asked}, but the model to start from has {other[0]}; set it")
-    if tokens.load(checkpoint).backend.get_vocab() != tokenizer.backend.get_vocab():
-        raise InputError(f"checkpoint {checkpoint}: its tokenizer is not that of the task")
-    if (most := positions(found)) < max_length:
-        raise InputError(f"model.max_length: {max_length}, but the model to start from takes {most} tokens")
-    return found
 
 
 def padded(rows: list[Indices], pad_id: int) -> tuple[Indices, Indices]:

@@ -1,12 +1,17 @@
-"""What all objectives over texts share: sizes, batches by length, notes on cut texts."""
+"""What all objectives over texts share: sizes, batches by length, notes on cut texts, and what a start must fit."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from isoscope.base.errors import InputError
+from isoscope.data import tokens
 from isoscope.data.batches import epoch_batches, evaluation_batches
 from isoscope.data.tokens import Encoded
+from isoscope.models import published
+from isoscope.models.encoder import positions
 from isoscope.objectives import Indices, Metric, Place, Task, owners_of
 
 _EVALUATED = 64
@@ -62,6 +67,23 @@ class Planned:
             found |= zip(part.tolist(), of(part), strict=True)
         model.train(was_training)
         return [found[row] for row in rows.tolist()]
+
+
+def check_start(model: Any, folder: Path, settings: Mapping[str, Any], task: Task) -> None:
+    """Check that another run's model, in `folder`, fits a run with the section `model` and this task.
+
+    Raises `InputError` if it has another fusion than `settings` say, another tokenizer than the task, or too few
+    positions.
+    """
+    asked = settings["fusion"]
+    parts = [getattr(model.config, name, model.config) for name in ("encoder", "decoder")]
+    fusions = [getattr(part, "fusion", {"kind": published.NATIVE}) for part in parts]
+    if other := [fusion for fusion in fusions if fusion != asked]:
+        raise InputError(f"model.fusion: {asked}, but the model to start from has {other[0]}; set it")
+    if tokens.load(folder).backend.get_vocab() != tokens.load(task.tokenizer).backend.get_vocab():
+        raise InputError(f"checkpoint {folder}: its tokenizer is not that of the task")
+    if (most := positions(model)) < task.max_length:
+        raise InputError(f"model.max_length: {task.max_length}, but the model to start from takes {most} tokens")
 
 
 def sizes(model: Mapping[str, Any]) -> dict[str, Any]:

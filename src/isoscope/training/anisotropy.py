@@ -127,7 +127,7 @@ def posthoc_figures(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
     over both directions. `n` is the number of points of a half, `directions` the number of dimensions after the map,
     `chance` the share of the largest class. Halves are stratified by class.
 
-    A cloud with NaN or infinity, or with a class of one point, gives no metrics.
+    A cloud with NaN or infinity, with a class of one point, or with a half of one point, gives no metrics.
     """
     cloud = np.asarray(points, dtype=np.float64)
     counts = np.bincount(labels)
@@ -137,6 +137,8 @@ def posthoc_figures(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
     for one in np.flatnonzero(counts):
         rows = random.permutation(np.flatnonzero(labels == one))
         half[rows[: len(rows) // 2]] = True
+    if min(half.sum(), len(half) - half.sum()) < 2:
+        return {}
     ways = [_mapped_figures(cloud[a], labels[a], cloud[~a], labels[~a]) for a in (half, ~half)]
     means = {name: float(np.mean([way[name] for way in ways])) for name in ways[0] if name in ways[1]}
     return means | {"chance": float(counts.max() / len(cloud))}

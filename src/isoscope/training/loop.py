@@ -12,6 +12,7 @@ import torch
 from accelerate import Accelerator
 
 from isoscope.base.atomic_files import write_text
+from isoscope.base.errors import RunError
 from isoscope.data.batches import drawn_rows
 from isoscope.models import build
 from isoscope.objectives import Indices, Objective, Place, Scored, Tally
@@ -192,11 +193,17 @@ class Loop:
             self._refer(epoch)
         tokens, began = 0, time.perf_counter()
         last = min(epoch * self.per_epoch, self.total)
-        for rows in self.objective.plan("train", epoch)[done : last - (epoch - 1) * self.per_epoch]:
+        plan = self.objective.plan("train", epoch)
+        if len(plan) != self.per_epoch:
+            raise RunError(
+                f"objective: plans {len(plan)} batches in epoch {epoch}, but {self.per_epoch} in epoch 1; a run needs "
+                "equally many in each, so correct its plan()"
+            )
+        for rows in plan[done : last - (epoch - 1) * self.per_epoch]:
             tokens += self.objective.tokens("train", rows)
             step = self.progress.step + 1
             logged, snapshot = step % self.settings.log_every == 0, self._snapshot_due(step)
-            within = step - (epoch - 1) * self.per_epoch in between
+            within = step - (epoch - 1) * self.per_epoch in between and step < last
             checkpoint = step % self.settings.checkpoint_every == 0 and step < last
             read = logged or snapshot or within or checkpoint or step == last or step <= TRACED
             metrics = self._update(rows, epoch, read=read)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from isoscope.base.errors import InputError, brief
 from isoscope.base.registry import PENALTIES
@@ -14,6 +14,8 @@ from isoscope.training.determinism import seed_of
 Fields = list[tuple[str, Any]]
 
 _DRAW = 0x9E4A
+_OWN = "module."
+"""Begins the names of what a plugin's module holds, in a state."""
 _SHARED = {"kind", "weight", "warmup", "points"}
 _TAKEN = ("penalty", "penalty_weight", "penalty_gradient_norm", "loss", "gradient_norm", "learning_rate")
 """Metrics of a step; a plugin's penalty must not log metrics with these names."""
@@ -87,12 +89,17 @@ class WeightedPenalty:
     def state(self) -> dict[str, Tensor]:
         """Return the state that a resumed run needs."""
         reference = getattr(self.module, "reference", None) if self.reference else None
-        return {} if reference is None else {"reference": reference}
+        found = {} if reference is None else {"reference": reference}
+        if self.plugin is not None and isinstance(self.module, nn.Module):
+            found |= {_OWN + name: value for name, value in self.module.state_dict().items()}
+        return found
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Restore the state that `state` returned."""
         if "reference" in state:
             self.module.reference = state["reference"]
+        if own := {name.removeprefix(_OWN): value for name, value in state.items() if name.startswith(_OWN)}:
+            self.module.load_state_dict(own)
 
 
 def penalised(settings: Any, *, classes: int, seed: int) -> WeightedPenalty | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -70,7 +71,8 @@ class Progress:
         self.epochs_done += 1
         self.tally, self.gradient_norm, self.updates = [], 0.0, 0
         sign = 1 if direction == "maximise" else -1
-        better = self.best_value is None or sign * value > sign * self.best_value
+        first = self.best_value is None or (math.isnan(self.best_value) and not math.isnan(value))
+        better = first or sign * value > sign * float(self.best_value or 0)
         self.stale += 1
         if better:
             self.best_epoch, self.best_value, self.stale = self.epochs_done, value, 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.state import AcceleratorState
 from accelerate.utils import broadcast
 
 from isoscope.base import processes
@@ -31,6 +32,8 @@ def make_accelerator(training: Any, *, unused: bool) -> Accelerator:
     if training.threads is not None:
         torch.set_num_threads(training.threads)
     choose_kernels(training.determinism)
+    if processes.world_size() == 1:
+        AcceleratorState._reset_state()  # an earlier run of this process may have had another precision
     made = Accelerator(
         cpu=check_device(training.device, key="training.device") == "cpu",
         mixed_precision="bf16" if training.precision == "bf16" else "no",

@@ -50,7 +50,7 @@ class Unread:
     def read(self) -> Iterator[Read]:
         """Yield the numbers of all updates since the last call.
 
-        Raises `DivergedError`, which names the first update whose loss or penalty is not finite.
+        Raises `DivergedError`, which names the first update whose loss, gradient norm or penalty is not finite.
         """
         updates, self._updates = self._updates, []
         if not updates:
@@ -68,4 +68,6 @@ class Unread:
                 raise DivergedError(
                     f"penalty is {penalty['penalty']} at step {one.step}: the penalty is not defined for this batch"
                 )
+            if not np.isfinite(norm):  # of a finite loss: this update has made the weights NaN
+                raise DivergedError(f"gradient norm is {norm} at step {one.step}: try a lower learning rate")
             yield Read(part, loss, norm, penalty)

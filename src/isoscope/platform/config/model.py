@@ -174,7 +174,7 @@ class Model(Section):
         if isinstance(self.encoder, Scratch):
             most = self.encoder.max_positions
             yield self.max_length > most, f"max_length {self.max_length} exceeds encoder.max_positions {most}"
-        else:
+        elif isinstance(self.encoder, Pretrained):
             yield (
                 getattr(self.fusion, "scale", "none") == "variance",
                 "fusion.scale 'variance' needs an encoder from scratch, with tables of known variance",

@@ -76,7 +76,7 @@ def result(output: Output, items: int, manifest: Mapping[str, Any]) -> Result:
 
 def _check_score(output: Output, metric: str, recorded: float, found: float) -> None:
     """Check that predictions give the recorded score of the test split."""
-    if not np.isclose(recorded, found, rtol=0, atol=1e-6):
+    if not np.isclose(recorded, found, rtol=1e-6, atol=1e-6):
         raise InputError(
             f"{output.folder}: test/{metric} is {recorded:.6f} in metrics.jsonl, but {found:.6f} by predictions; train "
             "this run again"

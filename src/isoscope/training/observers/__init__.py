@@ -1,11 +1,12 @@
 """Observe a run without changing it: metrics of gradients, weights and points during training."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
 
+from isoscope.base.errors import RunError
 from isoscope.models import build
 from isoscope.objectives import Objective, Place, Scored
 from isoscope.training.ranks import Ranks
@@ -99,13 +100,22 @@ class Observers(list[Observer]):
         return list(dict.fromkeys(place for one in self for place in one.places(step)))
 
     def before_update(self, step: int) -> dict[str, float]:
-        return {name: value for one in self for name, value in one.before_update(step).items()}
+        return self._joined(one.before_update(step) for one in self)
 
     def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
-        return {name: value for one in self for name, value in one.after_update(step, points).items()}
+        return self._joined(one.after_update(step, points) for one in self)
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
-        return {name: value for one in self for name, value in one.evaluated(scored, epoch).items()}
+        return self._joined(one.evaluated(scored, epoch) for one in self)
+
+    def _joined(self, found: Iterable[Mapping[str, float]]) -> dict[str, float]:
+        """Return all metrics of a call. Raises `RunError` if two observers have one of a name."""
+        every: dict[str, float] = {}
+        for one, metrics in zip(self, found, strict=True):
+            if twice := sorted({*every} & {*metrics}):
+                raise RunError(f"observer {one.name!r}: returns {twice[0]!r}, as another observer does; rename it")
+            every |= metrics
+        return every
 
     def finish(self, folder: Path) -> None:
         for one in self:

@@ -7,6 +7,7 @@ the numbers would no longer be those of the run's digest. Traces of the run's st
 import copy
 import hashlib
 import os
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
@@ -38,6 +39,7 @@ class Guarded(Observer):
     def __init__(self, inner: Observer) -> None:
         self.inner, self.name, self.unclipped = inner, inner.name, inner.unclipped
         self._where = "begin"
+        self._returned: dict[str, set[str]] = defaultdict(set)
 
     def begin(self, context: Context) -> None:
         self._traces = Traces(context)
@@ -69,7 +71,12 @@ class Guarded(Observer):
         return self._metrics("after_update", step, step, own)
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
-        return self._metrics("evaluated", scored.split, copy.deepcopy(scored), epoch)
+        found = self._metrics("evaluated", scored.split, copy.deepcopy(scored), epoch)
+        other = "validation" if scored.split == "test" else "test"
+        if twice := sorted({*found} & self._returned[other]):
+            raise self._error(f"returns {twice[0]!r}, as of {other}; begin the name with {scored.split}/")
+        self._returned[scored.split] |= {*found}
+        return found
 
     def finish(self, folder: Path) -> None:
         before = files(folder)
