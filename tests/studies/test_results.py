@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +22,7 @@ from isoscope.platform.outputs import read_output, read_predictions
 from isoscope.platform.results.paired_comparison import Result
 from isoscope.studies.arms import scores_on_test
 from isoscope.studies.arms.scores_on_test import baselines_of_runs, baselines_on_test
+from refused import refused
 
 CLASSES = ("negative", "neutral", "positive")
 
@@ -100,3 +104,13 @@ def test_a_baseline_of_runs_is_the_mean_over_the_seeds_of_the_reference_arm(tmp_
     wanted = {"frozen encoder, linear head": {"n": 120, "accuracy": 0.8}, "mine": {"n": 120, "of/two": 0.8}}
     assert baselines_of_runs(arms) == {name: pytest.approx(one) for name, one in wanted.items()}
     assert baselines_of_runs({}) == {}
+
+
+@pytest.mark.parametrize("loss, same", [(73.251989, True), (73.2521, False), (0.5, True)])
+def test_a_score_is_as_exact_as_single_precision(tmp_path: Path, loss: float, same: bool) -> None:
+    """A large loss is summed in single precision by the run, and in double by its predictions."""
+    output: Any = SimpleNamespace(folder=tmp_path)
+    with nullcontext() if same else refused("test/loss is 73.252100 in metrics.jsonl, but 73.251987 by predictions"):
+        scores_on_test._check_score(output, "loss", loss, 73.251987 if loss > 1 else 0.5000009)
+    with refused("test/loss is 0.500000 in metrics"):
+        scores_on_test._check_score(output, "loss", 0.5, 0.500003)

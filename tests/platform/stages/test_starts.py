@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from pydantic import ValidationError
 from safetensors.numpy import load_file
 
 from isoscope.base import paths
@@ -251,6 +252,18 @@ def test_the_configuration_is_checked_with_its_starts(study: str, change: dict[s
     params["studies"][study] |= change
     with pytest.raises(InputError, match=message):
         check_all(Configuration(ROOT, raw=params))
+
+
+def test_a_start_may_have_tables_of_a_known_variance() -> None:
+    """A published checkpoint may not: its tables have another."""
+    params, run = tree(), {"kind": "run", "study": "half_depth", "arm": "masked-fft_scaled", "seed": "same"}
+    params["studies"]["half_depth"]["axes"]["fusion"] = ["additive", "fft_scaled"]
+    model = Configuration(ROOT, raw=params).cell("half_depth", "masked-fft_scaled").cell.model
+    kind, given = type(model), model.model_dump()
+    assert kind.model_validate(given | {"encoder": run}).starts["model"].arm == "masked-fft_scaled"
+    named = {"kind": "pretrained", "checkpoint": "bert-base-uncased", "revision": "main"}
+    with pytest.raises(ValidationError, match=r"fusion\.scale 'variance' needs an encoder from scratch"):
+        kind.model_validate(given | {"encoder": named})
 
 
 def test_what_starts_from_accepted_runs_is_accepted(
