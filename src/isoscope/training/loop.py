@@ -12,7 +12,6 @@ import torch
 from accelerate import Accelerator
 
 from isoscope.base.atomic_files import write_text
-from isoscope.base.errors import RunError
 from isoscope.data.batches import drawn_rows
 from isoscope.models import build
 from isoscope.objectives import Indices, Objective, Place, Scored, Tally
@@ -23,7 +22,7 @@ from isoscope.training.evaluation import evaluate
 from isoscope.training.keeping import Keeper
 from isoscope.training.observers import Context, Observer, Observers, prefixed
 from isoscope.training.observers.guarded import guarded
-from isoscope.training.optim import parameter_groups, schedule_factor, updates_within
+from isoscope.training.optim import epoch_plan, parameter_groups, schedule_factor, updates_within
 from isoscope.training.penalised import WeightedPenalty
 from isoscope.training.progress import (
     TRACE_FILE,
@@ -193,13 +192,7 @@ class Loop:
             self._refer(epoch)
         tokens, began = 0, time.perf_counter()
         last = min(epoch * self.per_epoch, self.total)
-        plan = self.objective.plan("train", epoch)
-        if len(plan) != self.per_epoch:
-            raise RunError(
-                f"objective: plans {len(plan)} batches in epoch {epoch}, but {self.per_epoch} in epoch 1; a run needs "
-                "equally many in each, so correct its plan()"
-            )
-        for rows in plan[done : last - (epoch - 1) * self.per_epoch]:
+        for rows in epoch_plan(self.objective, epoch, self.per_epoch)[done : last - (epoch - 1) * self.per_epoch]:
             tokens += self.objective.tokens("train", rows)
             step = self.progress.step + 1
             logged, snapshot = step % self.settings.log_every == 0, self._snapshot_due(step)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from isoscope.base.errors import InputError
+from isoscope.base.errors import InputError, RunError
 from isoscope.objectives import Indices, Objective
 
 
@@ -41,6 +41,17 @@ def schedule_factor(kind: str, step: int, *, total: int, warmup: float) -> float
 
 
 Kind = Literal["updates", "tokens", "predictions"]
+
+
+def epoch_plan(objective: Objective, epoch: int, count: int) -> list[Indices]:
+    """Return the rows of the batches of an epoch. Raises `RunError` if they are not `count`, as many as in epoch 1."""
+    plan = objective.plan("train", epoch)
+    if len(plan) != count:
+        raise RunError(
+            f"objective: plans {len(plan)} batches in epoch {epoch}, but {count} in epoch 1; a run needs equally many "
+            "in each, so correct its plan()"
+        )
+    return plan
 
 
 def updates_within(kind: Kind, number: int, objective: Objective, *, epochs: int) -> int:
