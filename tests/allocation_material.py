@@ -81,7 +81,11 @@ def run(
     trained = Trained("dynamics", arm, seed, "reordered", "d" * 64, "c" * 64, {}, {})
     params = {
         "objective": objective or {"kind": "masked", "side": "source"},
-        "training": {"schedule": {"warmup": 0.1}},
+        "training": {
+            "schedule": {"warmup": 0.1, "epochs": None},
+            "epochs": 2,
+            "budget": {"kind": "tokens", "number": 9e9},
+        },
     }
     output = Output(folder, trained, (), params["objective"]["kind"], params)
     empty = pd.DataFrame(columns=["update", "stack", "layer", "component", "value"])

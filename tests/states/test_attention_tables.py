@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import jensenshannon
 
-from isoscope.base.errors import InputError
 from isoscope.geometry.attention import summarise
 from isoscope.geometry.moments import Floats
 from isoscope.states.attention_tables import arm_heads, attention_table
@@ -157,7 +156,7 @@ def test_runs_without_maps_or_with_other_sentences_are_not_compared(tmp_path: Pa
     heads = [["first", "any"]]
     mapless = {("a", seed): run(tmp_path / f"m{seed}", heads, heads, maps=False) for seed in (0, 1)}
     assert arm_heads(mapless).empty
-    with pytest.raises(InputError, match="different probe sets"):
-        arm_heads(
-            {("a", 0): run(tmp_path / "two", heads, heads, (4, 6)), ("b", 0): run(tmp_path / "one", heads, heads, (4,))}
-        )
+    for name, lengths in (("fewer", (4,)), ("others", (4, 7))):
+        two = {("a", 0): run(tmp_path / f"{name}-a", heads, heads, (4, 6))}
+        found = arm_heads(two | {("b", 0): run(tmp_path / f"{name}-b", heads, heads, lengths)})
+        assert set(found["differ"]) == {"random"}, "each with its own control"

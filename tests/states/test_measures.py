@@ -1,5 +1,6 @@
 """Each metric of a cell is that of `geometry` on its points; which cells have which metrics, and plugins' measures."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,15 @@ def test_a_measure_of_ones_own_stands_beside_these_and_the_nearest_is_named(
     ):
         with pytest.raises(InputError, match=rf"measures\.names: no measure '{wrong}'{near}"):
             measure(wrong)
+
+
+def test_two_measures_return_no_metric_of_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their values would be averaged as if they were seeds."""
+    monkeypatch.setattr(plugins.MEASURES, "own", {})
+    plugins.measure("mine")(lambda cell: {"a_1": 5.0, "own": 1.0})
+    plugins.measure("again")(lambda cell: {"own": 2.0})
+    run = write_run(tmp_path)
+    for names in (["anisotropy", "mine"], ["mine", "anisotropy"], ["mine", "again"]):
+        said = f"measures '{names[0]}' and '{names[1]}' both return '{'own' if 'again' in names else 'a_1'}'; rename it"
+        with pytest.raises(InputError, match=re.escape(said)):
+            Cells(run, DEFAULTS._replace(subsample=16, draws=3)).at((run.best, "mean", 1), names, ["none"])

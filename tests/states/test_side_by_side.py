@@ -4,6 +4,7 @@ A joint map of all arms: planted words cluster, equal arms coincide. Distances b
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -170,10 +171,17 @@ def test_a_map_has_the_tokens_that_leave_a_block_without_a_norm_and_no_arm_witho
     assert drawn({"without": of_tokens(tmp_path / "alone")}).empty
 
 
-def test_arms_with_different_probe_sets_have_no_joint_map(arms: dict[str, Trajectory], tmp_path: Path) -> None:
+def test_arms_of_other_tokens_or_another_width_have_no_joint_map(
+    arms: dict[str, Trajectory], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = of_tokens(tmp_path / "other", CLUSTERED | {"token": TOKEN[::-1]}, block_normed=by_word())
-    with pytest.raises(InputError, match="the arms have different probe sets"):
-        drawn({"words": arms["words"], "other": other})
+    assert drawn({"words": arms["words"], "other": other}).empty
+    assert capsys.readouterr().err == "isoscope: no joint map: words, other do not read the same tokens\n"
+    narrow = of_tokens(tmp_path / "narrow", block_normed=by_word()[:, :4])
+    assert drawn({"words": arms["words"], "narrow": narrow}).empty
+    assert re.fullmatch(
+        r"isoscope: no joint map: the arms differ in width \(words \d+, narrow 4\)\n", capsys.readouterr().err
+    )
 
 
 def test_arms_are_as_far_apart_as_their_chosen_diagrams() -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import linear_sum_assignment
 
-from isoscope.base.errors import InputError
 from isoscope.geometry.attention import AttentionSummary, head_agreement
 from isoscope.geometry.moments import Floats
 from isoscope.states.trajectory import Rows, Snapshot, Trajectory, tabled
@@ -62,17 +61,15 @@ def arm_heads(runs: Mapping[Key, Trajectory]) -> pd.DataFrame:
     learned. A difference larger than that between two `seeds` of one arm belongs to the arm. `heads`: pairs; `n`:
     sentences.
 
-    Only layers that both runs have. Empty without whole maps. Raises `InputError` if the runs' maps are of different
-    sentences.
+    Only layers that both runs have, and only runs whose maps are of the same tokens: with another tokenizer or maximum
+    length they have no correspondence. Empty without whole maps.
     """
     maps = {key: _maps(run, run.best) for key, run in runs.items()}
     twins = {key: _maps(run, run.twin) for key, run in runs.items() if run.twin}
     rows = []
     for differ, key, against in _pairs(list(runs)):
         one, other = maps[key], (twins if differ == "random" else maps)[against]
-        if one.keys() != other.keys():
-            raise InputError("attention: the runs have different probe sets; run: isoscope repro")
-        if not one:
+        if not one or _sizes(one) != _sizes(other):
             continue
         who = {"differ": differ, **dict(zip(("arm", "seed", "other", "other_seed"), (*key, *against), strict=True))}
         depth = min(len(next(iter(several.values()))) for several in (one, other))
@@ -92,6 +89,11 @@ def _maps(run: Trajectory, snapshot: Snapshot) -> dict[str, Floats]:
         for name in sorted(arrays.names)
         if name.startswith("attention_map_")
     }
+
+
+def _sizes(maps: Mapping[str, Floats]) -> dict[str, int]:
+    """Return the number of tokens of each map."""
+    return {name: one.shape[-1] for name, one in maps.items()}
 
 
 def _pairs(keys: list[Key]) -> Iterator[tuple[str, Key, Key]]:

@@ -46,6 +46,8 @@ class Cells:
         self.run = run
         self.settings: dict[str, Any] = {name: getattr(settings, name) for name in (*SAMPLED, "device")}
         self._baselines: dict[tuple[str, str, int, int], dict[str, float]] = {}
+        self._owners: dict[tuple[str, str], str] = {}
+        """Kind of points and metric → the measure that returns it."""
 
     @cached_property
     def pairs(self) -> ScoredPairs | None:
@@ -115,6 +117,9 @@ class Cells:
         for name in (one for one in names if (kind_of(one) == "pairs") == (cell.pairs is not None)):
             baseline = self._baseline(name, vectors, cell)
             found, note = ({}, lacking) if lacking else _figures(name, cell)
+            for figure in found:
+                if (other := self._owners.setdefault((kind_of(name), figure), name)) != name:
+                    raise InputError(f"measures {other!r} and {name!r} both return {figure!r}; rename it in the plugin")
             if cell.fault or lacking:  # mark the cell and give no values
                 found = dict.fromkeys(baseline, OfAll(*NONE))
             rows += [

@@ -1,5 +1,6 @@
 """Compare the hidden states of all arms: tables of each arm's first seed, and the data of the report's explorer."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
@@ -73,16 +74,21 @@ def joint_map(runs: Mapping[str, Trajectory], moment: str, *, perplexity: float,
     """Compute t-SNE and PCA of the tokens of all arms together, as they leave the embedding block (`block.leaving`).
 
     Columns arm, sentence, position, token, x, y (t-SNE), pc1, pc2; `most` tokens of each arm; no rows if no arm's model
-    has an embedding block. t-SNE starts from the PCA with a fixed seed. It is an illustration: its distances between
-    clusters and its cluster sizes have no meaning.
-    Raises `InputError` for fewer points than three perplexities, and for arms with different probe sets.
+    has an embedding block, and, with a line on stderr, if the arms differ in width or tokens. t-SNE starts from the PCA
+    with a fixed seed. It is an illustration: its distances between clusters and its cluster sizes have no meaning.
+    Raises `InputError` for fewer points than three perplexities.
     """
     first, *others = (run.tokens for run in runs.values())
     if any(not table.equals(first) for table in others):
-        raise InputError("embedding space: the arms have different probe sets; run: isoscope repro")
+        print(f"isoscope: no joint map: {', '.join(runs)} do not read the same tokens", file=sys.stderr)
+        return pd.DataFrame()
     tokens = first[~first["end"]].iloc[:most]  # without [CLS] and [SEP]
     arrays = {arm: run.arrays(run.moments[moment]) for arm, run in runs.items()}
     parts = {arm: own.whole(part)[tokens.index] for arm, own in arrays.items() if (part := leaving(own))}
+    if len({part.shape[1] for part in parts.values()}) > 1:
+        widths = ", ".join(f"{arm} {part.shape[1]}" for arm, part in parts.items())
+        print(f"isoscope: no joint map: the arms differ in width ({widths})", file=sys.stderr)
+        parts = {}
     if not parts:
         return pd.DataFrame()
     points = np.concatenate([*parts.values()]).astype(np.float64)

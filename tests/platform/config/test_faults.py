@@ -246,3 +246,8 @@ def test_what_is_expected_is_said_without_names_of_python(project: Path) -> None
         with pytest.raises(InputError) as caught:
             Configuration(project, [setting]).cell("fusion", "additive")
         assert expected in str(caught.value)
+
+
+def test_transforms_are_compared_with_none() -> None:
+    with pytest.raises(InputError, match=r"measures: transforms: \['whitened'\] are compared with none; add it"):
+        check_all(Configuration(Path(__file__).parents[3], ["measures.transforms=[whitened]"]))

@@ -302,3 +302,12 @@ def test_a_hybrid_of_another_folder_is_the_same_bytes(made: Made, tmp_path: Path
             assert not [name for name, data in found.items() if str(folder).encode() in data]
         start = other.job("aligned", "alignment-identity").run.start
         assert not start.exists() or not [name for name, data in files(start).items() if str(folder).encode() in data]
+
+
+@pytest.mark.parametrize("settings", [{"kind": "fusion"}, {"states": True}], ids=["kind", "states"])
+def test_states_of_models_without_a_classifier_are_refused_before_any_training(settings: dict[str, Any]) -> None:
+    params = tree()
+    params["studies"]["half_depth"] |= settings
+    said = "kind: fusion" if "kind" in settings else "states: true"
+    with pytest.raises(InputError, match=rf"studies\.half_depth: {said} reads the states .* its objective is 'masked'"):
+        check_all(Configuration(ROOT, raw=params))

@@ -12,10 +12,11 @@ from scipy import stats
 
 from allocation_material import ARM, allocation, group, minibatch, planted, run
 from isoscope.studies.dynamics.allocated_runs import AllocatedRun, with_shared
-from isoscope.studies.dynamics.hurting_counts import PUBLISHED, compared, hurting_counts
+from isoscope.studies.dynamics.hurting_counts import PUBLISHED, compared, hurting_counts, warmup_updates
 from isoscope.studies.dynamics.learning import closure_note, learned, shown, words
 from isoscope.studies.dynamics.sliced import course, positive, synchronies
 from isoscope.studies.dynamics.sums import NORMALISATIONS, allocated, closed, head_shares, normalised
+from isoscope.training.optim import schedule_factor
 
 EMB = group("emb", -1, parameters=100)
 W1, W2 = group("W1"), group("W2", 1)
@@ -157,6 +158,31 @@ def test_a_component_is_summed_before_it_is_counted() -> None:
     found = hurting_counts([run(allocation([(W1, [1.0, -2.0]), (other, [-2.0, 1.0])], [1, 2]))])
     by_unit = found.groupby("unit")["hurts"].sum()
     assert by_unit.to_dict() == {"block": 2, "component": 0}
+
+
+@pytest.mark.parametrize(
+    "settings, expected",
+    [
+        ({"epochs": 3, "budget": None}, 21),
+        ({"epochs": 1, "budget": None, "schedule": {"warmup": 0.07, "epochs": 5}}, 35),
+        ({"budget": {"kind": "updates", "number": 450}}, 31),
+        ({"budget": {"kind": "updates", "number": 450}, "schedule": {"warmup": 0.07, "epochs": 2}}, 14),
+        ({"budget": {"kind": "tokens", "number": 9000}}, 2),
+    ],
+)
+def test_the_warm_up_is_that_of_the_schedule(settings: dict[str, Any], expected: int, tmp_path: Path) -> None:
+    """Not of the updates that were made, which patience shortens; of an epoch of 100 updates."""
+    points = [{"name": "validation/loss", "value": 1.0, "step": 100 * epoch, "epoch": epoch} for epoch in range(3)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in points), "utf-8")
+    one = run(allocation([(W1, [-1.0])], [30]), folder=tmp_path)
+    one.output.params["training"] |= {"schedule": {"warmup": 0.07, "epochs": None}} | settings
+    training = one.output.params["training"]
+    assert warmup_updates(one) == expected
+    total = {21: 300, 35: 500, 31: 450, 14: 200, 2: 30}[expected]
+    factors = [
+        schedule_factor("linear", step, total=total, warmup=training["schedule"]["warmup"]) for step in range(60)
+    ]
+    assert int(np.argmax(factors)) + 1 == expected
 
 
 def test_the_published_order_agrees_with_itself_and_not_with_its_reverse() -> None:

@@ -118,6 +118,26 @@ def test_a_seed_without_a_path_is_not_passed_over() -> None:
     assert lost["p"].isna().all()
 
 
+@pytest.mark.parametrize("seeds", [SEEDS, SEEDS[:1]])
+def test_nothing_is_interpolated_across_a_weight_without_anisotropy(seeds: tuple[int, ...]) -> None:
+    """A cloud that collapsed at a middle weight: beside it nobody knows the path."""
+    averages = table({"entropy": 0.1, "cosine": 0.3})
+    own = averages["arm"] == "cosine-x10"
+    averages.loc[own & (averages["figure"] == METRIC), "value"] = 0.1
+    averages.loc[own & (averages["figure"] == ACROSS) & averages["seed"].isin(seeds), "value"] = np.nan
+    found = equated(averages, doses(), across=ACROSS, figures=[METRIC])
+    cosine = found[(found["arm"] == "cosine") & found["seed"].isin(seeds)]
+    at = cosine["figure"].str.rpartition(" is ")[2].astype(float)
+    assert (at < 0.75).any()
+    assert cosine.loc[at < 0.75, "value"].isna().all()
+    assert cosine.loc[at >= 0.75, "value"].notna().all()
+
+
+def test_runs_without_an_update_have_nothing_to_match() -> None:
+    empty = pd.DataFrame(columns=["arm", "seed", "figure", "value"])
+    assert equated(empty, doses(), across=ACROSS, figures=[METRIC]).empty
+
+
 def test_force_is_read_over_its_logarithm_without_the_weight_of_zero() -> None:
     averages = table({"entropy": 0.0, "cosine": 0.0})
     rows = averages["figure"] == METRIC

@@ -3,10 +3,12 @@
 from collections.abc import Container, Sequence
 from pathlib import Path
 
-from isoscope.base import paths
+from isoscope.base import built_in, paths
 from isoscope.base.built_in import MEASURES_OF_PAIRS
 from isoscope.base.errors import InputError
+from isoscope.base.kind import kind
 from isoscope.base.registry import MEASURES
+from isoscope.platform.config.declared import with_target
 from isoscope.platform.config.explain import Faults, find, nearest
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.model import Model
@@ -107,6 +109,17 @@ def check_measures(extraction: Extraction, measures: Measures) -> None:
     found.stop()
 
 
+def check_states(configuration: Configuration, study: str, objective: str) -> None:
+    """Check that a study whose hidden states are read trains models of labels or scores. Raises `InputError`."""
+    settings, known = configuration.study(study), [one.name for one in with_target()]
+    if objective in built_in.METRICS and objective not in known and (settings.states or kind(settings.kind).stores):
+        reads = "states: true" if settings.states else f"kind: {settings.kind}"
+        raise InputError(
+            f"{paths.PARAMS}: studies.{study}: {reads} reads the states of models with a classifier, but its objective "
+            f"is {objective!r}; set one of {', '.join(known)}, or look at a checkpoint with isoscope geometry"
+        )
+
+
 def metric_files(folder: Path, metrics: Sequence[str]) -> dict[str, Path]:
     """Return the file of each further metric that is no name on the hub.
 
@@ -143,6 +156,7 @@ def check_all(configuration: Configuration) -> int:
         with found.each():
             cell = configuration.cell(name, arm).cell
             metric_files(configuration.folder, cell.training.metrics)
+            check_states(configuration, name, cell.objective.kind)
             for seed in configuration.study(name).seeds:
                 start_cells(configuration, name, cell.model, seed)
     for name in configuration.root.comparisons:

@@ -174,6 +174,7 @@ class Measures(Section):
     """CPU threads of linear algebra per process; null: the libraries' default, which suits a single process only."""
 
     def _conflicts(self) -> Conflicts:
+        yield "none" not in self.transforms, f"transforms: {list(self.transforms)} are compared with none; add it"
         for one in self.transforms:
             yield one not in TRANSFORMS, f"transforms: {one!r} is none of {', '.join(TRANSFORMS)}"
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from isoscope.platform.figures.numbers import count
+from isoscope.platform.outputs import epochs_by_update
 from isoscope.platform.results.published import FAIL, PASS, UNDERPOWERED, published
 from isoscope.platform.statistics.hurting import hurting
 from isoscope.platform.statistics.paired import FEWEST_SEEDS, NO_VERDICT, Verdict, holm
@@ -83,7 +84,7 @@ def compared(counts: pd.DataFrame, runs: Sequence[AllocatedRun], words: Mapping[
         known = PUBLISHED["values"].get(objective["kind"])
         if known is None or objective.get("share", 1.0) != 1.0:  # a control on a part of the tokens
             continue
-        warmup = math.ceil(float(run.output.params["training"]["schedule"]["warmup"]) * run.updates)
+        warmup = warmup_updates(run)
         for counted, group in own.groupby("counted", sort=False):
             of = group.set_index("component")
             of = of.loc[[name for name in known["counts"] if name in of.index]]
@@ -94,6 +95,23 @@ def compared(counts: pd.DataFrame, runs: Sequence[AllocatedRun], words: Mapping[
             row |= {"published_phase": _phase(known["last"], PUBLISHED["warmup"])}
             rows.append(row | _agreement(of, known["counts"], row))
     return pd.DataFrame(rows)
+
+
+def warmup_updates(run: AllocatedRun) -> int:
+    """Return the updates of a run's warm-up, as `training.optim.schedule_factor` counts them.
+
+    Of its planned updates, or of those of `schedule.epochs`. The first epoch tells how many an epoch has; a budget of
+    tokens or predictions plans as many as were made.
+    """
+    training = run.output.params["training"]
+    schedule, budget = training["schedule"], training["budget"]
+    epochs = schedule["epochs"] or (training["epochs"] if budget is None else None)
+    if epochs is not None:
+        ends = epochs_by_update(run.output.folder)
+        total = epochs * next(update for update, epoch in ends.items() if epoch == 1)
+    else:
+        total = budget["number"] if budget["kind"] == "updates" else run.updates
+    return math.floor(schedule["warmup"] * total)
 
 
 def _phase(last: int, warmup: int) -> str:

@@ -66,7 +66,7 @@ COSINE_MAPS = View(
     needs=("cosine_maps",),
     by="moment",
     form=PAIRED,
-    caption="Cosines between the same tokens in each arm after the embedding block ({}), colours from −1 to 1.",
+    caption="Cosines between the same tokens after the embedding block ({}), first seeds, colours from −1 to 1.",
     called=MOMENTS,
     remakes="Li 2025 (fusion), Figure 7",
 )
@@ -145,8 +145,8 @@ MAP = View(
     by="moment",
     form=_plane(x="x", y="y", labels=("t-SNE", "t-SNE")),
     caption=(
-        "Tokens of all arms after the embedding block, in a t-SNE map ({}). Only an illustration: distances between "
-        "groups mean nothing; the next figures are evidence."
+        "Tokens of all arms after the embedding block, first seeds, in a t-SNE map ({}). Only an illustration: "
+        "distances between groups mean nothing; the next figures are evidence."
     ),
     called=MOMENTS,
     remakes="Li 2025 (fusion), Figure 5",
@@ -188,8 +188,8 @@ DIMENSIONS = View(
         labels=("Hidden dimension", "Mean ± sd"),
         scales=("linear", "linear"),
     ),
-    caption="Which hidden dimensions are outliers? Mean ± sd of each dimension over tokens after the embedding block; "
-    "rings: outliers, the farthest with their number.",
+    caption="Which hidden dimensions are outliers? Mean ± sd of each dimension over tokens after the embedding block, "
+    "first seed of each arm; rings: outliers, the farthest with their number.",
     remakes="Li 2025 (fusion), Figure 8",
 )
 READ_BACK = View(

@@ -203,8 +203,8 @@ RESPONSE = View(
         limits=(0.0, None),
         bar="Magnitude",
     ),
-    caption="Frequency response of the fusion's kernel. Brighter: the kernel passes this frequency more strongly; the "
-    "middle is frequency 0.",
+    caption="Frequency response of the fusion's kernel, first seed of each arm. Brighter: the kernel passes this "
+    "frequency more strongly; the middle is frequency 0.",
 )
 KERNEL = View(
     name="kernel",

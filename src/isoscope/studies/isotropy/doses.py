@@ -65,12 +65,14 @@ def equated(
 
     - For each seed, a family's arms in the order of their weights form a path through (across, figure).
     - The value at a level is interpolated linearly where the path first reaches the level, which is at the smallest
-      dose. It is NaN if the path never reaches it.
+      dose. It is NaN if the path never reaches it, or has a weight without a value of `across` before it does.
     - Levels are evenly spaced in the range that all families reach, by the means over seeds of their ends. There are no
       levels if this range is at most `NOISE` sd between seeds.
     - `log`: interpolate over log(across), using only values above 0.
     - `averages`: arm, seed, figure, value. Families with fewer than `FEWEST_WEIGHTS` weights are left out.
     """
+    if averages.empty:  # runs without an update
+        return pd.DataFrame(columns=COLUMNS)
     wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
     figures = [one for one in figures if one in wide]
     if across not in wide or not figures:
@@ -127,10 +129,10 @@ def _paths(
     table = wide.assign(family=[doses[arm].family for arm in arms], weight=[doses[arm].weight for arm in arms])
     for (family, seed), rows in table.reset_index("seed").groupby(["family", "seed"], sort=False):
         if rows["weight"].nunique() >= FEWEST_WEIGHTS:
-            path = rows.sort_values("weight", key=abs).dropna(subset=[across])
-            path = path[path[across] > 0] if log else path
+            path = rows.sort_values("weight", key=abs)
+            path = path[path[across].isna() | (path[across] > 0)] if log else path
             place = np.log(path[across].astype(float)) if log else path[across]
-            enough = path["weight"].nunique() >= FEWEST_WEIGHTS
+            enough = path.loc[path[across].notna(), "weight"].nunique() >= FEWEST_WEIGHTS
             yield (str(family), int(seed)), path.set_index(place.rename("place")) if enough else None
 
 
@@ -141,8 +143,13 @@ def _told_apart(values: Floats) -> list[str]:
 
 
 def _first_at(path: pd.Series, level: float) -> float:
-    """Interpolate the value where the path through (index, value) first reaches the level; NaN if it never does."""
+    """Interpolate the value where the path through (index, value) first reaches the level; NaN if it never does.
+
+    Beside a place that is NaN nobody knows the path, so that it reaches nothing from there on.
+    """
     for (low, value), (high, following) in pairwise(path.items()):
+        if np.isnan(low) or np.isnan(high):
+            break
         if min(low, high) <= level <= max(low, high):
             return float(value + (0.0 if low == high else (level - low) / (high - low)) * (following - value))
     return float("nan")
