@@ -33,11 +33,12 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.figures.fonts import give_fonts
 from isoscope.platform.figures.pictures import Picture, pictures, views_of
 from isoscope.platform.results.study_tables import as_table, read_tables
+from isoscope.states.catalogue import kind_of
 from isoscope.states.checkpoint_states import extract_model
 from isoscope.states.checkpoint_tables import asked_vectors
 from isoscope.states.choices import DEFAULTS, SPACES, Settings, SpaceSettings
 from isoscope.states.given_vectors import GivenVectors, find_vectors, given_arrays, write_given
-from isoscope.states.measure import kind_of, measured
+from isoscope.states.measure import measured
 from isoscope.states.trajectory import Trajectory
 
 

@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.geometry.planes import Alignment
 from isoscope.geometry.probes import FRACTIONS
 from isoscope.states import block
 from isoscope.states.attention_tables import attention_table
+from isoscope.states.measures import measure
 from isoscope.states.probing_tables import KINDS, baselines_table, learning_table, probing_table
 from isoscope.states.sentence_tables import feature_dynamics, predicted_table, rank_table, singular_values, topology
 from isoscope.states.trajectory import Trajectory, stacked
@@ -132,3 +134,9 @@ def check_enough(run: Trajectory, *, folds: int, neighbours: int) -> None:
             f"extraction.block: a token has {others} in other sentences, fewer than measures.neighbours = {neighbours}"
             "; use more sentences"
         )
+
+
+def kind_of(name: str) -> str:
+    """Return what a measure is of, `points` or `pairs`. Raises `InputError` for an unknown name."""
+    measure(name)
+    return plugins.MEASURES[name].of

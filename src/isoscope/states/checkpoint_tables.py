@@ -22,12 +22,12 @@ from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_tables
 from isoscope.data.plain import Texts
 from isoscope.data.words import bag
-from isoscope.states.catalogue import MAPPED, AnalysisOptions, Tables, analysed
+from isoscope.states.catalogue import MAPPED, AnalysisOptions, Tables, analysed, kind_of
 from isoscope.states.checkpoint_states import hidden_states, page_facts
 from isoscope.states.choices import GIVEN, SENTENCE, SPACES_COMPARED, Settings
 from isoscope.states.given_checkpoints import Checkpoint
 from isoscope.states.given_vectors import NO_MODEL, GivenVectors
-from isoscope.states.measure import SAMPLED, kind_of, measured
+from isoscope.states.measure import SAMPLED, measured
 from isoscope.states.sentence_tables import aligned
 from isoscope.states.trajectory import Snapshot, Trajectory, stacked
 

@@ -16,7 +16,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from isoscope import plugins
 from isoscope.base.errors import InputError
 from isoscope.base.parquet import write_parquet
 from isoscope.base.workers import Spread, with_bar
@@ -25,7 +24,7 @@ from isoscope.data.scored_pairs import ScoredPairs
 from isoscope.geometry import transforms as transforms_of
 from isoscope.geometry.dimension import Estimate
 from isoscope.geometry.moments import as_cloud
-from isoscope.states.catalogue import ANALYSES, AnalysisOptions, Tables, analysed, check_enough
+from isoscope.states.catalogue import ANALYSES, AnalysisOptions, Tables, analysed, check_enough, kind_of
 from isoscope.states.cloud import Cell, OfAll
 from isoscope.states.measures import measure as measure_of
 from isoscope.states.pairs import PAIRED, read_pairs
@@ -46,8 +45,6 @@ class Cells:
         self.run = run
         self.settings: dict[str, Any] = {name: getattr(settings, name) for name in (*SAMPLED, "device")}
         self._baselines: dict[tuple[str, str, int, int], dict[str, float]] = {}
-        self._owners: dict[tuple[str, str], str] = {}
-        """Kind of points and metric → the measure that returns it."""
 
     @cached_property
     def pairs(self) -> ScoredPairs | None:
@@ -113,12 +110,12 @@ class Cells:
     def _rows(
         self, cell: Cell, snapshot: Snapshot, vectors: str, layer: int, names: Sequence[str], lacking: str = ""
     ) -> list[dict[str, Any]]:
-        rows = []
+        rows, owners = [], dict[str, str]()
         for name in (one for one in names if (kind_of(one) == "pairs") == (cell.pairs is not None)):
             baseline = self._baseline(name, vectors, cell)
             found, note = ({}, lacking) if lacking else _figures(name, cell)
             for figure in found:
-                if (other := self._owners.setdefault((kind_of(name), figure), name)) != name:
+                if (other := owners.setdefault(figure, name)) != name:
                     raise InputError(f"measures {other!r} and {name!r} both return {figure!r}; rename it in the plugin")
             if cell.fault or lacking:  # mark the cell and give no values
                 found = dict.fromkeys(baseline, OfAll(*NONE))
@@ -165,12 +162,6 @@ def measured(
     cells = Cells(run, settings)
     shown = tqdm(cells.places(vectors, names), desc=title, unit="cell", disable=None)
     return tabulated([row for place in shown for row in cells.at(place, names, transforms)])
-
-
-def kind_of(name: str) -> str:
-    """Return what a measure is of, `points` or `pairs`. Raises `InputError` for an unknown name."""
-    measure_of(name)
-    return plugins.MEASURES[name].of
 
 
 def _figures(name: str, cell: Cell) -> tuple[dict[str, Estimate], str | None]:
