@@ -2,6 +2,7 @@
 
 import io
 from itertools import combinations
+from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from isoscope.platform.figures.style import (
     style,
     to_png,
     to_svg,
+    width,
     wrapped,
 )
 
@@ -118,6 +120,19 @@ def test_wrapped_text_is_as_narrow_as_asked_whatever_its_letters(letter: str) ->
         drawn_text = figure.text(0, 0.5, wrapped(letter * 300, inches, size=8, lines=3), fontsize=8, weight="bold")
         renderer = FigureCanvasAgg(figure).get_renderer()
     assert drawn_text.get_window_extent(renderer).width <= 1.12 * inches * figure.dpi
+
+
+@pytest.mark.parametrize("character", ["\t", "\x00", "\x07", "\x1f", "\x85", "\u061c", "\u2067", "\ue000", "\ufffe"])
+def test_a_class_with_a_character_that_no_font_has_is_drawn_into_valid_files(character: str) -> None:
+    for name in (character, f"a{character}b"):
+        assert width(name, 9.0) > 0.0
+        with style():
+            figure = Figure(figsize=(3, 2), layout="constrained", label=f"values of {name}")
+            figure.text(0.5, 0.5, wrapped(name, 1.0))
+            (line,) = figure.subplots().plot([1, 2], label=name)
+            legend_below(figure, [line], columns=1)
+        assert fromstring(to_svg(figure)).tag == "{http://www.w3.org/2000/svg}svg"
+        assert to_png(figure)
 
 
 def test_a_legend_of_given_columns_that_are_too_wide_is_seen_to_stick_out() -> None:

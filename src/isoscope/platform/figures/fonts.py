@@ -48,7 +48,7 @@ def give_fonts(figure: Figure) -> list[Text]:
 
 def lacking(text: str) -> frozenset[str]:
     """Return the visible characters that `USUAL` lacks."""
-    return frozenset(one for one in {*text} - _usual() if unicodedata.category(one)[0] not in "CZ")
+    return frozenset(one for one in {*text} - usual() if unicodedata.category(one)[0] not in "CZ")
 
 
 @cache
@@ -67,7 +67,8 @@ def fallbacks(characters: frozenset[str]) -> tuple[str, ...]:
 
 
 @cache
-def _usual() -> frozenset[str]:
+def usual() -> frozenset[str]:
+    """Return the characters that `USUAL` has."""
     return frozenset(map(chr, get_font(findfont(USUAL)).get_charmap()))
 
 

@@ -1,6 +1,7 @@
 """Shared style of all figures: colours, sizes, and SVG whose bytes depend only on the data."""
 
 import io
+import re
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from matplotlib.ft2font import LoadFlags
 from matplotlib.legend import Legend
 from matplotlib.patches import Patch, Rectangle
 
-from isoscope.platform.figures.fonts import USUAL, give_fonts, lacking
+from isoscope.platform.figures.fonts import USUAL, give_fonts, usual
 
 ARM_COLOURS = ("#0080c0", "#d55e00", "#009e73", "#b5519f", "#a67c00", "#5b86b0", "#a65628", "#7a7a7a")
 """Contrast of each is 3 : 1 on a white and a dark page; the first four are distinct for common colour-blindnesses."""
@@ -45,6 +46,8 @@ MARGIN = 0.1
 """Inches of margin of a legend, left and right together."""
 PROSE, BOLD, ELSEWHERE = 0.58, 1.12, 0.8
 """Mean width of a letter in prose over the font size; how much wider letters of a title are; letters of web fonts."""
+
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # a class may have one; no SVG may
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -139,12 +142,13 @@ def _em(text: str) -> float:
 def _advance(letter: str) -> float:
     """Return a letter's width over the font size; wide letters (Chinese, emoji) are as wide as high in web fonts.
 
-    Of letters that `USUAL` lacks, a usual width; accents and vowel signs above or below a letter have none.
+    Of characters that `USUAL` lacks, a usual width; accents and vowel signs above or below a letter have none, and
+    neither have control and format characters.
     """
     if east_asian_width(letter) in "WF":
         return 1.0
-    if lacking(letter):
-        return 0.0 if category(letter) == "Mn" else ELSEWHERE
+    if letter not in usual():
+        return 0.0 if category(letter) in ("Mn", "Cc", "Cf") else ELSEWHERE
     font = get_font(findfont(USUAL))
     font.set_size(100, 72)
     return float(font.load_char(ord(letter), flags=LoadFlags.NO_HINTING).linearHoriAdvance) / 65536 / 100
@@ -195,13 +199,14 @@ def notice(text: str) -> Figure:
 def to_svg(figure: Figure, metadata: Mapping[str, str] | None = None) -> str:
     """Return the figure as SVG text. Equal figures give equal text (no date, ids from the content).
 
-    The figure's label, which says its values in words, is its description.
+    The figure's label, which says its values in words, is its description. A character that XML does not allow becomes
+    U+FFFD.
     `metadata`: Dublin Core terms to write, such as `{"Source": "digest 8406d364"}`. Raises `ValueError` for an unknown
     term.
     """
     told = figure.get_label() or None
     written = {"Date": None, "Creator": None, "Description": told, **(metadata or {})}
-    return _written(figure, format="svg", metadata=written, transparent=True).decode()
+    return _NOT_XML.sub("\ufffd", _written(figure, format="svg", metadata=written, transparent=True).decode())
 
 
 def to_png(figure: Figure, *, metadata: Mapping[str, str] | None = None) -> bytes:
