@@ -310,6 +310,16 @@ def test_only_a_study_that_nothing_came_of_is_forgotten(tmp_path: Path) -> None:
                 optuna.delete_study(study_name="sleep", storage=one.storage)
 
 
+@pytest.mark.parametrize("name", ["my%20files", "who?", "a%41{b}"])
+def test_a_search_is_stored_in_its_project_whatever_the_folder_is_called(name: str, tmp_path: Path) -> None:
+    where = place(None, tmp_path / name)
+    with driven(a_search(), where) as (one, ask):
+        one.study.tell(ask(), 1.0)
+    assert {file.name for file in tmp_path.iterdir()} == {name}
+    assert (tmp_path / name / "studies.db").is_file()
+    assert len(trials_of(tmp_path / name, where.url.render_as_string())) == 1
+
+
 @pytest.mark.parametrize(
     "url, said",
     [

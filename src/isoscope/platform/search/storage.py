@@ -61,7 +61,7 @@ def place(url: str | None, folder: Path) -> Place:
     folder.mkdir(parents=True, exist_ok=True)
     expected = "expected sqlite:///FILE or postgresql://HOST/DATABASE"  # without the address: it may hold a password
     try:
-        known = make_url(url or f"sqlite:///{folder / 'studies.db'}")
+        known = make_url(url) if url else URL.create("sqlite", database=str(folder / "studies.db"))
         backend = known.get_backend_name()
     except (ArgumentError, ValueError):
         raise InputError(f"--storage: invalid address; {expected}") from None
