@@ -222,9 +222,13 @@ def test_the_record_takes_the_place_of_what_was_restored(project: Path, server: 
 def test_what_cannot_be_mirrored_says_why(project: Path, server: Server, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="first line is missing"):
         Mirror(server).send(RunRecord())
-    for uri in ("./mlruns", "file:///tmp/mlruns"):
+    folders = ("sqlite:///", "sqlite://", f"sqlite:///{tmp_path}")
+    for uri in ("./mlruns", "file:///tmp/mlruns", "http://[::1", "sqlite://[::1", "sqlite://host:port/x", *folders):
         with pytest.raises(InputError, match="unset it, or give"):
             connect(uri, project)
+    (tmp_path / "no_folder").touch()
+    with pytest.raises(UnreachableError, match="no_folder"):
+        connect(f"sqlite:///{tmp_path}/no_folder/mlflow.db", project)
     (tmp_path / "text.db").write_text("this is no database" * 100)
     with pytest.raises(UnreachableError, match="not a database"):
         connect(f"sqlite:///{tmp_path / 'text.db'}", project)
@@ -242,6 +246,32 @@ def test_a_relative_database_lies_in_the_project(
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     assert connect(None, project).uri == f"sqlite:///{project}/mlflow.db"
     assert list(tmp_path.iterdir()) == [project]
+
+
+@pytest.mark.parametrize("name", ["my%20files", "100%", "who?", "a%41?b=c", "#1 é"])
+def test_a_database_lies_in_the_project_whatever_its_folder_is_called(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    odd = project.rename(project.with_name(name))
+    (odd / "mlflow.db").rename(odd / "other.db")
+    write_record(odd)
+    for uri in ("sqlite:///other.db", None):  # an existing database, and a new one
+        [sent] = mirror(odd, uri=uri)
+        assert sent.error is None
+        assert sent.new.total() > 0
+    assert {file.name for file in odd.glob("*.db")} == {"mlflow.db", "other.db"}
+    assert list(tmp_path.iterdir()) == [odd], "nothing is made beside it"
+    assert plan.known_experiments(odd, None).keys() == {"fusion"}
+
+
+def test_an_experiment_of_the_local_database_is_not_noted_for_the_server_of_the_environment(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_record(project)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    mirror(project, uri="sqlite:///mlflow.db")
+    assert plan.known_experiments(project, None) == {}
+    assert plan.known_experiments(project, "mlflow.db").keys() == {"fusion"}
 
 
 def test_runs_of_one_digest_in_two_studies_are_two(project: Path, server: Server) -> None:

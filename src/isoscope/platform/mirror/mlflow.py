@@ -4,6 +4,7 @@ It uses `MlflowClient` and explicit run ids, never an active run: an inherited M
 has no effect here.
 """
 
+import glob
 import json
 import logging
 import os
@@ -22,7 +23,8 @@ from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.mirror.browsing import EXPERIMENT, VIEW_TAG, columns, view
 from isoscope.platform.mirror.errors import SCHEMA, RefusedError, UnreachableError, trouble
-from isoscope.platform.mirror.fields import DIGEST, Model, note_experiment, safe_name, told
+from isoscope.platform.mirror.fields import DIGEST, LOCAL, Model, note_experiment, safe_name, told
+from isoscope.platform.mirror.tracking_uri import default_uri, direct, located, sqlite_uri
 from isoscope.platform.runs.lines import Dataset, Point
 from isoscope.platform.runs.locks import file_lock
 from isoscope.platform.runs.secrets import scrub
@@ -83,7 +85,7 @@ class Server:
         tagged.sort(key=lambda item: item.lifecycle_stage != "active")
         present = tagged[0] if tagged else self.client.get_experiment_by_name(name)
         if present is None:
-            place = (self.root / "mlartifacts" / name).as_uri() if _direct(self.uri) else None
+            place = (self.root / "mlartifacts" / name).as_uri() if direct(self.uri) else None
             try:
                 present = self.client.get_experiment(self.client.create_experiment(name, artifact_location=place))
             except MlflowException:  # another process has created it meanwhile
@@ -103,7 +105,7 @@ class Server:
         if EXPERIMENT not in known.tags:
             self.client.set_experiment_tag(known.experiment_id, EXPERIMENT, name)
         self._show(known)
-        uri = None if self.uri == default_uri(self.root, {}) else self.uri
+        uri = LOCAL if self.uri == default_uri(self.root, {}) else self.uri
         note_experiment(self.root, uri, name, known.experiment_id)
 
     def show(self, experiment: str, wanted: Iterable[str]) -> None:
@@ -201,34 +203,22 @@ def held_in(experiment: entities.Experiment) -> str:
     return str(experiment.tags.get(EXPERIMENT, experiment.name))
 
 
-def default_uri(root: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """Return $MLFLOW_TRACKING_URI, or a SQLite file in `root`."""
-    return environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root.resolve() / 'mlflow.db'}"
-
-
 def connect(uri: str | None, root: Path) -> Server:
     """Connect to MLflow; create the schema of a new database once, even if several processes connect together.
 
-    A relative SQLite path is relative to `root`. A server (http) is not contacted yet. Raises `InputError` for a file
-    store, which MLflow no longer supports; `UnreachableError`; `RefusedError`.
+    A relative SQLite path is relative to `root`. A server (http) is not contacted yet. Raises `InputError` for an
+    address that cannot be one (`located`); `UnreachableError`; `RefusedError`.
     """
     root = root.resolve()
-    uri = uri or default_uri(root)
-    if uri.startswith("file:") or ("://" not in uri and uri != "databricks"):
-        raise InputError(
-            f"MLFLOW_TRACKING_URI={scrub(uri)}: MLflow no longer supports folders of files; "
-            "unset it, or give sqlite:///mlflow.db or http://host:port"
-        )
-    if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
-        uri = f"sqlite:///{root / uri.removeprefix('sqlite:///')}"
+    uri, database = located(uri or default_uri(root), root)
     # Silence sixty migration messages, and tracebacks of errors that are raised anyway.
     for name in ("alembic", "mlflow.store.db.utils"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        with trouble(), lock(root, "schema") if _direct(uri) else nullcontext():
-            if uri.startswith("sqlite:////") and not (database := Path(uri.removeprefix("sqlite:///"))).exists():
+        with trouble(), lock(root, "schema") if direct(uri) else nullcontext():
+            if database is not None and not database.exists():
                 _make_whole(database)
-            if _direct(uri) and not uri.startswith("sqlite:"):
+            if direct(uri):
                 _reach(uri)
             return Server(uri, root)
     except UnreachableError as error:
@@ -257,9 +247,12 @@ def retire(root: Path, runs: Mapping[str, Collection[str]]) -> None:
 def _make_whole(database: Path) -> None:
     """Create a SQLite file's schema in a temporary file: a kill during the migration would leave an unusable file."""
     fresh = database.with_name(f"{database.name}.making")
-    for left in database.parent.glob(f"{fresh.name}*"):
+    database.parent.mkdir(parents=True, exist_ok=True)
+    for left in database.parent.glob(f"{glob.escape(fresh.name)}*"):
         left.unlink()
-    MlflowClient(f"sqlite:///{fresh}")._tracking_client.store.engine.dispose()
+    uri = sqlite_uri(fresh)
+    _reach(uri)
+    MlflowClient(uri)._tracking_client.store.engine.dispose()
     fresh.replace(database)
 
 
@@ -270,10 +263,6 @@ def _reach(uri: str) -> None:
         engine.connect().close()
     finally:
         engine.dispose()
-
-
-def _direct(uri: str) -> bool:
-    return not uri.startswith(("http", "databricks"))
 
 
 def lock(root: Path, name: str, seconds: float = LOCK_SECONDS) -> FileLock:

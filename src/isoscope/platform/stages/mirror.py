@@ -164,7 +164,8 @@ def serve(project: Project, port: int) -> int:
     Return the server's exit code.
     """
     from isoscope.platform.mirror.errors import RefusedError, UnreachableError
-    from isoscope.platform.mirror.mlflow import connect, default_uri
+    from isoscope.platform.mirror.mlflow import connect
+    from isoscope.platform.mirror.tracking_uri import default_uri
 
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
