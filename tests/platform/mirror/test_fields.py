@@ -36,6 +36,14 @@ def test_an_address_is_told_without_its_credentials_and_else_as_it_is() -> None:
     assert plan.address("https://ada:secret@host:5000/x") == "https://host:5000/x"
     for same in ("sqlite:////srv/x.db", "sqlite:///x.db", "http://127.0.0.1:5000", "file:///srv/mlruns"):
         assert plan.address(same) == same
+    assert plan.address("http://ada:secret@[::1") == "http://[scrubbed]@[::1", "malformed: to be refused with its name"
+
+
+def test_an_id_that_was_noted_as_a_number_is_read_as_text(tmp_path: Path) -> None:
+    plan.note_experiment(tmp_path, None, "fusion", "7")
+    notes = tmp_path / plan.EXPERIMENTS
+    notes.write_text(notes.read_text().replace('"7"', '7, "odd": [7], "null": null'))
+    assert plan.known_experiments(tmp_path, None) == {"fusion": "7"}
 
 
 def test_bounds_are_those_of_mlflow() -> None:

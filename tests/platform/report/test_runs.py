@@ -10,6 +10,7 @@ from isoscope.platform.outputs import Trained
 from isoscope.platform.report.runs import lacking, run_row, server
 from isoscope.platform.runs.lines import Attempt, End, Point, Run, RunRecord
 from isoscope.platform.runs.record import working_seconds
+from isoscope.platform.stages.report import pages
 from report_material import COMMIT, Material
 
 RUN = Trained("fusion", "fft", 0, "order", "ab" * 32, "c" * 64, {"data/processed/order": "e" * 32}, {"p.py": "f" * 64})
@@ -69,12 +70,26 @@ def test_no_link_without_a_server_and_an_experiment(tracking_uri: str | None, ex
         ("https://user:secret@mlflow.example:8443/base/", "https://mlflow.example:8443/base"),
         ("http://127.0.0.1:5000", "http://127.0.0.1:5000"),
         ("sqlite:///mlflow.db", None),
+        ("http://[::1", None),
         ("", None),
         (None, None),
     ],
 )
 def test_a_page_names_a_server_without_its_password(tracking_uri: str | None, address: str | None) -> None:
     assert server(tracking_uri) == address
+
+
+def test_the_pages_are_those_of_the_environment_and_an_address_that_is_none_is_named_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for unset in ({}, {"MLFLOW_TRACKING_URI": ""}):
+        assert pages(unset) == "http://127.0.0.1:5000"
+    assert pages({"MLFLOW_TRACKING_URI": "https://host/x"}) == "https://host/x"
+    assert capsys.readouterr().err == ""
+    assert server(pages({"MLFLOW_TRACKING_URI": "http://ada:secret@[::1"})) is None
+    [line] = capsys.readouterr().err.splitlines()
+    assert "@[::1: is not an address, so the page has no links to MLflow; unset it" in line
+    assert "secret" not in line
 
 
 ARMS = ("additive", "conv2d_identity", "fft")

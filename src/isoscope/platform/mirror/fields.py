@@ -201,16 +201,23 @@ def _head(path: Path) -> str | None:
 
 
 def address(uri: str | None) -> str:
-    """Return a tracking address without credentials: `uri`, or $MLFLOW_TRACKING_URI, or the project's database."""
+    """Return a tracking address without credentials: `uri`, or $MLFLOW_TRACKING_URI, or the project's database.
+
+    Of a malformed address, what `scrub` leaves: `mlflow.connect` refuses it.
+    """
     given = uri or os.environ.get("MLFLOW_TRACKING_URI") or LOCAL
-    parts = urlsplit(given)
+    try:
+        parts = urlsplit(given)
+    except ValueError:
+        return scrub(given)
     without = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else given
     return scrub(without)
 
 
 def known_experiments(root: Path, uri: str | None) -> dict[str, str]:
     """Return name → id of the experiments noted for an address."""
-    return read_notes(root / EXPERIMENTS).get(address(uri), {})
+    noted = read_notes(root / EXPERIMENTS).get(address(uri), {})
+    return {name: str(known) for name, known in noted.items() if isinstance(known, str | int)}
 
 
 def note_experiment(root: Path, uri: str | None, name: str, known: str) -> None:

@@ -67,9 +67,12 @@ def _device(environment: Mapping[str, Any]) -> str | None:
 def server(tracking_uri: str | None) -> str | None:
     """Return the address of the MLflow server at `tracking_uri`, without user and password.
 
-    None if a browser cannot open it (a database, a folder).
+    None if a browser cannot open it (a database, a folder, a malformed address).
     """
-    parts = urlsplit(tracking_uri or "")
+    try:
+        parts = urlsplit(tracking_uri or "")
+    except ValueError:
+        return None
     address = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path.rstrip("/"))
     return urlunsplit(address) if parts.scheme in ("http", "https") else None
 

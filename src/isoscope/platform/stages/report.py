@@ -1,10 +1,12 @@
 """Stage `report`: write every figure to one page; large tables are files next to it."""
 
 import os
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from isoscope.base import paths
 from isoscope.base.atomic_files import replacing, write_text
@@ -19,6 +21,7 @@ from isoscope.platform.results.study_tables import read_tables
 from isoscope.platform.runs.locks import writing
 from isoscope.platform.runs.prepared import read_manifest
 from isoscope.platform.runs.provenance import dvc_md5
+from isoscope.platform.runs.secrets import scrub
 
 AUDIT = Path(".isoscope/audit.json")  # the hash of `reports/parts` → the result of the last audit
 
@@ -64,7 +67,7 @@ def report(
         manifests=manifests,
         records=records,
         lacks=lacks,
-        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000"),  # the pages of `isoscope ui`
+        tracking_uri=pages(os.environ),
         experiments=known_experiments(project.state, None),
         search=project.folder / paths.SEARCH,
         folders={name: project.folder / paths.analysed(name) for name in (*studies, *comparisons)},
@@ -82,6 +85,23 @@ def report(
             (folder / Path(name).name).write_bytes(rows)
         write_text(target, page.html, "report")
     return Reported(target, {study.study: summary(study) for study in shown})
+
+
+def pages(environment: Mapping[str, str]) -> str:
+    """Return where MLflow's pages are: $MLFLOW_TRACKING_URI, or the pages of `isoscope ui`.
+
+    Of a malformed address, say that the page has no links.
+    """
+    given = environment.get("MLFLOW_TRACKING_URI") or "http://127.0.0.1:5000"
+    try:
+        urlsplit(given)
+    except ValueError:
+        print(
+            f"warning: MLFLOW_TRACKING_URI={scrub(given)}: is not an address, so the page has no links to MLflow; "
+            "unset it, or give http://host:port",
+            file=sys.stderr,
+        )
+    return given
 
 
 def audited(project: paths.Project) -> str:
