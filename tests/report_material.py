@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from matplotlib.figure import Figure
 
 from finished_runs import of_runs, tables_of, write_run
 from isoscope.data import manifest
 from isoscope.data.corpus import Corpus
-from isoscope.platform.figures.pictures import pictures
+from isoscope.platform.figures.origin import origin
+from isoscope.platform.figures.pictures import Picture, pictures
 from isoscope.platform.figures.style import to_svg
 from isoscope.platform.report import build, read_records
 from isoscope.platform.report.page import Page
@@ -93,11 +95,17 @@ def make(
     for index, run in enumerate(made.runs[:-1]):
         write_record(root / "records" / f"{run.digest}.jsonl", run.digest, dirty=index == 1)
     reports = root / "reports" / study
-    reports.mkdir(parents=True)
-    (reports / "figures").mkdir(exist_ok=True)
+    (reports / "figures").mkdir(parents=True)
     for picture in pictures(VIEWS, made.by_name):
-        (reports / "figures" / f"{picture.name}.svg").write_text(to_svg(picture.figure()), "utf-8")
+        write_figure(reports / "figures", picture, picture.figure())
     return Material([made], {"order": described}, read_records(root / "records", [made]), {study: reports})
+
+
+def write_figure(folder: Path, picture: Picture, figure: Figure) -> None:
+    """Write the figure of a picture, with its origin, as `isoscope analyse` does; of a table, nothing."""
+    if not picture.lines:
+        source = origin(picture.name, picture.rows, ()).text
+        (folder / f"{picture.name}.svg").write_text(to_svg(figure, {"Source": source}), "utf-8")
 
 
 def write_record(path: Path, digest: str, *, dirty: bool) -> None:

@@ -14,11 +14,10 @@ from matplotlib.figure import Figure
 
 from browser import one_browser  # noqa: F401 - a fixture
 from isoscope.platform.figures.pictures import pictures
-from isoscope.platform.figures.style import to_svg
 from isoscope.platform.results.study_tables import StoredTables
 from isoscope.studies.arms import views as arms
 from isoscope.studies.fusion import views as fusion
-from report_material import Material, make
+from report_material import Material, make, write_figure
 
 Inside = Callable[..., Path]
 SHOWN: dict[str, dict[str, list[Any]]] = {
@@ -72,21 +71,24 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 
 
 @pytest.fixture(scope="session")
-def inside(tmp_path_factory: pytest.TempPathFactory) -> Inside:
+def inside(tmp_path_factory: pytest.TempPathFactory, material: Material) -> Inside:
     """Write the folder of `isoscope analyse`, with one-line pictures for the views of its tables."""
 
     def made(tables: tuple[str, ...] = ("attention",), **changed: Any) -> Path:
         folder = tmp_path_factory.mktemp("explored")
         for name in ("tables", "figures"):
             (folder / name).mkdir()
-        for view in arms.VIEWS:
-            (folder / "figures" / f"{view.name}.svg").write_text(to_svg(Figure(figsize=(2, 2))), "utf-8")
+        (study,) = material.studies
+        for picture in pictures(arms.VIEWS, study.by_name):
+            write_figure(folder / "figures", picture, Figure(figsize=(2, 2)))
+            for name in picture.view.needs:
+                study.by_name[name].to_parquet(folder / "tables" / f"{name}.parquet")
         for name in tables:
             pd.DataFrame(SHOWN[name]).to_parquet(folder / "tables" / f"{name}.parquet")
         for length, picture in enumerate(pictures(fusion.VIEWS, StoredTables(folder / "tables")), start=1):
             figure = Figure(figsize=(2, 2))
             figure.subplots().plot(range(length + 1))
-            (folder / "figures" / f"{picture.name}.svg").write_text(to_svg(figure), "utf-8")
+            write_figure(folder / "figures", picture, figure)
         (folder / "tables/explorer.json").write_text(json.dumps(explored() | changed), "utf-8")
         named = [("Unstructured", 8, 0, 8), ("Maximum separation", 18, 16, 64)]
         columns = ("name", "snapshots", "step_first", "step_last")

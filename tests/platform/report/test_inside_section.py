@@ -4,8 +4,10 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from isoscope.base.errors import InputError
@@ -13,6 +15,7 @@ from isoscope.base.kind import kind
 from isoscope.platform.figures.style import ARM_COLOURS
 from isoscope.platform.report.sections import show_kind
 from isoscope.platform.results.study_tables import StoredTables, Tables
+from isoscope.platform.stages.result_tables import write_figures
 from report_material import Material
 
 Inside = Callable[..., Path]
@@ -21,8 +24,11 @@ HOSTILE = "</script><script>alert(1)</script> & 'so' \"on\""
 
 def shown(folder: Path) -> dict[str, Any]:
     """Return what the page shows of a study of fusions in `folder`."""
-    tables = Tables("fusion", StoredTables(folder / "tables"), [], [], confidence=0.95, power=0.8, margin=0.01)
-    return show_kind("fusion", tables, folder, key="a", chapter=1, command="analyse")
+    return show_kind("fusion", tables_in(folder), folder, key="a", chapter=1, command="analyse")
+
+
+def tables_in(folder: Path) -> Tables:
+    return Tables("fusion", StoredTables(folder / "tables"), [], [], confidence=0.95, power=0.8, margin=0.01)
 
 
 def test_the_page_holds_explorer_phases_and_pictures(inside: Inside, material: Material) -> None:
@@ -99,6 +105,38 @@ def test_damaged_and_missing_files_are_refused_in_a_line_that_says_what_to_do(
         InputError, match=rf"^{folder}: not what isoscope analyse wrote \(.*{said}.*\); run: isoscope repro$"
     ):
         shown(folder)
+
+
+def other_rows(file: Path) -> None:
+    pd.read_parquet(file).iloc[:-1].to_parquet(file)
+
+
+def renamed(file: Path) -> None:
+    file.rename(file.with_stem("another"))
+
+
+@pytest.mark.parametrize(
+    "file, change, named, why",
+    [
+        ("tables/attention.parquet", other_rows, "attention", "not the figure of the tables beside it"),
+        ("tables/attention.parquet", Path.unlink, "attention", "the tables beside it have no rows for it"),
+        ("tables/bands.parquet", renamed, "training", "the tables beside it have no rows for it"),
+        ("figures/heads.svg", lambda file: copyfile(file.with_stem("training"), file), "heads", "not the figure"),
+        ("figures/heads.svg", lambda file: file.write_text("<svg/>"), "heads", "not the figure"),
+    ],
+)
+def test_a_figure_of_other_tables_is_refused(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch, file: str, change: Callable[[Path], object], named: str, why: str
+) -> None:
+    folder = inside()
+    monkeypatch.setattr("isoscope.platform.stages.result_tables.read_tables", tables_in)
+    assert write_figures(folder, "fusion", folder / "tables", "svg")
+    change(folder / file)
+    with pytest.raises(InputError, match=rf"figures/{named}.svg: {why}.*; run: isoscope repro$"):
+        shown(folder)
+    with pytest.raises(InputError, match=rf"figures/{named}.svg: {why}.*; run: isoscope repro$"):
+        write_figures(folder, "fusion", folder, "svg")
+    assert not [*folder.glob("*.svg")]
 
 
 def test_the_explorer_has_the_colours_of_the_figures() -> None:

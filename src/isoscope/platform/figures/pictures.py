@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from isoscope.base import kind as kinds
 from isoscope.base.errors import InputError, brief, plugin_line, said
 from isoscope.base.paths import checked_name
 from isoscope.base.view import Table, Tables, View
-from isoscope.platform.figures.origin import packed
+from isoscope.platform.figures.origin import origin, origins, packed
 from isoscope.platform.figures.style import notice
 from isoscope.platform.figures.text_form import Lines, Texts
 from isoscope.platform.statistics.findings import Finding
@@ -25,6 +26,8 @@ DATA_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
 """What a view raises if its rows have no numbers, or lack what it shows."""
 COORDINATES = ("step", "column", "update", "epoch", "layer", "at", "seed", "seeds", "n", "d", "confidence", "number")
 """Columns that say where a value belongs; without a value, they make no figure."""
+NOTHING = "nothing"
+"""Name of the figure of a study without figures."""
 Made = TypeVar("Made")
 
 
@@ -143,3 +146,21 @@ def pictures(views: Iterable[View], tables: Tables) -> Iterator[Picture]:
                 yield Picture(view, value, own)
         elif len(table[0]):
             yield Picture(view, None, table)
+
+
+def as_drawn(
+    views: Iterable[View], tables: Tables, folder: Path
+) -> list[tuple[Picture, dict[str, bytes], Path | None]]:
+    """Return every figure and table of views with its packed rows, and the file of a figure in a stage's `folder`.
+
+    Raises `OSError` for a missing file, and `ValueError` for a figure of other rows, or of tables without rows.
+    """
+    found = [(one, one.rows, None if one.lines else folder / f"{one.name}.svg") for one in pictures(views, tables)]
+    names = {NOTHING, *(file.stem for _, _, file in found if file is not None)}
+    for other in sorted(folder.glob("*.svg")):
+        if other.stem not in names:
+            raise ValueError(f"{other}: the tables beside it have no rows for it")
+    for _, rows, file in found:
+        if file is not None and [one.rows for one in origins(file.read_bytes())] != [origin("", rows, ()).rows]:
+            raise ValueError(f"{file}: not the figure of the tables beside it")
+    return found

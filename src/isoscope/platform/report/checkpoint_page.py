@@ -91,9 +91,9 @@ def _drawing(out: Path, own: Kind, one: Picture, source: dict[str, str]) -> Draw
 
     A figure is drawn again only if its rows, code, source or the fonts of its PNG differ, or if a file was altered.
     """
-    if one.lines:
-        return drawing(one, str, key=one.name)
     rows = one.rows
+    if one.lines:
+        return drawing(one, rows, str, key=one.name)
     others = lacking(one.caption + "".join(gzip.decompress(table).decode() for table in rows.values()))
     made_of = {"Source": f"{origin(one.name, rows, ()).text} {source['Source']}"}
     code = code_version("geometry", (f"{own.package}.views",))
@@ -103,7 +103,7 @@ def _drawing(out: Path, own: Kind, one: Picture, source: dict[str, str]) -> Draw
     svg = (folder / "drawing.svg").read_text("utf-8")
     write_text(out / "figures" / f"{one.name}.svg", svg, "report")
     (out / "figures" / f"{one.name}.png").write_bytes((folder / "drawing.png").read_bytes())
-    return drawing(one, lambda: svg, key=one.name)
+    return drawing(one, rows, lambda: svg, key=one.name)
 
 
 def _draw(one: Picture, source: dict[str, str], rows: dict[str, bytes], folder: Path) -> None:

@@ -18,7 +18,7 @@ from isoscope.base.errors import InputError, first_line, plugin_line
 from isoscope.base.paths import LARGE_TABLES
 from isoscope.base.view import Tables
 from isoscope.platform.figures.origin import MOST
-from isoscope.platform.figures.pictures import Picture, pictures, views_of
+from isoscope.platform.figures.pictures import Picture, as_drawn, views_of
 from isoscope.platform.figures.style import WIDTH
 from isoscope.platform.figures.text_form import Lines
 from isoscope.platform.report.inline_svg import inline
@@ -83,27 +83,28 @@ class Drawing(NamedTuple):
         return "".join(SENTENCE.split(self.caption, 1)[1:])
 
 
-def drawing(one: Picture, svg: Callable[[], str], *, key: str, beside: str = "") -> Drawing:
+def drawing(one: Picture, rows: Mapping[str, bytes], svg: Callable[[], str], *, key: str, beside: str = "") -> Drawing:
     """Return a view's figure or table for the page. `key` makes ids unique; `beside`: see `Drawing`.
 
-    `svg` returns the figure as it was drawn.
+    `rows`: its packed rows. `svg` returns the figure as it was drawn.
     """
     title = SENTENCE.split(one.caption, 1)[0]  # the whole caption is below the figure
     lines = one.lines
     picture = Markup() if lines else inline(svg(), key=key, title=title)
-    about = (one.view.question, one.remakes, one.rows, one.findings)
+    about = (one.view.question, one.remakes, rows, one.findings)
     return Drawing(picture, one.caption, key, *about, lines=lines, beside=beside)
 
 
 def read_drawings(kind: str, tables: Tables, figures: Path, *, key: str) -> list[Drawing]:
     """Read the figures that a stage drew of a kind of study into the folder `figures`, in order.
 
-    `key` makes ids unique on the page. Raises `OSError` for a missing file, `ValueError` for a damaged one.
+    `key` makes ids unique on the page. Raises `OSError` for a missing file, `ValueError` for a damaged one, and for a
+    figure that was drawn of other tables.
     """
     beside = LARGE_TABLES.name
     return [
-        drawing(one, partial(_padded, figures / f"{one.name}.svg"), key=f"{key}-{one.name}", beside=beside)
-        for one in pictures(views_of(kind), tables)
+        drawing(one, rows, partial(_padded, file) if file else str, key=f"{key}-{one.name}", beside=beside)
+        for one, rows, file in as_drawn(views_of(kind), tables, figures)
     ]
 
 

@@ -16,7 +16,7 @@ from isoscope.base.workers import Spread, with_bar, workers
 from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.project import Analysis, Reproduction, Study
 from isoscope.platform.figures.origin import origin, with_rows
-from isoscope.platform.figures.pictures import Picture, pictures, views_of
+from isoscope.platform.figures.pictures import NOTHING, Picture, pictures, views_of
 from isoscope.platform.figures.style import notice, to_svg
 from isoscope.platform.outputs import read_output
 from isoscope.platform.results.paired_comparison import StudyRuns
@@ -112,7 +112,7 @@ def _draw(folder: Path, target: Path, kind: str, spread: Spread, watch: Callable
     for name, svg in spread(partial(_drawn, kind, target, digests), places, watch):
         write_text(folder / f"{name}.svg", svg, "table")
     if not places:
-        write_text(folder / "nothing.svg", to_svg(notice("No runs: the study has no seeds")), "table")
+        write_text(folder / f"{NOTHING}.svg", to_svg(notice("No runs: the study has no seeds")), "table")
 
 
 def _drawn(kind: str, target: Path, runs: Collection[str], place: int) -> tuple[str, str]:

@@ -36,20 +36,27 @@ def write_figures(folder: Path, kind: str, to: Path, form: str | None) -> list[P
     `folder`: where its stage drew them; those figures name the runs. Raises `InputError` if a figure there has no
     origin, or other rows.
     """
-    written = []
-    drawn = pictures.pictures(pictures.views_of(kind), read_tables(folder).by_name) if form else ()
-    for one in (one for one in drawn if not one.lines):
-        file = folder / FIGURES / f"{one.name}.svg"
-        known = origin.origins(file.read_bytes()) if file.is_file() else []
-        if [of.rows for of in known] != [origin.origin("", one.rows, ()).rows]:
-            raise InputError(f"{file}: not the figure of the tables beside it; run: isoscope repro")
+    written: list[Path] = []
+    if form is None:
+        return written
+    try:
+        drawn = pictures.as_drawn(pictures.views_of(kind), read_tables(folder).by_name, folder / FIGURES)
+    except FileNotFoundError as error:
+        raise InputError(f"{error.filename}: no such file; run: isoscope repro") from None
+    except ValueError as error:
+        raise InputError(f"{error}; run: isoscope repro") from None
+    for one, _, file in drawn:
+        if file is None:
+            continue
+        content = file.read_bytes()
+        (known,) = origin.origins(content)
         written.append(to / f"{one.name}.{form}")
         written[-1].write_bytes(
-            file.read_bytes()
+            content
             if form == "svg"
-            else style.to_pdf(one.figure(), subject=known[0].text)
+            else style.to_pdf(one.figure(), subject=known.text)
             if form == "pdf"
-            else style.to_png(one.figure(), metadata={"Source": known[0].text})
+            else style.to_png(one.figure(), metadata={"Source": known.text})
         )
     return written
 
