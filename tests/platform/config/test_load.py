@@ -20,8 +20,9 @@ from isoscope.platform.cli import main
 from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.declared import logged_by
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.overrides import parse_override, split_overrides
 from isoscope.platform.config.searching import Dimension
-from isoscope.platform.config.tree import flatten, merge, parse_override, parse_yaml, split_overrides
+from isoscope.platform.config.tree import flatten, merge, parse_yaml
 from isoscope.training.anisotropy import batch_figures, posthoc_figures, sample_figures
 
 ROOT = Path(__file__).parents[3]
@@ -326,6 +327,21 @@ def test_several_settings_in_one_word_are_parted_and_values_may_hold_spaces() ->
         "variants/x/y.yaml:a.b=2",
     ]
     assert parse_override("variants/x/y.yaml:a.b=1e-3").value == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ('report.title="see a.b=c"', "see a.b=c"),
+        ("report.title='it''s a.b=c'", "it's a.b=c"),
+        (r'report.title="a \" a.b=c"', 'a " a.b=c'),
+        ('report.title={x: "1 a.b=c", y: [ "2 plugins=3"]}', {"x": "1 a.b=c", "y": ["2 plugins=3"]}),
+    ],
+)
+def test_a_quoted_value_is_one_value_whatever_is_in_it(text: str, value: object) -> None:
+    assert split_overrides(f"a.b=1 {text} c.d=2") == ["a.b=1", text, "c.d=2"]
+    assert parse_override(text).value == value
+    assert split_overrides("report.title=The model's size c.d='2'") == ["report.title=The model's size", "c.d='2'"]
 
 
 def test_arms_are_the_cross_of_the_axes_in_their_order(project: Path) -> None:

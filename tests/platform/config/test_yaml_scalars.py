@@ -16,8 +16,9 @@ from isoscope.data.new_task import NewTask
 from isoscope.data.text_options import TARGETS
 from isoscope.data.text_options import WORDS as MASKED
 from isoscope.platform.config.new_project import project_files
+from isoscope.platform.config.overrides import parse_override
 from isoscope.platform.config.profiles import laid_over
-from isoscope.platform.config.tree import dump_yaml, flatten, merge, parse_override, parse_yaml, read_yaml
+from isoscope.platform.config.tree import dump_yaml, flatten, merge, parse_yaml, read_yaml
 
 
 def test_an_alias_is_a_copy() -> None:

@@ -143,7 +143,7 @@ def configure(overrides: list[str], plugins: list[Path] | None = None) -> tuple[
     from isoscope.platform.config.across_studies import check_all
     from isoscope.platform.config.load import Configuration
     from isoscope.platform.config.new_project import check_code
-    from isoscope.platform.config.tree import parse_override, split_overrides
+    from isoscope.platform.config.overrides import parse_override, split_overrides
 
     project = project_here()
     if stage := os.environ.get("DVC_STAGE"):  # else dvc.lock would name other code than that which ran

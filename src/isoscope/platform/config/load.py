@@ -20,18 +20,9 @@ from isoscope.platform.config.data import Data
 from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.config.explain import Faults, closest, find, nearest
 from isoscope.platform.config.kinds import cell_type, data_type, valid_comparisons, valid_root, validate
+from isoscope.platform.config.overrides import Override, check_once, parse_override, split_overrides
 from isoscope.platform.config.project import Cell, Root, Study
-from isoscope.platform.config.tree import (
-    NOT_IN_DIGEST,
-    Origin,
-    Override,
-    Tree,
-    check_once,
-    merge,
-    parse_override,
-    read_yaml,
-    split_overrides,
-)
+from isoscope.platform.config.tree import NOT_IN_DIGEST, Origin, Tree, merge, read_yaml
 
 CELL_SECTIONS = tuple(Cell.model_fields)
 SECTIONS = (*Root.model_fields, *CELL_SECTIONS)

@@ -1,15 +1,14 @@
-"""Plain configuration trees: read YAML, merge overlays, apply `-S`, track the origin file of each leaf."""
+"""Plain configuration trees: read YAML, merge overlays, track the origin file of each leaf."""
 
 import copy
 import io
 import json
 import os
 import re
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
@@ -17,14 +16,9 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.representer import SafeRepresenter
 
 from isoscope.base.errors import InputError, disk_trouble
-from isoscope.base.paths import PARAMS
 from isoscope.platform.config.explain import nearest
 
 Tree = dict[str, Any]
-
-# The boundary between two settings: before a dotted name, or before a section that is a list.
-_NEXT_SETTING = re.compile(r"\s+(?=(?:[^\s=:]+:)?(?:\w+(?:\.\w+)+|plugins|tasks)=)")
-
 
 DEEPEST, MOST = 32, 100_000
 """Maximum levels and values of a YAML file: more is a mistake or an alias bomb."""
@@ -72,6 +66,11 @@ def _inside(node: Any) -> Iterable[Any]:
     if isinstance(node, Mapping):
         return node.values()
     return node if isinstance(node, list | tuple | set) else ()
+
+
+def entries(tree: Mapping[str, Any], name: str) -> Tree:
+    """Return the mapping below `name`; an empty mapping if there is none: its type is the fault of another check."""
+    return found if isinstance(found := tree.get(name), dict) else {}
 
 
 def read_yaml(folder: Path, name: Path, *, most: int | None = MOST) -> Tree:
@@ -201,59 +200,6 @@ def dump_yaml(tree: Any) -> str:
     stream = io.StringIO()
     yaml.dump(tree, stream)
     return stream.getvalue()
-
-
-class Override(NamedTuple):
-    """One `-S [file:]name=value`."""
-
-    file: str | None
-    name: str
-    value: Any
-
-    @property
-    def section(self) -> str:
-        return self.name.split(".")[0]
-
-    def reaches(self, sections: Container[str]) -> bool:
-        """Whether it sets one of `sections` of params.yaml, whatever overlays say."""
-        return self.file in (None, str(PARAMS)) and self.section in sections
-
-    def apply(self, tree: Tree, where: str, origin: "Origin | None" = None) -> None:
-        """Set the value in `tree`, with `where` as its origin; refuse a name whose parent does not exist."""
-        *parents, last = self.name.split(".")
-        node: Any = tree
-        for depth, key in enumerate(parents):
-            if not isinstance(node, dict) or key not in node:
-                path = ".".join(parents[: depth + 1])
-                raise InputError(f"{where}: {path}: no such name{nearest(key, node if isinstance(node, dict) else ())}")
-            node = node[key]
-        if not isinstance(node, dict):
-            raise InputError(f"{where}: {self.name}: {'.'.join(parents)} is a value, not a section")
-        node[last] = self.value
-        if origin is not None:
-            origin.replace(self.name, self.value, where)
-
-
-def split_overrides(text: str) -> list[str]:
-    """Split an `-S` into its settings: MLproject passes several (`a.b=1 c.d=2`) or none."""
-    return [one for one in _NEXT_SETTING.split(text.strip()) if one]
-
-
-def check_once(overrides: Iterable[str]) -> None:
-    """Raise `InputError` if several `-S` set one name: only the last would count."""
-    names = Counter(one.partition("=")[0].strip() for text in overrides for one in split_overrides(text) if "=" in one)
-    for name, times in names.items():
-        if times > 1:
-            raise InputError(f"-S {name}: given {times} times; give it once")
-
-
-def parse_override(text: str) -> Override:
-    """Parse `[file:]name=value`, where the value is YAML. Raises `InputError` on any other form."""
-    name, sign, value = text.partition("=")
-    file, colon, dotted = name.rpartition(":")
-    if not sign or not dotted.strip():
-        raise InputError(f"-S {text}: expected name=value, such as training.epochs=2")
-    return Override(file if colon else None, dotted.strip(), parse_yaml(value, f"-S {name}") if value.strip() else None)
 
 
 class Origin:

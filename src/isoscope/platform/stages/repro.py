@@ -18,7 +18,8 @@ from isoscope.base.errors import InputError
 from isoscope.base.processes import end_with_parent
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.new_project import renew
-from isoscope.platform.config.tree import flatten, parse_override, read_yaml, split_overrides
+from isoscope.platform.config.overrides import parse_override, split_overrides
+from isoscope.platform.config.tree import flatten, read_yaml
 from isoscope.platform.runs.locks import check_locks
 from isoscope.platform.runs.upkeep import free_dvc
 from isoscope.platform.stages.mirror import following
