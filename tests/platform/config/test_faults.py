@@ -10,7 +10,7 @@ from isoscope.base.errors import InputError
 from isoscope.platform.cli import app
 from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
-from isoscope.platform.config.tree import parse_yaml
+from isoscope.platform.config.tree import dump_yaml, parse_yaml, read_yaml
 
 FAULTS = {
     "params.yaml: penaltie: unknown section; did you mean 'penalty'?": ("params.yaml", "\npenalty:", "\npenaltie:"),
@@ -121,6 +121,32 @@ def test_a_dvc_yaml_of_another_form_is_named(project: Path, capsys: pytest.Captu
     code, lines, _ = checked(capsys)
     assert code == 2
     assert lines[0].startswith("isoscope: dvc.yaml: ")
+
+
+@pytest.mark.parametrize("value", ["5", "[first]", "{5: 6}", "null"])
+@pytest.mark.parametrize(
+    "file, place",
+    [
+        *(("params.yaml", place) for place in ("search", "search.study", "comparisons", "studies", "studies.x.looks")),
+        *(("profiles/minilm.yaml", place) for place in ("search", "comparisons", "studies")),
+        ("profiles/results/search_mrpc.yaml", "search.space"),
+        *(("dvc.yaml", place) for place in ("stages.train.do", "stages.train.do.params", "stages.report.params")),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_a_fault_beside_the_others(
+    project: Path, capsys: pytest.CaptureFixture[str], file: str, place: str, value: str
+) -> None:
+    tree = read_yaml(project, Path(file))
+    *parents, last = place.split(".")
+    node = tree
+    for key in parents:
+        node = node.setdefault(key, {})
+    node[last] = parse_yaml(value, "value")
+    (project / file).write_text(dump_yaml(tree), "utf-8")
+    spoil(project, "variants/fusion/fft.yaml", "model:", "modell:")
+    code, lines, _ = checked(capsys)
+    assert code == 2
+    assert any(line.startswith("isoscope: variants/fusion/fft.yaml: modell: ") for line in lines)
 
 
 def test_overrides_are_checked_together(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

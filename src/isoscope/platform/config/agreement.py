@@ -14,7 +14,7 @@ from isoscope.platform.config.explain import Faults, find, nearest
 from isoscope.platform.config.load import SECTIONS, Configuration, check_sections
 from isoscope.platform.config.new_project import check_code
 from isoscope.platform.config.profiles import drop, known, lacks_its_base
-from isoscope.platform.config.tree import Tree, merge, read_yaml
+from isoscope.platform.config.tree import Tree, entries, merge, read_yaml
 
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
 _LOOPS = dict.fromkeys(("train", "states", "analyse"), ("studies", "study"))
@@ -103,10 +103,11 @@ def _check_profiles(profiles: list[Path], configuration: Configuration, found: F
 
 def _named_by(profile: Tree, params: Tree) -> Tree:
     """Return the parameters without studies and comparisons that neither a profile nor the search names."""
-    searched = (params.get("search") or {}).get("study")
+    searched = entries(params, "search").get("study")
     for section in ("studies", "comparisons") if profile.get("studies") else ():
-        named = {*(profile.get(section) or {}), searched}
-        params[section] = {name: one for name, one in (params.get(section) or {}).items() if name in named}
+        named = [*entries(profile, section), searched]  # a list: the study of a search may be no name
+        if params.get(section) is None or isinstance(params[section], dict):
+            params[section] = {name: one for name, one in entries(params, section).items() if name in named}
     return params
 
 
@@ -114,7 +115,12 @@ def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> 
     """Check that stages loop over all studies or comparisons, and that stage params are known sections."""
     for name, stage in stages.items():
         place, body = f"{DVC}: stages.{name}", stage.get("do", stage)
-        sections = [one for one in body.get("params", ()) if one != {str(CODE): [name]}]
+        if not isinstance(body, dict):  # `_entries` has named it
+            continue
+        if not isinstance(given := body.get("params", []), list):
+            found.keep(f"{place}.params: expected a list, got {given!r}")
+            continue
+        sections = [one for one in given if one != {str(CODE): [name]}]
         strange = [one for one in sections if not isinstance(one, str) or one.split(".")[0] not in SECTIONS]
         found.keep(*(f"{place}.params: {one!r} is not a section{nearest(str(one), SECTIONS)}" for one in strange))
         _, command, entry, *_ = [*str(body.get("cmd", "")).split(), "", "", ""]
@@ -122,9 +128,8 @@ def _check_stages(stages: Tree, configuration: Configuration, found: Faults) -> 
             continue
         section, one = _LOOPS[command]
         if entry != "${key}":
-            given = configuration.raw.get(section)  # also invalid entries
             with found.each():
-                find(entry, given if isinstance(given, dict) else {}, f"{place}.cmd: no {one} {entry!r}")
+                find(entry, entries(configuration.raw, section), f"{place}.cmd: no {one} {entry!r}")  # also if invalid
             continue
         if (foreach := stage.get("foreach")) != f"${{{section}}}":
             found.keep(f"{place}.foreach: expected '${{{section}}}', got {foreach!r}")

@@ -18,7 +18,7 @@ from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.explain import find
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
-from isoscope.platform.config.tree import Tree, merge, parse_yaml, read_yaml, represent_float
+from isoscope.platform.config.tree import Tree, entries, merge, parse_yaml, read_yaml, represent_float
 
 _KEPT = Path(".isoscope/params.before-reset.yaml")
 
@@ -135,10 +135,10 @@ def _plain(value: Any) -> Any:
 
 def drop(tree: Tree, overlay: Tree) -> None:
     """Remove studies, comparisons and names of the search space that are null in the overlay: DVC makes no stage."""
-    spaces: Any = ((one.get("search") or {}).get("space") for one in (tree, overlay))
-    named = ((tree.get(section, {}), overlay.get(section)) for section in ("studies", "comparisons"))
-    for base, given in (*named, tuple(spaces)):
-        for name in [name for name, value in (given or {}).items() if value is None]:
+    spaces = [entries(entries(one, "search"), "space") for one in (tree, overlay)]
+    named = ([entries(one, section) for one in (tree, overlay)] for section in ("studies", "comparisons"))
+    for base, given in (*named, spaces):
+        for name in [name for name, value in given.items() if value is None]:
             del base[name]
         if given and not base and isinstance(base, CommentedMap):
             base.fa.set_flow_style()  # `{}` in the line of its key

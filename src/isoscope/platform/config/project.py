@@ -45,9 +45,8 @@ class Study(Section):
     @classmethod
     def _looks(cls, given: Any) -> Any:
         if isinstance(given, dict) and "looks" in given:
-            kinds = (
-                " or ".join(GONE.get(str(one), "?") for one in given["looks"]) or "arms, or dynamics with an allocation"
-            )
+            looks = given["looks"] if isinstance(given["looks"], list) else [given["looks"]]
+            kinds = " or ".join(GONE.get(str(one), "?") for one in looks) or "arms, or dynamics with an allocation"
             raise ValueError(f"looks: {given['looks']} is now kind: {kinds}; replace it (isoscope docs studies)")
         return given
 
