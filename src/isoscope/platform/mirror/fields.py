@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from math import copysign, isinf
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -171,7 +172,8 @@ def told(status: str, points: Iterable[Any]) -> dict[str, str]:
     """Return a run's status, and of each metric, by MLflow's name, how many points it has and the last."""
     found: dict[str, dict[int, float]] = {}
     for point in points:
-        found.setdefault(safe_name(getattr(point, "name", None) or point.key), {})[point.step] = point.value
+        value = copysign(sys.float_info.max, point.value) if isinf(point.value) else point.value  # as MLflow stores it
+        found.setdefault(safe_name(getattr(point, "name", None) or point.key), {})[point.step] = value
     return {"status": status} | {name: f"{len(at)} points, the last {at[max(at)]:.12g}" for name, at in found.items()}
 
 
