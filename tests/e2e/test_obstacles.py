@@ -137,6 +137,7 @@ def test_what_is_no_file_where_a_file_belongs_is_named(
         ("--version > /dev/full", 1, "isoscope: stdout: the disk is full; free space there"),
         ("--version 2> /dev/full", 0, ""),
         ("--version | true", 141, "isoscope: the reader of its output has ended"),
+        ("schema | true", 141, "isoscope: the reader of its output has ended"),  # more than a pipe's buffer of stdout
         ("train nowhere 2>&-", 2, ""),
         ("train nowhere 2> /dev/full", 2, ""),
     ],

@@ -3,8 +3,8 @@
 import inspect
 import json
 import os
+import signal
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, wraps
 from pathlib import Path
@@ -15,7 +15,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from isoscope.base import environment
 from isoscope.base.errors import InputError
-from isoscope.base.processes import die_with, rank, starter, world_size
+from isoscope.base.processes import StoppedError, die_with, rank, starter, world_size
+from isoscope.platform.cli.option_parsing import Command
 
 HEADINGS = BEGIN, RUN, EXPLAIN, LOOK, HYPERPARAMETERS, GIVE_AWAY, KEEP_HOUSE = (
     *("Begin", "Run the pipeline and its stages", "Plan, explain and prove", "Look at models and runs"),
@@ -24,22 +25,14 @@ HEADINGS = BEGIN, RUN, EXPLAIN, LOOK, HYPERPARAMETERS, GIVE_AWAY, KEEP_HOUSE = (
 """What commands are for, in the order of the help."""
 
 
-class _Command(TyperCommand):
-    """A command with each option of one value, and each flag, at most once on its line."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, order = self.make_parser(ctx).parse_args(args=[*args])
-        for option, times in Counter(order).items():
-            if times > 1 and option.param_type_name == "option" and not option.multiple:
-                raise InputError(
-                    f"{'/'.join((*option.opts, *option.secondary_opts))}: given {times} times; give it once "
-                    f"(see: {ctx.command_path} --help)"
-                )
-        return super().parse_args(ctx, args)
-
-
 class _Grouped(TyperGroup):
     """Lists its commands by what they are for."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # typer would end with code 1, without a line
+            raise StoppedError(signal.SIGPIPE, "the reader of its output has ended") from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         shown = {name: command for name, command in self.commands.items() if not command.hidden}
@@ -61,7 +54,7 @@ class Commands(typer.Typer):
         super().__init__(cls=_Grouped, **given)
 
     def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **given: Any) -> Any:
-        return super().command(name, cls=cls or _Command, **given)
+        return super().command(name, cls=cls or Command, **given)
 
 
 app = Commands(
