@@ -4,6 +4,8 @@ import gzip
 import io
 import re
 from base64 import b64decode
+from functools import partial
+from math import nan
 
 import pandas as pd
 import pytest
@@ -37,6 +39,23 @@ def files(table: pd.DataFrame = TABLE) -> dict[str, bytes]:
     page = f"<html>{inline(svg, key='a', title='t')}{inline(svg, key='b', title='t')}</html>"
     png, pdf = to_png(one.figure(), metadata={"Source": text}), to_pdf(one.figure(), subject=text)
     return {"svg": svg.encode(), "png": png, "pdf": pdf, "page": page.encode()}
+
+
+def test_rows_that_only_the_layout_refuses_give_a_figure_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pd.DataFrame(
+        {"x": [1, 2] * 2, "y": [0.5, 0.2, nan, nan], "panel": [*"ppqq"], "arm": ["a"] * 4, "seed": [0] * 4}
+    )
+    form = Curves(x="x", y="y", columns="panel", labels=("x", ""), scales=("log", "log"))
+    one = Picture(View("losses", ("points",), form, ""), None, (rows,))
+    with pytest.raises(ValueError, match="log-scaled"):
+        to_svg(one.figure())
+    for write in (to_svg, to_png, partial(to_pdf, subject="s")):
+        assert one.written(write)
+        assert (
+            "warning: figure losses: its rows do not allow it (ValueError: Data cannot be log-scaled"
+            in capsys.readouterr().err
+        )
+    assert "No figure losses" in one.written(to_svg)
 
 
 @pytest.mark.parametrize("form", ["svg", "png", "pdf", "page"])

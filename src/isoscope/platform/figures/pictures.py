@@ -81,12 +81,22 @@ class Picture(NamedTuple):
 
     def figure(self) -> Figure:
         """Draw the figure; if its rows have no numbers, or cannot be drawn, return a figure with the reason."""
+        return self.written(lambda figure: figure)
+
+    def written(self, write: Callable[[Figure], Made]) -> Made:
+        """Draw the figure and return `write(figure)`; of rows that allow neither, that of a figure with the reason.
+
+        A library may find only when it lays out a figure what rows do not allow, such as a logarithm of nothing.
+        """
+        return self._made(lambda: write(self._figure()), lambda why: write(notice(f"No figure {self.name}:\n{why}")))
+
+    def _figure(self) -> Figure:
         if isinstance(self.view.form, Texts):
             return notice(f"{self.name}: a table, which has no figure")
         numbers = self.table[0].select_dtypes("float").drop(columns=[*COORDINATES], errors="ignore").to_numpy()
         if numbers.size and not np.isfinite(numbers).any():
             return notice(f"No figure {self.name}:\nits table has no numbers")
-        return self._made(lambda: self.view.form(*self.table), lambda why: notice(f"No figure {self.name}:\n{why}"))
+        return self.view.form(*self.table)
 
     def _made(self, make: Callable[[], Made], instead: Callable[[str], Made]) -> Made:
         return made_from_rows(self.name, make, instead)

@@ -107,6 +107,6 @@ def _drawing(out: Path, own: Kind, one: Picture, source: dict[str, str]) -> Draw
 
 
 def _draw(one: Picture, source: dict[str, str], rows: dict[str, bytes], folder: Path) -> None:
-    figure = one.figure()
-    (folder / "drawing.svg").write_text(with_rows(to_svg(figure, source), rows), "utf-8")
-    (folder / "drawing.png").write_bytes(to_png(figure, metadata=source))
+    svg, png = one.written(lambda figure: (to_svg(figure, source), to_png(figure, metadata=source)))
+    (folder / "drawing.svg").write_text(with_rows(svg, rows), "utf-8")
+    (folder / "drawing.png").write_bytes(png)

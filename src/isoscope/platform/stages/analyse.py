@@ -120,7 +120,7 @@ def _drawn(kind: str, target: Path, runs: Collection[str], place: int) -> tuple[
     picture = _pictures(kind, target)[place]
     rows = picture.rows
     source = origin(f"{target.name}/{picture.name}", rows, runs).text
-    return picture.name, with_rows(to_svg(picture.figure(), {"Source": source}), rows)
+    return picture.name, with_rows(picture.written(partial(to_svg, metadata={"Source": source})), rows)
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -54,9 +55,9 @@ def write_figures(folder: Path, kind: str, to: Path, form: str | None) -> list[P
         written[-1].write_bytes(
             content
             if form == "svg"
-            else style.to_pdf(one.figure(), subject=known.text)
+            else one.written(partial(style.to_pdf, subject=known.text))
             if form == "pdf"
-            else style.to_png(one.figure(), metadata={"Source": known.text})
+            else one.written(partial(style.to_png, metadata={"Source": known.text}))
         )
     return written
 
