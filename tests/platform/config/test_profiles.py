@@ -81,6 +81,17 @@ def test_a_file_that_is_no_text_can_be_restored(project: Path) -> None:
     assert path.read_bytes() + b"# \xe9\n" == spoilt
 
 
+def test_a_committed_file_that_is_no_text_is_one_line_and_can_be_restored(project: Path) -> None:
+    path = project / "params.yaml"
+    path.write_bytes(committed := path.read_bytes() + b"# \xe9\n")
+    subprocess.run(["git", "commit", "-q", "-a", "-m", "no text"], cwd=project, check=True)
+    with pytest.raises(InputError, match=r"^params\.yaml: .*not YAML"):
+        apply(project, "minilm")
+    path.write_text("training: {}\n")
+    assert "+# ?" in restore(project)
+    assert path.read_bytes() == committed
+
+
 def test_a_profile_that_does_not_fit_changes_nothing(project: Path) -> None:
     (project / "profiles/broken.yaml").write_text("training:\n  epoch: 2\n")
     before = (project / "params.yaml").read_text()

@@ -147,7 +147,8 @@ def drop(tree: Tree, overlay: Tree) -> None:
 def committed(folder: Path) -> str:
     """Return the committed params.yaml of a project. Raises `InputError` if git has none."""
     command = ["git", "show", f"HEAD:./{PARAMS}"]
-    shown = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False)
+    form = {"text": True, "encoding": "utf-8", "errors": "surrogateescape"}
+    shown = subprocess.run(command, cwd=folder, capture_output=True, check=False, **form)  # type: ignore[call-overload]
     if shown.returncode:
         raise InputError(
             f"{PARAMS}: no committed state in git to compare with ({shown.stderr.strip().splitlines()[0]})"
