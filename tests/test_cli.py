@@ -149,6 +149,20 @@ def test_any_other_folder_is(project: Path, out: str) -> None:
         check_free(project.parent / "elsewhere/.git/x", such_as="geometry")
 
 
+@pytest.mark.parametrize(
+    "file, text",
+    [
+        *(("params.yaml", text) for text in ("tasks: 5\n", "studies: true\n")),
+        *(("dvc.yaml", text) for text in ("stages: 5\n", "stages: {a: 5}\n", "stages: {a: {do: 5, outs: 5}}\n")),
+        ("dvc.yaml", "stages: {a: {cmd: x, outs: 5}}\n"),
+    ],
+)
+def test_of_a_malformed_project_nothing_is_known_to_be_free(project: Path, file: str, text: str) -> None:
+    (project / file).write_text(text)
+    with pytest.raises(InputError, match="is malformed, so its outputs are not known; isoscope check lists the faults"):
+        check_free(project / "geometry", such_as="geometry")
+
+
 def test_both_commands_that_write_where_they_are_told_look_first(project: Path) -> None:
     (project / "texts").mkdir()
     (project / "texts/t.txt").write_text("one\n")

@@ -43,11 +43,14 @@ def check_free(out: Path, *, such_as: str, key: str = "--out") -> None:
     )
     inside = place.relative_to(project) if project else Path()
     top = next(iter(inside.parts), "")
-    written = (
-        one
-        for one in (_outputs(project) if project and top else ())
-        if inside.is_relative_to(one) or Path(one).is_relative_to(inside)
-    )
+    try:
+        outputs = [*(_outputs(project) if project and top else ())]
+    except (TypeError, AttributeError):
+        raise InputError(
+            f"{key} {out}: {PARAMS} or {_DVC} of {project} is malformed, so its outputs are not known; isoscope check "
+            "lists the faults"
+        ) from None
+    written = (one for one in outputs if inside.is_relative_to(one) or Path(one).is_relative_to(inside))
     reasons = {
         "is a file": place.exists() and not place.is_dir(),
         "belongs to git": ".git" in (part.casefold() for part in (inside if project else place).parts),
@@ -70,7 +73,7 @@ def _outputs(project: Path) -> Iterator[str]:
         names = list(params.get(section[1]) or ()) if section else [""]
         for kind in ("outs", "metrics", "plots"):
             for entry in (stage.get("do") or stage).get(kind) or ():
-                output = next(iter(entry)) if isinstance(entry, dict) else str(entry)
+                output = next(iter(entry), "") if isinstance(entry, dict) else str(entry)
                 yield from dict.fromkeys(_TEMPLATE.sub(str(name), output) for name in names)
 
 
