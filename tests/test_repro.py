@@ -13,7 +13,7 @@ from dvc.utils.hydra import apply_overrides
 from isoscope.base.errors import InputError
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import flatten, read_yaml
-from isoscope.platform.stages.repro import _handed_on, _quoted, located
+from isoscope.platform.stages.repro import _handed_on, _quoted, exit_code, located
 
 # As DVC and its stage: the one ignores SIGINT and waits, the other ends by it.
 # Short sleeps: a signal that comes just before a sleep begins does not wake it.
@@ -36,6 +36,13 @@ def test_sigint_to_this_process_alone_ends_the_stage() -> None:
             assert child.wait(60) == 5
             os.kill(os.getpid(), signal.SIGINT)  # comes too late, and does no harm
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    "of_dvc, ours", [(0, 0), (1, 1), (254, 2), (255, 1), (253, 1), (251, 1), (252, 130), (141, 141), (-15, 143)]
+)
+def test_it_ends_with_the_codes_of_all_commands(of_dvc: int, ours: int) -> None:
+    assert exit_code(of_dvc) == ours
 
 
 def test_a_setting_that_an_overlay_of_a_study_sets_needs_its_file() -> None:

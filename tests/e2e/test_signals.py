@@ -34,7 +34,7 @@ def test_a_second_pipeline_is_refused_and_told_by_whom(project: Project) -> None
     everyone = family(first)
     for one in everyone:  # else the second might find it finished, where the machine is slow just then
         one.suspend()
-    second = project.isoscope("repro", code=255)
+    second = project.isoscope("repro", code=1)
     dvc = next(one for one in everyone if "dvc" in " ".join(one.cmdline()[:2]) and "repro" in one.cmdline())
     assert f"PID {dvc.pid}" in second.err
     for one in everyone:

@@ -26,7 +26,7 @@ from isoscope.platform.stages.mirror import following
 
 
 def repro(project: paths.Project, configuration: Configuration, words: Sequence[str]) -> int:
-    """Run `dvc repro` with `words`, or `dvc exp run -S …` if there are overrides. Return the exit code.
+    """Run `dvc repro` with `words`, or `dvc exp run -S …` if there are overrides. Return the exit code: `exit_code`.
 
     A single process mirrors all records meanwhile. If this process is killed, DVC gets SIGTERM and stops its stage.
     """
@@ -51,7 +51,17 @@ def repro(project: paths.Project, configuration: Configuration, words: Sequence[
         )
         with _handed_on(child):
             code = child.wait()
-    return code if code >= 0 else 128 - code
+    return exit_code(code)
+
+
+def exit_code(code: int) -> int:
+    """Return how a command of DVC ended, as all our commands say it: 0, 1 failure, 2 wrong input, 128 + n by a signal.
+
+    `code`: DVC's. 252: interrupted; 254: wrong options; 250 to 255 otherwise: a failed stage, or DVC refuses.
+    """
+    if code < 0:
+        return 128 - code
+    return {252: 128 + signal.SIGINT, 254: 2}.get(code, 1 if code >= 250 else code)
 
 
 def dvc_program() -> tuple[str, str]:
