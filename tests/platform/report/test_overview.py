@@ -33,6 +33,17 @@ def test_the_best_arm_has_the_highest_mean(tables: Tables) -> None:
     assert summary(tables).items() >= {name: found[name] for name in ("question", "best", "limits")}.items()
 
 
+def test_of_arms_with_one_mean_none_is_best(tables: Tables) -> None:
+    def equal(*named: str) -> str:
+        rows = [one._replace(mean=0.96875) if one.arm in named else one for one in tables.comparison]
+        return str(overview(tables._replace(comparison=rows))["best"])
+
+    assert equal("fft", "additive") == "Highest mean, Accuracy: additive and fft, 0.969 each."
+    every = "additive, conv2d_identity and fft"
+    assert equal("additive", "conv2d_identity", "fft") == f"Highest mean, Accuracy: {every}, 0.969 each."
+    assert equal("fft").startswith("Highest mean, Accuracy: fft, 0.969 ±")
+
+
 def test_a_reversed_effect_reverses_the_sentence(tmp_path: Path) -> None:
     for better, way in ((0.75, "lower"), (0.97, "higher")):
         made = make(tmp_path / way, arms={"additive": 0.86, "fft": better})

@@ -120,7 +120,9 @@ def _best(arms: list[ArmRow], metrics: Mapping[str, Metric]) -> str:
     score = f"{numbers.spread(best.mean, best.sd)} ({numbers.count(len(best.seeds), 'seed')})"
     if len(arms) == 1:
         return f"{title(best.metric, metrics)}: {score}."
-    return f"{'Lowest' if less else 'Highest'} mean, {title(best.metric, metrics)}: {best.arm}, {score}."
+    *others, last = [row.arm for row in arms if row.mean == best.mean]
+    named = f"{', '.join(others)} and {last}, {numbers.score(best.mean)} each" if others else f"{last}, {score}"
+    return f"{'Lowest' if less else 'Highest'} mean, {title(best.metric, metrics)}: {named}."
 
 
 def _beaten(arms: list[ArmRow], baselines: list[ArmRow]) -> list[str]:
