@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pandas as pd
 from judged import VERDICT, of_items, verdicts
 from per_run import stored
-from written import Table, interval
+from written import Table, interval, number
 
-from isoscope.studies.hybrids.tables import NOT_TUNED, SCORES, TUNED
+from isoscope.studies.hybrids.tables import NEARNESS, NOT_TUNED, SCORES, TUNED, predictors
 
 MARGIN = 1.0
 """BLEU that matters: .01 of its range."""
@@ -32,6 +33,25 @@ CLAIMS = {
     "all": (("an alignment helps", "trained", "identity"), ADDS, HELPS, LACKS),
 }
 """Tuning → claims that the first start is above the second."""
+BEFORE = ("cka", "procrustes", "pwcca", "rsa", "neighbours")
+"""Measures that do not depend on a rotation, so that they say something of two spaces before a map."""
+ENCODERS = {
+    "masked_125": "masked, 125 updates",
+    "masked_250": "masked, 250 updates",
+    "masked_500": "masked, 500 updates",
+    "masked_1000": "masked, 1,000 updates",
+    "masked_4000": "masked, 4,000 updates",
+    "masked_first": "masked, its first layer",
+    "masked_deep": "masked, 4 layers",
+    "masked_tenth": "masked, a tenth of the sentences",
+    "masked_sinusoidal": "masked, sinusoidal positions",
+    "causal": "causal",
+    "translation_250": "translation, 250 updates",
+    "translation_1000": "translation, 1,000 updates",
+    "translation_4000": "translation, 4,000 updates",
+    "random": "random weights",
+}
+MASKED = tuple(one for one in ENCODERS if one.startswith("masked"))
 
 
 def scores(study: str, arm: str, metric: str = "bleu") -> dict[int, float]:
@@ -107,8 +127,56 @@ def few() -> Table:
     return Table(("sentences", "R², masked", "R², random", "BLEU, masked", "BLEU, random", *VERDICT), rows)
 
 
+def encoders() -> Table:
+    """Return how near each of fourteen encoders is before its linear map, and BLEU after it, means over seeds."""
+    near, bleu = before(), stored("hybrids/encoders_translated.csv").query("score == 'bleu'")
+    means = near.groupby(["start", "measure"])["value"].mean()
+    rows = []
+    for start, own in sorted(bleu.groupby("start"), key=lambda one: -one[1]["value"].mean()):
+        cells = (number(means[start, measure], 2) for measure in BEFORE)
+        rows.append((ENCODERS[start.removeprefix("ridge-")], len(own), *cells, interval(own["value"], 1)))
+    return Table(("encoder", "seeds", *(NEARNESS[one] for one in BEFORE), "BLEU, as aligned"), rows)
+
+
+def before() -> pd.DataFrame:
+    """Return the nearness of each encoder to the decoder's own before a map: start, when, measure, seed, value."""
+    near = stored("hybrids/encoders_nearness.csv")
+    return near[(near["when"] == "before") & near["measure"].isin(BEFORE)]
+
+
+def predicting() -> Table:
+    """Return Spearman's ρ of nearness before the map with BLEU after it, of all encoders and of the masked.
+
+    Each is a family of tests.
+    """
+    near, bleu = before(), stored("hybrids/encoders_translated.csv")
+    found = [
+        predictors(near[near["start"].isin([f"ridge-{one}" for one in some])], bleu).set_index("measure")
+        for some in (ENCODERS, MASKED)
+    ]
+    rows = [
+        (
+            NEARNESS[one],
+            *(
+                number(own.loc[one, name], 2 if name == "rho" else 4)
+                for own in found
+                for name in ("rho", "p", "p_holm")
+            ),
+        )
+        for one in BEFORE
+    ]
+    heads = [
+        f"{name}, {len(some)} {what}"
+        for some, what in ((ENCODERS, "encoders"), (MASKED, "masked"))
+        for name in ("ρ", "p", "p (Holm)")
+    ]
+    return Table(("before the map", *heads), rows)
+
+
 TABLES: dict[str, Callable[[], Table]] = {
     "hybrids/starts": starts,
+    "hybrids/encoders": encoders,
+    "hybrids/predicting": predicting,
     "hybrids/claims": claims,
     "hybrids/few": few,
 }
