@@ -136,8 +136,8 @@ def test_the_page_says_what_was_read_and_asks_for_nothing(made: Path) -> None:
 def test_only_the_figures_of_changed_numbers_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = write(tmp_path)
     page(tmp_path)
-    drawn, real = [], Picture.figure
-    monkeypatch.setattr(Picture, "figure", lambda picture: (drawn.append(picture.name), real(picture))[1])
+    drawn, real = [], Picture.written
+    monkeypatch.setattr(Picture, "written", lambda one, write: (drawn.append(one.name), real(one, write))[1])
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     page(tmp_path)
     assert (drawn, {path: path.read_bytes() for path in before}) == ([], before), "the same tables, the same page"
