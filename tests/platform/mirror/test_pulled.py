@@ -13,9 +13,11 @@ import pytest
 from isoscope.base.errors import InputError
 from isoscope.base.paths import Project
 from isoscope.platform.config.tree import dump_yaml
+from isoscope.platform.mirror.fields import models, tags, told
 from isoscope.platform.mirror.mlflow import connect
 from isoscope.platform.runs.lines import RunRecord, summed
 from isoscope.platform.runs.provenance import dvc_md5
+from isoscope.platform.runs.record import read
 from isoscope.platform.runs.restored import restored
 from isoscope.platform.runs.stored import locked_runs
 from isoscope.platform.stages.mirror import mirror_all
@@ -143,6 +145,29 @@ def test_a_record_is_read_with_the_same_checks(field: str, value: Any) -> None:
     record = RunRecord()
     record.add(summed(json.dumps({"kind": "run", "t": 1, "digest": GOOD, **RUN, field: value})))
     assert (record.run, record.damaged) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    "kind, field, value",
+    [
+        *(("metric", field, None) for field in ("t", "name", "value", "step")),
+        *(("metric", field, {"a": 1}) for field in ("name", "value", "step", "epoch")),
+        *(("attempt", field, value) for field in ("git", "environment", "job") for value in (5, ["a"])),
+        *(("attempt", field, None) for field in ("t", "git", "environment")),
+        *(("checkpoint", "metrics", value) for value in ({"a": [1]}, {"a": "x"}, {"a": None}, [])),
+        *((kind, "t", "1") for kind in ("metric", "attempt", "checkpoint", "end")),
+    ],
+)
+def test_a_line_without_a_checksum_is_read_with_them_too(tmp_path: Path, kind: str, field: str, value: Any) -> None:
+    path = write_record(tmp_path, digest=GOOD)
+    lines = [{k: v for k, v in json.loads(line).items() if k != "sum"} for line in path.read_text().splitlines()]
+    one = next(line for line in lines if line["kind"] == kind)
+    path.write_text("".join(json.dumps(line | ({field: value} if line is one else {})) + "\n" for line in lines))
+    record = read(path)
+    assert record.damaged == 1
+    assert tags(record, record.run)
+    assert models(record, record.run)
+    assert told(record.status, record.metrics)
 
 
 def test_a_damaged_record_holds_up_no_other_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

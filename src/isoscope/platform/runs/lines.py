@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from annotated_types import Ge, Lt, MinLen, Predicate
 
@@ -91,12 +91,12 @@ class Attempt(NamedTuple):
     t: int
     host: str
     pid: int
-    git: dict[str, Any]  # commit, dirty, diff_sha256
-    environment: dict[str, Any]
+    git: Mapping[str, Any]  # commit, dirty, diff_sha256
+    environment: Mapping[str, Any]
     parent_run: str | None = None
-    job: dict[str, Any] | None = None  # of Slurm: id, node and log file
-    began: dict[str, Any] | None = None  # with a kept state of a shorter run: its digest and update
-    estimate: dict[str, Any] | None = None  # what `durations` expected
+    job: Mapping[str, Any] | None = None  # of Slurm: id, node and log file
+    began: Mapping[str, Any] | None = None  # with a kept state of a shorter run: its digest and update
+    estimate: Mapping[str, Any] | None = None  # what `durations` expected
 
 
 class Point(NamedTuple):
@@ -137,7 +137,7 @@ class Checkpoint(NamedTuple):
     step: int
     path: str
     md5: str
-    metrics: Mapping[str, Any] = {}
+    metrics: Mapping[str, float | Literal["NaN", "Infinity", "-Infinity"]] = {}
 
 
 class End(NamedTuple):
@@ -249,7 +249,7 @@ class RunRecord:
             if kind is None:
                 return
             item = parsed(kind, fields)
-            if kind is not Point:  # there are many, and their checksum vouches for them
+            if kind is not Point or not found:  # there are many, and their checksum vouches for them
                 check(item)
         except (ValueError, TypeError, KeyError, AttributeError):
             self.damaged += 1
