@@ -241,6 +241,14 @@ def headings(page: Page) -> list[str]:
     return page.locator("#content :is(h2, h3):visible").all_inner_texts()
 
 
+def test_an_address_that_names_no_part_stops_no_script(file: Path) -> None:
+    for typed in ("#%", "#50%25", "#nothing"):
+        with opened(file.resolve().as_uri() + typed) as seen:
+            seen.page.fill("#filter", "nothing is called this")
+            assert seen.page.locator("#matches").inner_text() == "Nothing found"
+            assert seen.complaints == []
+
+
 def test_the_filter_shows_what_has_all_words(file: Path) -> None:
     with opened(file) as seen:
         rows = seen.page.locator("#content tbody tr:visible")

@@ -32,7 +32,13 @@
       });
     });
   });
-  const targeted = (hash) => document.getElementById(decodeURIComponent(hash.slice(1)));
+  const targeted = (hash) => {
+    try {
+      return document.getElementById(decodeURIComponent(hash.slice(1)));
+    } catch {
+      return null;  // a typed "#%" is no encoded text
+    }
+  };
   let units;
   const apply = () => {
     units ??= collected();
