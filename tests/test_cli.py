@@ -1,6 +1,7 @@
 """The command line: help, one-line errors, exit codes."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -161,6 +162,15 @@ def test_of_a_malformed_project_nothing_is_known_to_be_free(project: Path, file:
     (project / file).write_text(text)
     with pytest.raises(InputError, match="is malformed, so its outputs are not known; isoscope check lists the faults"):
         check_free(project / "geometry", such_as="geometry")
+
+
+def test_a_stdout_of_ascii_gets_a_question_mark_for_what_it_lacks() -> None:
+    command = [sys.executable, "-m", "isoscope", "docs", "concepts"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    text = (ROOT / "docs/concepts.md").read_text("utf-8").rstrip() + "\n"
+    assert not text.isascii()
+    assert done.stdout.decode("ascii") == text.encode("ascii", "replace").decode()
 
 
 def test_both_commands_that_write_where_they_are_told_look_first(project: Path) -> None:

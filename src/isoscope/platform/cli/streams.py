@@ -1,5 +1,6 @@
 """Standard streams, also if they are closed, full, or read by nobody; errors on stderr."""
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from isoscope.platform.runs.secrets import scrub
 
 
 def open_closed() -> None:
-    """Open /dev/null where the caller has closed a standard stream (`>&-`).
+    """Open /dev/null where the caller has closed a standard stream (`>&-`); let stdout replace what it cannot encode.
 
     Otherwise the next file that is opened gets its number, and what a library prints goes into that file.
     """
@@ -20,6 +21,8 @@ def open_closed() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number, which is this
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # ASCII has no "→"; stderr escapes what it lacks
 
 
 @contextmanager
