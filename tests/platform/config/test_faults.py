@@ -227,7 +227,8 @@ def test_a_name_below_which_dvc_finds_parameters_has_no_dot(project: Path, secti
     params = parse_yaml((project / "params.yaml").read_text("utf-8"), "params.yaml")
     name, entry = next(iter(params[section].items()))
     params[section][f"{name}.one"] = entry
-    with pytest.raises(InputError, match=rf"params\.yaml: {section}.*{name}\.one"):
+    wrong = rf"^params\.yaml: {section}\.{name}\.one: expected a name of letters, digits and '_', got '{name}\.one'"
+    with pytest.raises(InputError, match=wrong):
         check_all(Configuration(project, raw=params))
 
 

@@ -1,6 +1,7 @@
 """Explain each configuration fault in one line: file, dotted path, expected value, "did you mean"."""
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import UnionType
@@ -73,6 +74,9 @@ def explain(kind: type[BaseModel], tree: Any, error: ValidationError, origin: Ca
         ):
             meant.add((*path[:-1], name))
         node = _user_path(faults[0]["loc"], tree)[1]
+        if path[-1:] == ("[key]",):  # the name itself is wrong
+            path = path[:-1]
+            node = path[-1]
         dotted = ".".join(map(str, path))
         lines.append(f"{origin(dotted)}: {dotted or 'top'}: {_said(kind, tree, faults, [*path], node)}")
     return lines
@@ -129,6 +133,9 @@ def _wanted(fault: Any) -> str:
             return "a mapping"
         case "tuple_type" | "list_type":
             return "a list"
+        case "string_pattern_mismatch":
+            signs = re.sub(r"\w-\w", "", context["pattern"].replace(r"\w", "_"))
+            return f"a name of letters, digits and {', '.join(repr(one) for one in '_.-/' if one in signs)}"
     return str(fault["msg"]).removeprefix("Input should be ").removeprefix("Value should ")
 
 
