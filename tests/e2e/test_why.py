@@ -35,6 +35,8 @@ def test_of_an_unchanged_project_nothing_would_run(project: Project) -> None:
     assert not [one for run in found["runs"] for one in run["beside"]]
     assert set(found["stages"]) == {"prepare@tiny", "train@fusion", "analyse@fusion"}
     assert not any(found["stages"].values())
+    for command in ("prepare", "train", "analyse"):
+        assert {one for one in found["stages"] if one.startswith(command)} == {*why(project, command)["stages"]}
     said = project.isoscope("why", "fusion").out.splitlines()
     assert said[:3] == [
         "fusion:",

@@ -1,7 +1,7 @@
 """Why a study's runs would train again, and why DVC would run its stages. Nothing here writes."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,7 +110,7 @@ def causes_said(causes: Iterable[Cause]) -> list[str]:
 
 
 def targets(configuration: Configuration, name: str) -> list[str]:
-    """Return the DVC stages of a study or comparison, or the stage of this name.
+    """Return the DVC stages of a study or comparison, the stage of this name, or those of a command (`prepare`).
 
     Raises `InputError` if params.yaml has no such name.
     """
@@ -119,8 +119,11 @@ def targets(configuration: Configuration, name: str) -> list[str]:
     every |= {one: [f"compare@{one}"] for one in root.comparisons}
     known = read_yaml(configuration.folder, Path("dvc.yaml"))["stages"]
     every = {one: [stage for stage in several if stage.partition("@")[0] in known] for one, several in every.items()}
-    if name in every or name in ALONE or any(name in several for several in every.values()):
+    if name in every or name in ALONE:
         return every.get(name, [name])
+    stages = dict.fromkeys(chain((f"prepare@{task}" for task in root.tasks), *every.values()))
+    if found := [stage for stage in stages if name in (stage, stage.partition("@")[0])]:
+        return found
     raise InputError(f"{name}: no study, comparison or stage of {paths.PARAMS}{nearest(name, every)}")
 
 
