@@ -1,4 +1,4 @@
-"""Fonts of PNG figures and notebooks: the machine's, for characters that DejaVu Sans lacks.
+"""Fonts of PNG and PDF figures and of notebooks: the machine's, for characters that DejaVu Sans lacks.
 
 No SVG depends on them: its text is text, and the browser draws it with its own fonts.
 """
@@ -97,8 +97,8 @@ def _tell(scripts: set[str]) -> None:
     if new := scripts - _TOLD:
         _TOLD.update(new)
         print(
-            f"warning: PNG figures: no installed font has these characters: {', '.join(sorted(new))}. They are boxes "
-            "there; the page and SVG files have them as text. Install a font (Debian: fonts-noto-core, "
+            f"warning: PNG and PDF figures: no installed font has these characters: {', '.join(sorted(new))}. They are "
+            "boxes there; the page and SVG files have them as text. Install a font (Debian: fonts-noto-core, "
             "fonts-noto-cjk, fonts-symbola)",
             file=sys.stderr,
         )
