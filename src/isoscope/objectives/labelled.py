@@ -101,7 +101,7 @@ class Labelled(Planned):
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
         shared: dict[str, Any] = {"fusion": model["fusion"], "labels": self.labels, "seed": self.task.seed}
         shared["problem"] = self.problem
-        if checkpoint is not None and model["encoder"]["kind"] != "pretrained":
+        if checkpoint is not None and model["encoder"].get("kind") == "run":
             built = published.continued(checkpoint, pad_id=self.pad_id, **shared | {"fusion": published.AS_IT_IS})
             check_start(built, checkpoint, model, self.task)
         elif checkpoint is not None:
