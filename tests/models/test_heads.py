@@ -174,14 +174,14 @@ def test_the_head_of_a_run_that_goes_on_is_kept_if_its_labels_are_the_same(tmp_p
     """A run of no update then evaluates its start."""
     drawn = ours("BertForSequenceClassification", "additive", **head_settings(["a", "b"], SINGLE))
     drawn.save_pretrained(tmp_path / "run")
-    same = published.continued(tmp_path / "run", labels=["a", "b"], seed=0, fusion=published.AS_IT_IS)
+    same = published.continued(tmp_path / "run", labels=["a", "b"], seed=0)
     assert torch.equal(same.classifier.weight, drawn.classifier.weight)
     for labels, problem in (
         (["b", "a"], SINGLE),
         (["a", "b", "c"], SINGLE),
         (["a", "b"], "multi_label_classification"),
     ):
-        other = published.continued(tmp_path / "run", labels=labels, problem=problem, seed=0, fusion=published.AS_IT_IS)
+        other = published.continued(tmp_path / "run", labels=labels, problem=problem, seed=0)
         assert len(other.classifier.weight) == len(labels)
         assert not torch.equal(other.classifier.weight[:2], drawn.classifier.weight)
         assert torch.equal(other.base_model.pooler.dense.weight, drawn.base_model.pooler.dense.weight)

@@ -62,7 +62,7 @@ def starting_from(checkpoint: Path, make: Callable[[Task], Any]) -> Callable[[Ta
     def made(task: Task) -> Any:
         objective = make(task)
         build = objective.build
-        objective.build = lambda model, _: build(model, checkpoint)
+        objective.build = lambda model, _: build(model | {"encoder": {"kind": "pretrained"}}, checkpoint)
         return objective
 
     return made

@@ -17,8 +17,6 @@ from isoscope.models.loading import pretrained
 
 NATIVE = "native"
 """The kind of `model.fusion` that leaves a model's own embedding block."""
-AS_IT_IS = {"kind": NATIVE}
-"""The fusion that leaves the embedding block of a run's model, whatever its fusion is."""
 _CALLED = {CLASSIFIER: "sequence classifier", MASKED: "masked language model", CAUSAL: "causal language model"}
 """End of a class's name → what it is."""
 _NEW = ("embeddings.fusion.", "embeddings.position_embeddings.angles", "pooler.")
@@ -72,14 +70,17 @@ def classifier(folder: Path, *, labels: Sequence[str], problem: Problem = SINGLE
 
 
 def continued(folder: Path, *, labels: Sequence[str], problem: Problem = SINGLE, **given: Any) -> Any:
-    """Load another run's model with its head, if that is of these labels, else with a new head; `given`: as `load`."""
+    """Load another run's model, whatever its fusion, with its head if that is of these labels, else with a new head.
+
+    `given`: as `load`.
+    """
     config, asked = checkpoint_config(folder), head_settings(labels, problem)
     heads: Any = HEADS[CLASSIFIER]._model_mapping
     kind = heads.get(type(config), None)
     classifies = kind is not None and config.architectures == [kind.__name__]
     if classifies and asked == {name: getattr(config, name) for name in asked}:
         return pretrained(kind, folder, config)
-    return classifier(folder, labels=labels, problem=problem, **given)
+    return classifier(folder, labels=labels, problem=problem, fusion={"kind": NATIVE}, **given)
 
 
 def check_fits(model: Any, max_length: int, vocabulary: int = 0) -> None:

@@ -99,16 +99,16 @@ class Labelled(Planned):
         raise NotImplementedError
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
-        shared: dict[str, Any] = {"fusion": model["fusion"], "labels": self.labels, "seed": self.task.seed}
-        shared["problem"] = self.problem
-        if checkpoint is not None and model["encoder"].get("kind") == "run":
-            built = published.continued(checkpoint, pad_id=self.pad_id, **shared | {"fusion": published.AS_IT_IS})
+        shared: dict[str, Any] = {"labels": self.labels, "seed": self.task.seed, "problem": self.problem}
+        if checkpoint is not None and model["encoder"]["kind"] == "run":
+            built = published.continued(checkpoint, pad_id=self.pad_id, **shared)
             check_start(built, checkpoint, model, self.task)
         elif checkpoint is not None:
-            built = published.classifier(checkpoint, pad_id=self.pad_id, **shared)
+            built = published.classifier(checkpoint, pad_id=self.pad_id, fusion=model["fusion"], **shared)
             published.check_fits(built, self.task.max_length)
         else:
-            built = build.from_scratch(vocab_size=self.vocab_size, pad_id=self.pad_id, **shared, **sizes(model))
+            shared |= {"vocab_size": self.vocab_size, "pad_id": self.pad_id, "fusion": model["fusion"]}
+            built = build.from_scratch(**shared, **sizes(model))
         self.types = bool(getattr(built.config, "type_vocab_size", 0))
         self._check_tables(built.config)
         return built
