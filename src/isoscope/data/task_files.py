@@ -96,8 +96,8 @@ def _from_plugin(plugin: Entry, options: dict[str, Any]) -> Corpus:
     others = [name for name in (*TARGETS, GROUP) if name in raw["train"].table.column_names]
     columns = {name: name for name in (*single_or_pair, *others)}
     corpus = build(raw, columns=columns, held_out=0.0, seed=0, source=f"plugin:{plugin.name}", licence="unknown")
-    groups = {name: corpus.facts[name] for name in ("groups",) if name in corpus.facts}
-    return corpus._replace(facts={"options": options} | groups)
+    groups = {"groups": corpus.facts["groups"]} if GROUP in columns else {}
+    return corpus._replace(facts={"options": options, **groups})
 
 
 def _table(rows: list[Mapping[str, Any]]) -> pa.Table:

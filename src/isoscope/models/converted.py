@@ -19,7 +19,7 @@ from isoscope.models.sentence_head import sentence_modules
 from isoscope.models.slow_tokenizers import convert_tokenizer
 
 PICKLED, PICKLED_INDEX, TOKENIZER = "pytorch_model.bin", "pytorch_model.bin.index.json", "tokenizer.json"
-_OF_SEVERAL = re.compile(r"pytorch_model-(?P<number>\d{5})-of-(?P<count>\d{5})\.bin")
+_OF_SEVERAL = re.compile(r"pytorch_model-\d{5}-of-(?P<count>\d{5})\.bin")
 _KEPT = (*CHECKPOINT_FILES, *SENTENCE_FILES, "generation_config.json")
 """Files that are copied, with those of modules of sentence-transformers."""
 
@@ -62,19 +62,16 @@ def _pickles(source: Path) -> list[Path]:
         if not listed or not all(PART.fullmatch(name) and (source / name).is_file() for name in listed):
             raise InputError(f"{source / PICKLED_INDEX}: expected a weight_map to files in this folder; put them there")
         return [source / name for name in listed]
-    found = {file: match for file in sorted(source.glob("*.bin")) if (match := _OF_SEVERAL.fullmatch(file.name))}
-    counts = {int(match["count"]) for match in found.values()}
-    if (
-        not found
-        or [int(match["number"]) for match in found.values()] != [*range(1, max(counts) + 1)]
-        or len(counts) > 1
-    ):
-        there = ", ".join(file.name for file in sorted(source.glob("*.bin"))) or "no file *.bin"
+    there = sorted(file.name for file in source.glob("*.bin"))
+    numbered = [match for name in there if (match := _OF_SEVERAL.fullmatch(name))]
+    count = int(numbered[0]["count"]) if numbered else 0
+    parts = [f"pytorch_model-{number:05}-of-{count:05}.bin" for number in range(1, count + 1)]
+    if not parts or [match[0] for match in numbered] != parts:
         raise InputError(
             f"{source}: no whole weights: expected {WEIGHTS} or {PICKLED}, or files with an index, or all of "
-            f"pytorch_model-00001-of-N.bin …; there is {there}"
+            f"pytorch_model-00001-of-N.bin …; there is {', '.join(there) or 'no file *.bin'}"
         )
-    return [*found]
+    return [source / name for name in parts]
 
 
 def _weights(files: Sequence[Path], folder: Path) -> str:
