@@ -35,8 +35,8 @@ class Study(Section):
     without seeds may have axes without values.
     """
     states: bool = False
-    """Whether hidden states are extracted and measured although the kind does not need them; the objective has labels or
-    scores. The report shows measures after `measures.transforms`; all measures are in `data/measures/`.
+    """Whether hidden states are extracted and measured although the kind does not need them; the objective has labels
+    or scores. The report shows measures after `measures.transforms`; all measures are in `data/measures/`.
     """
     seeds: Annotated[tuple[Seed, ...], Field(strict=False)]
     """Distinct seeds of every arm; empty: the study is not run."""
