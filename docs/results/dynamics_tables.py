@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from dynamics_claims import BY_LAYER, CLAIMS, ONE, PUBLISHED, RELATIVE_CLAIMS, claimed, likeness
 from dynamics_hurting import claims_hurting, ranks
-from dynamics_shares import of_part
+from dynamics_shares import OBJECTIVES, of_part
 from judged import POWER
-from written import CONFIDENCE, Table, between, number
+from per_run import seeds_of, stored
+from written import CONFIDENCE, NONE, Table, between, number
 
 from isoscope.platform.statistics.cell_permutation import (
     Permuted,
@@ -94,11 +95,31 @@ def whole(table: pd.DataFrame, objectives: tuple[str, ...]) -> pd.DataFrame:
     return own.merge(complete[complete].index.to_frame(index=False), on=CONDITION)
 
 
+def conditions() -> Table:
+    """Return the runs of each data condition: seeds and mean test loss of each objective, and what sums to the change.
+
+    Losses of two conditions are of other texts, those of masked models of the masked tokens alone.
+    """
+    metrics, closed = stored("dynamics/data.csv"), of_part("data", "closed")
+    losses = seeds_of(metrics[metrics["metric"] == "test/loss"])
+    rows = []
+    for (data, size), own in of_part("data", "profiles").groupby(CONDITION):
+        arms = own.drop_duplicates("arm").set_index("objective")["arm"]
+        found = [list(losses[arms[name]].values()) if name in arms else [] for name in CHOICES["all"]]
+        cells = [(len(values), number(float(np.mean(values))) if values else NONE) for values in found]
+        sums = closed[closed["arm"].isin(arms)]
+        share = np.average(sums["share_closed"], weights=sums["intervals"])
+        rows.append((data, number(size, 0), *sum(cells, ()), number(sums["intervals"].sum(), 0), f"{share:.1%}"))
+    heads = [(f"{OBJECTIVES[name]}: seeds", f"{OBJECTIVES[name]}: loss") for name in CHOICES["all"]]
+    return Table(("data", "examples", *sum(heads, ()), "intervals", "closed"), rows)
+
+
 _SHARES = "difference of shares"
 TABLES: dict[str, Callable[[], Table]] = {
     "dynamics/likeness": likeness,
     "dynamics/claims_published": partial(claimed, _SHARES, PUBLISHED),
     "dynamics/decides": decides,
+    "dynamics/conditions": conditions,
     "dynamics/claims_by_layer": partial(claimed, f"{ONE}, over the mean", BY_LAYER, relative=True),
     "dynamics/claims": partial(claimed, _SHARES, CLAIMS),
     "dynamics/claims_relative": partial(claimed, "difference over the mean", RELATIVE_CLAIMS, relative=True),
