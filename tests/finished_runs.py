@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ruamel.yaml import YAML
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, matthews_corrcoef
 
+from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.outputs import read_output
 from isoscope.platform.results.paired_comparison import Arms, Baselines, StudyRuns
 from isoscope.platform.results.study_tables import Tables, tables
@@ -72,11 +73,17 @@ def write_run(
         "code": "c" * 64,
         "plugins": plugins or {},
         "inputs": {f"data/processed/{task}": "0123456789abcdef0123456789abcdef.dir"},
-        "params": {"model": {"fusion": fusion or {"kind": arm}}, "training": {"epochs": epochs}},
+        "params": {
+            "objective": {"kind": "classification"},
+            "model": {"fusion": fusion or {"kind": arm}},
+            "training": {"epochs": epochs},
+        },
         "labels": list(labels),
     }
     with (folder / "config.yaml").open("w", encoding="utf-8") as file:
         YAML(typ="safe").dump(config, file)
+    declared = [one.recorded for one in metrics_of("classification", generated=True).values()]
+    (folder / "objective.json").write_text(json.dumps({"metrics": declared}), "utf-8")
     write_metrics(folder, points(rng, accuracy, epochs) + scores_on_test(label, predicted, epochs))
     logits = rng.normal(size=(items, len(labels))).astype(np.float32)
     columns = {"row": np.arange(items), "label": label, "predicted": predicted}

@@ -14,11 +14,13 @@ import typer
 from annotated_types import Ge
 
 from isoscope import plugins
+from isoscope.base import paths
+from isoscope.base.atomic_files import seal
 from isoscope.base.errors import InputError
 from isoscope.base.registry import Registry
 from isoscope.platform.cli import app, options
 from isoscope.platform.cli.options import HEADINGS, PLUGIN_HELP, Commands, declared
-from isoscope.platform.cli.out_folders import check_free
+from isoscope.platform.cli.out_folders import check_free, replaceable
 
 ROOT = Path(__file__).parents[1]
 
@@ -50,7 +52,7 @@ def test_commands_are_grouped_by_what_they_are_for() -> None:
     assert shown.count("\n  train ") == shown.count("\n  search ") == 1
     search = isoscope("search", "--help")
     assert "\nCommands:\n  run " in search
-    assert not re.search(r"^  (chart|explore|worker) ", shown + search, flags=re.M), "hidden"
+    assert not re.search(r"^  trial ", shown + search, flags=re.M), "hidden"
 
 
 def test_help_imports_no_library_but_the_parser() -> None:
@@ -162,6 +164,25 @@ def test_of_a_malformed_project_nothing_is_known_to_be_free(project: Path, file:
     (project / file).write_text(text)
     with pytest.raises(InputError, match="is malformed, so its outputs are not known; isoscope check lists the faults"):
         check_free(project / "geometry", such_as="geometry")
+
+
+def test_what_a_run_wrote_and_nothing_else_may_be_replaced(project: Path) -> None:
+    """Whatever its objective and observers are called, also those of plugins."""
+    digest, there = "d" * 64, paths.Project(project, project)
+    for folder in (place := project / "models/by-hand/x", stored := there.runs / digest / "output"):
+        (folder / "checkpoints/epoch-1").mkdir(parents=True)
+        for name in ("metrics.jsonl", "norms.csv", "checkpoints/epoch-1/config.json"):
+            (folder / name).write_text("{}", "utf-8")
+    seal(stored, of=digest)
+    (place / "config.yaml").write_text(f"digest: {digest}\n", "utf-8")
+    assert replaceable(place, there, [], of_run=True) == place
+    (place / "norms.csv").rename(place / "notes.csv")
+    with pytest.raises(InputError, match="holds files that are not an earlier result; give a new folder"):
+        replaceable(place, there, [], of_run=True)
+    (place / "notes.csv").unlink()
+    (place / "config.yaml").write_text(f"digest: {'e' * 64}\n", "utf-8")
+    with pytest.raises(InputError, match="holds files that are not an earlier result"):
+        replaceable(place, there, [], of_run=True)
 
 
 def test_a_stdout_of_ascii_gets_a_question_mark_for_what_it_lacks() -> None:

@@ -45,7 +45,7 @@ PUBLIC: dict[str, tuple[str, ...]] = {
     "isoscope.platform.figures.scatter_form": ("Scatter",),
     "isoscope.platform.figures.text_form": ("Texts",),
     "isoscope.platform.statistics.paired": ("judge", "Verdict", "paired_t", "holm", "two_way_interval"),
-    "isoscope.platform.statistics.hurting": ("hurting", "Hurting"),
+    "isoscope.studies.dynamics.hurting": ("hurting", "Hurting"),
     "isoscope.base.errors": ("InputError", "RunError"),
 }
 """Module → its public names, or () for its `__all__`."""

@@ -343,7 +343,6 @@ def test_another_storage_and_none_are_named(project: Project) -> None:
         (("status", "-S", "search.name=other"), "no such study"),
         (("status", "--storage", "sqlite:///none.db"), "no such study"),
         (("run", "--storage", "sqlite:///README.md"), "not a SQLite database"),
-        (("worker", "--workers", "2"), "one driver now; for several machines: isoscope search run --cluster"),
         (("run", "-S", "search=null"), "params.yaml: search: null"),
     ):
         assert said in project.refused("search", *words)

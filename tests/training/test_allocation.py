@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isoscope.platform.statistics.hurting import hurting
+from isoscope.studies.dynamics.hurting import hurting
 from isoscope.training.allocation import ENDS_SUFFICE, Integral, bound, integrate, interval_ends, over_folds
 
 Array = np.ndarray

@@ -21,7 +21,7 @@ from isoscope.models.components import members
 from isoscope.objectives import Forward, Task
 from isoscope.objectives.classification import Classification
 from isoscope.platform.config.training import Allocation as Settings
-from isoscope.platform.statistics.hurting import hurts_surely
+from isoscope.studies.dynamics.hurting import hurts_surely
 from isoscope.training.allocation import integrate
 from isoscope.training.allocation_sets import fixed_rows, undisturbed
 from isoscope.training.allocation_tables import PARTS

@@ -187,21 +187,34 @@ def test_a_loss_that_is_no_number_is_named_though_anisotropy_is_watched(tmp_path
         loop.fit()
 
 
-def test_what_a_plugins_penalty_remembers_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Remembering(nn.Module):
+    """Distance from a mean of earlier points: a moving one, or that of all points since the start."""
+
+    def __init__(self, start: torch.Tensor | None, *, all_points: bool = False) -> None:
+        super().__init__()
+        self.all_points = all_points
+        self.mean: torch.Tensor | None
+        self.register_buffer("mean", start)
+        self.register_buffer("seen", torch.zeros(0, 16))
+        self.register_buffer("same", None)
+
+    def forward(self, points: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        now = points.detach().mean(0)
+        if self.all_points:
+            self.seen = torch.cat([self.seen, points.detach()])
+            now = self.seen.mean(0)
+        self.mean = now if self.mean is None else 0.9 * self.mean + 0.1 * now
+        self.same = self.mean  # one memory under two names
+        return (points - self.mean).square().mean()
+
+
+@pytest.mark.parametrize("start", [torch.zeros(16), None], ids=["zeros", "None"])
+@pytest.mark.parametrize("all_points", [False, True], ids=["of one size", "growing"])
+def test_what_a_plugins_penalty_remembers_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: torch.Tensor | None, all_points: bool
+) -> None:
     monkeypatch.setattr(plugins.PENALTIES, "own", {})
-
-    class Moving(nn.Module):
-        """Distance from a moving mean."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("mean", torch.zeros(16))
-
-        def forward(self, points: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-            self.mean = 0.9 * self.mean + 0.1 * points.detach().mean(0)
-            return (points - self.mean).square().mean()
-
-    plugins.penalty("moving")(lambda: Moving())
+    plugins.penalty("moving")(lambda: Remembering(start, all_points=all_points))
     penalty = {"kind": "moving", "weight": 5.0, "warmup": 0.0, "points": POINTS}
     completed(tmp_path / "whole", penalty=penalty)
     with pytest.raises(Killed):

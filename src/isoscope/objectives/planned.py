@@ -11,7 +11,6 @@ from isoscope.data import tokens
 from isoscope.data.batches import epoch_batches, evaluation_batches
 from isoscope.data.tokens import Encoded
 from isoscope.models import published
-from isoscope.models.encoder import positions
 from isoscope.objectives import Indices, Metric, Place, Task, owners_of
 
 _EVALUATED = 64
@@ -82,8 +81,7 @@ def check_start(model: Any, folder: Path, settings: Mapping[str, Any], task: Tas
         raise InputError(f"model.fusion: {asked}, but the model to start from has {other[0]}; set it")
     if tokens.load(folder).backend.get_vocab() != tokens.load(task.tokenizer).backend.get_vocab():
         raise InputError(f"checkpoint {folder}: its tokenizer is not that of the task")
-    if (most := positions(model)) < task.max_length:
-        raise InputError(f"model.max_length: {task.max_length}, but the model to start from takes {most} tokens")
+    published.check_fits(model, task.max_length)
 
 
 def sizes(model: Mapping[str, Any]) -> dict[str, Any]:

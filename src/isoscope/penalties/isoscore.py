@@ -29,7 +29,8 @@ class IsoScoreStar(nn.Module):
     def __init__(self, weight: float = 1.0, *, zeta: float = 0.2) -> None:
         super().__init__()
         self.weight, self.zeta = weight, zeta
-        self.reference: Tensor | None = None
+        self.reference: Tensor | None
+        self.register_buffer("reference", None)
 
     def forward(self, points: Tensor, labels: Tensor | None = None) -> IsoScoreTerms:
         """Return the penalty of `points` `[n, d]`; `labels` are ignored."""

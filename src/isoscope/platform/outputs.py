@@ -14,7 +14,7 @@ from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric, read
 from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.runs.restored import OBJECTIVE, read_metrics
+from isoscope.platform.runs.restored import OBJECTIVE, best_epoch, read_metrics
 
 CONFIG, PREDICTIONS, TRANSLATIONS = Path("config.yaml"), Path("predictions.parquet"), Path("translations.parquet")
 
@@ -61,27 +61,23 @@ def read_output(folder: Path) -> Output:
     try:
         config = read_yaml(folder, CONFIG)
         run = RUN.validate_python({field: config[field] for field in Trained._fields})
-        objective = config["params"].get("objective", {"kind": "classification"})  # older runs have no such section
-        labels = tuple(map(str, config["labels"]))
-        kind, params = str(objective["kind"]), dict(config["params"])
+        labels, params = tuple(map(str, config["labels"])), dict(config["params"])
+        kind = str(params["objective"]["kind"])
     except InputError as error:
         raise InputError(f"{folder}/{error}; is this the output of a finished training run?") from None
     except KeyError as missing:
         raise InputError(f"{folder / CONFIG}: key {missing} is missing; train this run again") from None
     except (TypeError, AttributeError, ValueError):
         raise InputError(f"{folder / CONFIG}: not the config of a training run; train this run again") from None
-    return Output(folder, run, labels, kind, params, recorded_metrics(folder, kind))
+    return Output(folder, run, labels, kind, params, recorded_metrics(folder))
 
 
-def recorded_metrics(folder: Path, kind: str) -> dict[str, Metric]:
+def recorded_metrics(folder: Path) -> dict[str, Metric]:
     """Return the metrics that the objective of a run declared, by name, as the run recorded them: without titles.
 
-    Without their file (a run of an earlier version): as the objective `kind` declares them now. Raises `InputError` for
-    a damaged file.
+    Raises `InputError` for a missing or damaged file.
     """
     file = folder / OBJECTIVE
-    if not file.is_file():
-        return metrics_of(kind, generated=True)
     try:
         return read(json.loads(file.read_text("utf-8"))["metrics"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -124,10 +120,9 @@ def weights_by_update(output: Path) -> dict[int, Path]:
 
 
 def chosen_checkpoint(output: Path) -> Path | None:
-    """Return the checkpoint of a finished run's chosen epoch; the only one of a run that kept another, None without."""
-    epochs = {f"epoch-{one['value']:.0f}" for one in read_metrics(output) if one["name"] == "training/best_epoch"}
-    kept = sorted((output / "checkpoints").glob("epoch-*"))
-    return next((one for one in kept if one.name in epochs), kept[0] if len(kept) == 1 else None)
+    """Return the checkpoint of a finished run's chosen epoch; None if it is not there."""
+    chosen = output / "checkpoints" / f"epoch-{best_epoch(read_metrics(output))}"
+    return chosen if chosen.is_dir() else None
 
 
 def read_predictions(output: Output) -> pd.DataFrame:

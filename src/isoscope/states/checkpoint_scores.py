@@ -29,7 +29,7 @@ from isoscope.models.encoder import checkpoint_config, longest, pad_with, positi
 from isoscope.models.loading import in_one_line, pretrained
 from isoscope.platform.outputs import CONFIG
 from isoscope.platform.runs.provenance import dvc_md5
-from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.runs.restored import best_epoch, read_metrics
 from isoscope.platform.statistics.paired import paired_t, two_way_interval
 from isoscope.states.choices import ScoreSettings
 from isoscope.states.given_checkpoints import Checkpoint, content_digest, find, run_of
@@ -200,10 +200,10 @@ def _selected(folder: Path) -> list[str]:
     if not seeds and not (folder / CONFIG).is_file():
         return []
     runs = [one for _, one in sorted(seeds.items())] or [folder]
-    best = {run: [one["value"] for one in read_metrics(run) if one["name"] == "training/best_epoch"] for run in runs}
-    if lacking := [str(run) for run, epochs in best.items() if not epochs]:
+    best = {run: best_epoch(read_metrics(run)) for run in runs}
+    if lacking := [str(run) for run, epoch in best.items() if epoch is None]:
         raise InputError(f"{lacking[0]}: no finished training run; train it, or name a checkpoint of it")
-    return [str(run / "checkpoints" / f"epoch-{epochs[0]:.0f}") for run, epochs in best.items()]
+    return [str(run / "checkpoints" / f"epoch-{epoch}") for run, epoch in best.items()]
 
 
 def _scores(one: Checkpoint, rows: Targets, kind: str, further: FurtherMetrics, settings: ScoreSettings) -> Scores:

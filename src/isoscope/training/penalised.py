@@ -1,6 +1,7 @@
 """Apply a penalty in a training run: its weight over the updates, the points it takes, the gradient it returns."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -14,8 +15,6 @@ from isoscope.training.determinism import seed_of
 Fields = list[tuple[str, Any]]
 
 _DRAW = 0x9E4A
-_OWN = "module."
-"""Begins the names of what a plugin's module holds, in a state."""
 _SHARED = {"kind", "weight", "warmup", "points"}
 _TAKEN = ("penalty", "penalty_weight", "penalty_gradient_norm", "loss", "gradient_norm", "learning_rate")
 """Metrics of a step; a plugin's penalty must not log metrics with these names."""
@@ -65,6 +64,8 @@ class WeightedPenalty:
         if self.clouds == "shuffled":
             labels = labels[torch.randperm(len(labels), generator=generator).to(labels.device)]
         leaf = points.detach()[chosen].requires_grad_()
+        if isinstance(self.module, nn.Module):
+            self.module.to(points.device)  # also what was restored
         given: dict[str, Any] = {} if self.clouds is None else {"generator": generator}
         terms = self.module(leaf, labels[chosen], **given)
         fields = terms._asdict() if hasattr(terms, "_asdict") else {"penalty": terms}
@@ -83,23 +84,25 @@ class WeightedPenalty:
         return PenaltyResult(gradient, figures | {"penalty_gradient_norm": gradient.norm()})
 
     def refer_to(self, points: Tensor) -> None:
-        """Set the reference to the covariance of these training points `[n, d]`."""
+        """Set the buffer `reference` to the covariance of these training points `[n, d]`."""
         self.module.reference = torch.cov(points.double().T)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state that a resumed run needs."""
-        reference = getattr(self.module, "reference", None) if self.reference else None
-        found = {} if reference is None else {"reference": reference}
-        if self.plugin is not None and isinstance(self.module, nn.Module):
-            found |= {_OWN + name: value for name, value in self.module.state_dict().items()}
-        return found
+        """Return the state that a resumed run needs: what the penalty's module has in buffers and parameters."""
+        if not isinstance(self.module, nn.Module):
+            return {}
+        held = chain(self.module.named_parameters(), self.module.named_buffers())
+        return {name: value.detach().clone().contiguous() for name, value in held}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Restore the state that `state` returned."""
-        if "reference" in state:
-            self.module.reference = state["reference"]
-        if own := {name.removeprefix(_OWN): value for name, value in state.items() if name.startswith(_OWN)}:
-            self.module.load_state_dict(own)
+        """Restore the state that `state` returned; a buffer may have grown, or have been None at the start."""
+        for name, value in state.items():
+            where, _, own = name.rpartition(".")
+            owner = self.module.get_submodule(where)
+            if isinstance(held := getattr(owner, own), nn.Parameter):
+                held.data = value
+            else:
+                setattr(owner, own, value)
 
 
 def penalised(settings: Any, *, classes: int, seed: int) -> WeightedPenalty | None:

@@ -124,7 +124,7 @@ def test_a_pair_without_a_number_leaves_no_difference_of_the_others(tmp_path: Pa
 
 def test_a_point_and_a_file_that_differ_are_named_alone(tmp_path: Path) -> None:
     a, b = (write_run(tmp_path / side, "additive", 0) for side in "ab")
-    assert unequal_files(a, b) == ([], [], 2)
+    assert unequal_files(a, b) == ([], [], 3)
     same = points(a, b)
     assert same["a"].equals(same["b"])
     text = (b / "metrics.jsonl").read_text("utf-8")
@@ -132,6 +132,6 @@ def test_a_point_and_a_file_that_differ_are_named_alone(tmp_path: Path) -> None:
     (b / "metrics.jsonl").write_text(text.replace(line, line.replace('"value": 0', '"value": 9')), "utf-8")
     other = points(a, b)
     assert other.loc[other["a"] != other["b"], ["name", "step"]].to_numpy().tolist() == [["validation/loss", 100]]
-    assert unequal_files(a, b) == (["metrics.jsonl"], [], 2)
+    assert unequal_files(a, b) == (["metrics.jsonl"], [], 3)
     (a / "trace.json").write_text("{}", "utf-8")
-    assert unequal_files(a, b) == (["metrics.jsonl"], ["trace.json"], 2)
+    assert unequal_files(a, b) == (["metrics.jsonl"], ["trace.json"], 3)

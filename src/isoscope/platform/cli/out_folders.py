@@ -6,30 +6,14 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from isoscope.base.errors import InputError
-from isoscope.base.paths import LONGEST, PARAMS, PLUGINS, PROFILES, VARIANTS
+from isoscope.base.paths import LONGEST, PARAMS, PLUGINS, PROFILES, VARIANTS, Project
 
 _DVC = Path("dvc.yaml")
 _SOURCES = {*map(str, (VARIANTS, PROFILES, PLUGINS)), "benchmarks", "docs", "src", "tests", "texts"}
 MLFLOW = {"mlflow.db", "mlartifacts", "mlruns"}
 _TEMPLATE = re.compile(r"\$\{([^}]*)\}")
-# Files that a result may hold, and files that it must hold.
-TRAINED = (
-    {
-        *("config.yaml", "metrics.jsonl", "predictions.parquet", "trace.json", "checkpoints", "snapshots"),
-        *("allocation.parquet", "closure.parquet", "minibatch.parquet", "bleu.json", "translations.parquet"),
-        *("objective.json", "slices.parquet", "slices_closure.parquet"),
-    },
-    {"config.yaml", "metrics.jsonl"},
-)
-PREPARED = (
-    {
-        *(f"{split}.parquet" for split in ("train", "validation", "test", "treebank")),
-        "tokenizer",
-        "manifest.json",
-        "settings.json",
-    },
-    {"manifest.json", "settings.json"},
-)
+_FACTS = {"manifest.json", "settings.json"}  # of prepared data
+_PREPARED = {*_FACTS, "tokenizer", *(f"{split}.parquet" for split in ("train", "validation", "test", "treebank"))}
 _OWN_DATA = ("processed", "hidden_states", "measures")
 
 
@@ -77,22 +61,31 @@ def _outputs(project: Path) -> Iterator[str]:
                 yield from dict.fromkeys(_TEMPLATE.sub(str(name), output) for name in names)
 
 
-def replaceable(
-    out: Path, project: Path, studies: Collection[str], result: tuple[Collection[str], Collection[str]]
-) -> Path:
-    """Return `out` as an absolute path. It must be free or hold an earlier result, because publishing replaces it."""
-    place = out.resolve()
-    if not place.is_relative_to(project.resolve()):
-        raise InputError(f"--out {out}: is outside the project; give a folder in {project}")
-    parts = place.relative_to(project.resolve()).parts
+def replaceable(out: Path, project: Project, studies: Collection[str], *, of_run: bool) -> Path:
+    """Return `out` as an absolute path. It must be free or hold an earlier result, because publishing replaces it.
+
+    An earlier result holds nothing but what its run wrote (`of_run`), or prepared data.
+    """
+    place, root = out.resolve(), project.folder.resolve()
+    if not place.is_relative_to(root):
+        raise InputError(f"--out {out}: is outside the project; give a folder in {project.folder}")
+    parts = place.relative_to(root).parts
     for top, own in (("models", studies), ("data", _OWN_DATA)):
         if parts[:1] == (top,) and (len(parts) < 2 or parts[1] in own):
             raise InputError(
                 f"--out {out}: is a folder of the pipeline; give another folder, such as {top}/by-hand/name"
             )
-    check_free(out, such_as=f"{'data' if result is PREPARED else 'models'}/by-hand/name")
-    held = {path.name for path in place.iterdir()} if place.is_dir() else {place.name} if place.exists() else set()
-    most, least = map(set, result)
-    if held and not least <= held <= most:
+    check_free(out, such_as=f"{'models' if of_run else 'data'}/by-hand/name")
+    held = {path.name for path in place.iterdir()} if place.is_dir() else set()
+    if held and not (_of_run(project, place, held) if of_run else _FACTS <= held <= _PREPARED):
         raise InputError(f"--out {out}: holds files that are not an earlier result; give a new folder")
     return place
+
+
+def _of_run(project: Project, place: Path, held: Collection[str]) -> bool:
+    """Whether a folder holds what the run in its config.yaml wrote, and nothing else."""
+    from isoscope.platform.runs.restored import CONFIG, named_digest
+    from isoscope.platform.runs.stored import written_by
+
+    digest = named_digest(place / CONFIG)
+    return digest is not None and {*held} <= {CONFIG, *(Path(name).parts[0] for name in written_by(project, digest))}

@@ -83,12 +83,6 @@ def trial(
     return {"folder": folder}, folder
 
 
-@search.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def worker() -> None:
-    """Name the command that took its place: one driver searches, and a cluster brings other machines."""
-    raise InputError("search worker: a search has one driver now; for several machines: isoscope search run --cluster")
-
-
 @command(None, *CHANGES, of=search)
 def status(here: Here, storage: Storage = None) -> Said:
     """Show the progress of the search, whose settings are those of params.yaml.

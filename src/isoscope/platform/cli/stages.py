@@ -34,7 +34,7 @@ from isoscope.platform.cli.options import (
     load,
     project_here,
 )
-from isoscope.platform.cli.out_folders import PREPARED, TRAINED, replaceable
+from isoscope.platform.cli.out_folders import replaceable
 
 ANOTHER = "as another experiment (-S, --plugin or --seed)"
 """Why a result is not where the pipeline expects it."""
@@ -56,7 +56,7 @@ def prepare(
 
     project, configuration, *_ = here
     data = configuration.data(task)
-    output = replaceable(out, project.folder, configuration.root.studies, PREPARED) if out else None
+    output = replaceable(out, project, configuration.root.studies, of_run=False) if out else None
     # Other commands read a task's own folder, and DVC does not know about -S.
     if output is None and (names := overridden(configuration, task)):
         raise InputError(
@@ -95,7 +95,7 @@ def train(
     if not (single and alone) and processes.world_size() > 1:
         raise InputError("several processes can train only one run; name the arm and its --seed, without --cluster")
     asked = here.cells(study, arm, seed)
-    output = replaceable(out, project.folder, configuration.root.studies, TRAINED) if out else None
+    output = replaceable(out, project, configuration.root.studies, of_run=True) if out else None
     here.begin(*([configuration.study(study).task] if asked else []))
     from isoscope.platform.stages import study_cells
 
@@ -236,14 +236,6 @@ def _analysed(here: Here, done: str, asked: Any, name: str, arms: Any) -> Said:
     sections = (root.analysis, root.reproduction, asked, root.studies)
     folder = load("platform.stages.analyse").analyse(*sections, name=name, arms=arms, project=here.project)
     return {"folder": str(folder)}, f"{done} {name}: {folder.relative_to(here.project.folder)}"
-
-
-@app.command("chart", hidden=True)
-@app.command("explore", hidden=True)
-def _now_analyse(study: Study) -> None:
-    """Name the command that took their place."""
-    pipeline = "in a dvc.yaml that has them, take that of a project of: isoscope new"
-    raise InputError(f"chart and explore are part of analyse; run: isoscope analyse {study} ({pipeline})")
 
 
 @command(RUN, "overrides")

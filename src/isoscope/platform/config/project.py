@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from isoscope.base.built_in import TRANSFORMS
 from isoscope.platform.config.base import Below, Conflicts, Count, Fraction, Key, Level, Name, Section, Seed, Share
@@ -11,9 +11,6 @@ from isoscope.platform.config.loss import Objective, Penalty
 from isoscope.platform.config.model import Model
 from isoscope.platform.config.searching import Search
 from isoscope.platform.config.training import Training
-
-GONE = {"inside": "fusion", "chart": "isotropy"}
-"""An entry of `looks`, in a project of an earlier version → the kind that has taken its place."""
 
 
 class Study(Section):
@@ -40,15 +37,6 @@ class Study(Section):
     """
     seeds: Annotated[tuple[Seed, ...], Field(strict=False)]
     """Distinct seeds of every arm; empty: the study is not run."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _looks(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "looks" in given:
-            looks = given["looks"] if isinstance(given["looks"], list) else [given["looks"]]
-            kinds = " or ".join(GONE.get(str(one), "?") for one in looks) or "arms, or dynamics with an allocation"
-            raise ValueError(f"looks: {given['looks']} is now kind: {kinds}; replace it (isoscope docs studies)")
-        return given
 
     def _conflicts(self) -> Conflicts:
         yield len(set(self.seeds)) < len(self.seeds), f"seeds {list(self.seeds)} contain a duplicate"

@@ -14,7 +14,7 @@ from functools import cache
 from math import copysign, isinf
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit
 
 from isoscope.base.atomic_files import write_text
 from isoscope.platform.config.tree import as_text
@@ -202,18 +202,23 @@ def _head(path: Path) -> str | None:
     return cut(text, TAG_LENGTH, f"{whole} bytes, whole in {DIFF}")
 
 
+def address_parts(uri: str) -> SplitResult | None:
+    """Return the parts of a tracking address, without user and password; None of a malformed address."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2])
+
+
 def address(uri: str | None) -> str:
     """Return a tracking address without credentials: `uri`, or $MLFLOW_TRACKING_URI, or the project's database.
 
     Of a malformed address, what `scrub` leaves: `mlflow.connect` refuses it.
     """
     given = uri or os.environ.get("MLFLOW_TRACKING_URI") or LOCAL
-    try:
-        parts = urlsplit(given)
-    except ValueError:
-        return scrub(given)
-    without = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else given
-    return scrub(without)
+    parts = address_parts(given)
+    return scrub(parts.geturl() if parts and parts.netloc else given)
 
 
 def known_experiments(root: Path, uri: str | None) -> dict[str, str]:

@@ -3,13 +3,12 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from isoscope.platform.config.project import Study
 from isoscope.platform.config.tree import differing
 from isoscope.platform.figures.numbers import count
 from isoscope.platform.mirror.browsing import runs_page
-from isoscope.platform.mirror.fields import DIGEST
+from isoscope.platform.mirror.fields import DIGEST, address_parts
 from isoscope.platform.outputs import Trained
 from isoscope.platform.results.study_tables import Tables
 from isoscope.platform.runs.lines import RunRecord
@@ -69,12 +68,8 @@ def server(tracking_uri: str | None) -> str | None:
 
     None if a browser cannot open it (a database, a folder, a malformed address).
     """
-    try:
-        parts = urlsplit(tracking_uri or "")
-    except ValueError:
-        return None
-    address = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=parts.path.rstrip("/"))
-    return urlunsplit(address) if parts.scheme in ("http", "https") else None
+    parts = address_parts(tracking_uri or "")
+    return parts.geturl().rstrip("/") if parts and parts.scheme in ("http", "https") else None
 
 
 def pasted(digest: str) -> str:

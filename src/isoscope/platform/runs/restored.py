@@ -7,7 +7,7 @@ record, and a restored run says that it lacks them.
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,6 +141,11 @@ def named_digest(config: Path) -> str | None:
 def read_metrics(output: Path) -> list[dict[str, Any]]:
     """Return the points of a training run from the folder `output`."""
     return [*points_of(output / METRICS)]
+
+
+def best_epoch(points: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return the epoch whose weights and test scores are a finished run's result; None of an unfinished run."""
+    return next((int(point["value"]) for point in points if point["name"] == "training/best_epoch"), None)
 
 
 def points_of(path: Path) -> Iterator[dict[str, Any]]:

@@ -185,6 +185,11 @@ def check_published(project: Project, folder: Path, files: Collection[str] | Non
 _MAKERS = {"models": "train", "hidden_states": "states", "measures": "states"}
 
 
+def written_by(project: Project, digest: str) -> Collection[str]:
+    """Return the relative paths of the files that a run wrote; none if nothing vouches for it."""
+    return _expected(project, digest)[1].keys()
+
+
 def _expected(project: Project, digest: str) -> tuple[Callable[[Path], str], dict[str, str]]:
     """Return a hash function, and the hash of each file that a run wrote; no files if nothing vouches for it."""
     if stored := listed(project.runs / digest / "output"):

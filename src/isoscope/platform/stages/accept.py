@@ -10,7 +10,6 @@ import torch
 from isoscope.base import built_in
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.paths import Project
-from isoscope.platform.runs.identity import Identity
 from isoscope.platform.runs.locks import Lease
 from isoscope.platform.runs.record import Record, identities, read
 from isoscope.platform.runs.stored import accept_run, finished, output_fault, take_back
@@ -60,8 +59,7 @@ def accept(jobs: Iterable[CellJob], *, project: Project) -> list[Candidate]:
         if _intact(project, job.run.digest) or job.run.finished:  # a run of a clone has no record
             continue
         wrong = None
-        written = (job.run.identity, _as_before(job.run.identity))
-        candidates = [Candidate(job, one.digest_under(code), code) for code in codes for one in written]
+        candidates = [Candidate(job, job.run.identity.digest_under(code), code) for code in codes]
         for one in (one for one in candidates if _intact(project, one.digest)):
             key = (job.run.identity.study, job.run.identity.arm, one.code)
             if key not in verdicts:
@@ -82,16 +80,6 @@ def accept(jobs: Iterable[CellJob], *, project: Project) -> list[Candidate]:
             record.accepted(code=run.identity.code, digest=run.identity.digest)
             accept_run(project, run.identity.digest, run=one.digest, code=one.code)
     return found
-
-
-def _as_before(identity: Identity) -> Identity:
-    """Return the identity with its settings as they were written before `training.freeze` took the place of `hold`."""
-    training, held = dict(identity.params["training"]), identity.params["training"]["freeze"]
-    if held is not None and held["until"] is not None:
-        return identity  # had no earlier form
-    training["freeze"] = {"embeddings": False, "layers": 0, "epochs": 0}
-    training["hold"] = held and {name: held[name] for name in ("after", "groups")}
-    return identity._replace(params=identity.params | {"training": training})
 
 
 def _intact(project: Project, digest: str) -> bool:

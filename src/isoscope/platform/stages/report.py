@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from isoscope.base import paths
 from isoscope.base.atomic_files import replacing, write_text
@@ -14,7 +13,7 @@ from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.config.load import ResolvedCell
 from isoscope.platform.config.project import Report, Study
 from isoscope.platform.config.tree import flatten
-from isoscope.platform.mirror.fields import known_experiments, read_notes
+from isoscope.platform.mirror.fields import address_parts, known_experiments, read_notes
 from isoscope.platform.report import build, read_records, summary
 from isoscope.platform.report.runs import lacking
 from isoscope.platform.results.study_tables import read_tables
@@ -93,9 +92,7 @@ def pages(environment: Mapping[str, str]) -> str:
     Of a malformed address, say that the page has no links.
     """
     given = environment.get("MLFLOW_TRACKING_URI") or "http://127.0.0.1:5000"
-    try:
-        urlsplit(given)
-    except ValueError:
+    if address_parts(given) is None:
         print(
             f"warning: MLFLOW_TRACKING_URI={scrub(given)}: is not an address, so the page has no links to MLflow; "
             "unset it, or give http://host:port",

@@ -16,7 +16,7 @@ from isoscope.platform.outputs import recorded_metrics
 from isoscope.platform.runs.durations import epochs_of
 from isoscope.platform.runs.lines import SEARCH
 from isoscope.platform.runs.record import Tail
-from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.runs.restored import best_epoch, read_metrics
 from isoscope.platform.runs.stored import output_fault, stored_points
 from isoscope.platform.search.study import identity
 from isoscope.platform.stages.study_cells import Setup, visible, when_free
@@ -49,7 +49,7 @@ class TrainingRun:
     def run(self, display: Progress | None = None) -> str:
         """Train or resume it; if another process holds the run, wait for its end."""
         folder = when_free(partial(train, output=None, display=display), self.work)
-        check_directions(self.search, recorded_metrics(folder, self.work.job.parts.objective.kind))  # also of a plugin
+        check_directions(self.search, recorded_metrics(folder))  # also of a plugin
         return str(folder)
 
     def reports(self) -> list[tuple[int, float]]:
@@ -77,7 +77,7 @@ def _at(epoch: str, points: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     last = {point["name"]: point["value"] for point in sorted(points, key=lambda point: point["step"])}
     if epoch == "last":
         return last
-    chosen = int(last["training/best_epoch"])
+    chosen = best_epoch(points)
     return last | {point["name"]: point["value"] for point in points if point["epoch"] == chosen}
 
 

@@ -26,7 +26,7 @@ from isoscope.platform.runs.card import CARD
 from isoscope.platform.runs.identity import Identity
 from isoscope.platform.runs.prepared import check_trained_on, content_md5, read_manifest
 from isoscope.platform.runs.provenance import dvc_md5, file_md5s, tree_md5
-from isoscope.platform.runs.restored import CONFIG, read_metrics
+from isoscope.platform.runs.restored import CONFIG, best_epoch, read_metrics
 from isoscope.platform.runs.run import Run, carry_out
 from isoscope.platform.runs.stored import check_published
 
@@ -178,9 +178,7 @@ def kept_weights(trained: Path) -> tuple[dict[int, Path], dict[int, int], int | 
     """Return what a finished run kept: update → folder of weights, update → epoch, and the chosen epoch."""
     if not (weights := weights_by_update(trained)):
         raise InputError(f"{trained}: has neither snapshots nor checkpoints; train this run again")
-    points = read_metrics(trained)
-    best = next((int(point["value"]) for point in points if point["name"] == "training/best_epoch"), None)
-    return weights, epochs_by_update(trained), best
+    return weights, epochs_by_update(trained), best_epoch(read_metrics(trained))
 
 
 def _facts(states: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from isoscope.platform.runs.earlier import continued
 from isoscope.platform.runs.identity import Identity
 from isoscope.platform.runs.prepared import content_md5, read_manifest, target_of
 from isoscope.platform.runs.provenance import dvc_md5
-from isoscope.platform.runs.restored import METRICS, OBJECTIVE, read_metrics
+from isoscope.platform.runs.restored import METRICS, OBJECTIVE, best_epoch, read_metrics
 from isoscope.platform.runs.run import Run, carry_out
 from isoscope.platform.runs.stored import BEGAN, finished, output_fault
 
@@ -139,8 +139,7 @@ def selected(start: CellJob) -> Path:
         raise InputError(f"{paths.trained(study, arm, seed)}: not trained, {so}")
     if wrong := output_fault(start.run.project, start.run.digest):
         raise InputError(f"{output}: {wrong}, {so}")
-    epoch = next(int(point["value"]) for point in read_metrics(output) if point["name"] == "training/best_epoch")
-    checkpoint = output / "checkpoints" / f"epoch-{epoch}"
+    checkpoint = output / "checkpoints" / f"epoch-{best_epoch(read_metrics(output))}"
     if others := unlisted(output, checkpoint):
         raise InputError(f"{output}: {others[0]} is not of this run, so nothing can start from it; remove the file")
     return checkpoint

@@ -10,10 +10,10 @@ import pandas as pd
 from isoscope.platform.figures.numbers import count
 from isoscope.platform.outputs import epochs_by_update
 from isoscope.platform.results.published import FAIL, PASS, UNDERPOWERED, published
-from isoscope.platform.statistics.hurting import hurting
 from isoscope.platform.statistics.paired import FEWEST_SEEDS, NO_VERDICT, Verdict, holm
 from isoscope.platform.statistics.rank_agreement import agreement
 from isoscope.studies.dynamics.allocated_runs import BLOCK, OUTSIDE, AllocatedRun, fold_names, matrix
+from isoscope.studies.dynamics.hurting import hurting
 from isoscope.studies.dynamics.learning import TRAINED
 
 COUNTED = {
@@ -32,7 +32,7 @@ def hurting_counts(runs: Sequence[AllocatedRun]) -> pd.DataFrame:
     """Return how often each component and block hurts: a row per arm, counting (`COUNTED`), unit and group.
 
     Columns stack, layer, component (empty and -1 for a component's sum), n (seeds) and, as means over seeds: cases
-    (intervals or updates), hurts, share, surely, hurts_by_noise, surely_by_noise (see `statistics.hurting`; NaN for the
+    (intervals or updates), hurts, share, surely, hurts_by_noise, surely_by_noise (see `hurting`; NaN for the
     minibatch estimator, which has no folds). Over all seeds: last (last update that hurts, 0 if none) and largest
     (largest positive allocation, in nats, 0 if none).
     """

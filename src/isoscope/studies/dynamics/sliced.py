@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from isoscope.platform.results.paired_comparison import Arms
-from isoscope.platform.statistics.synchrony import synchrony
 from isoscope.studies.curves import mean_over_seeds
 from isoscope.studies.dynamics.allocated_runs import (
     OUTSIDE,
@@ -17,6 +16,7 @@ from isoscope.studies.dynamics.allocated_runs import (
     read_table,
 )
 from isoscope.studies.dynamics.sums import EVERY
+from isoscope.studies.dynamics.synchrony import synchrony
 
 GROUPINGS = ("component", "stack")
 BINS = 60
@@ -63,7 +63,7 @@ def synchronies(runs: Sequence[AllocatedRun], words: dict[str, str]) -> pd.DataF
 
     A series is the allocation to a layer of a stack, per update: over the intervals of the validation set, and over
     all updates of the minibatch estimator if there are any. Columns layers, points, peaks (mean per layer), observed
-    (share of common peaks), by_chance (see `statistics.synchrony`), word (of `learned`). Runs with a single layer have
+    (share of common peaks), by_chance (see `synchrony`), word (of `learned`). Runs with a single layer have
     no row.
     """
     rows = []
