@@ -353,13 +353,13 @@ def test_a_data_set_that_gives_no_rows_is_refused_by_name(tmp_path: Path, result
 
 
 def test_rows_of_a_data_set_need_not_have_the_same_keys(tmp_path: Path) -> None:
-    """A label that the first row lacks is missed by row, and groups stay in one split."""
+    """A label that the first row lacks is missed by row, groups stay in one split, and other keys are not read."""
     text = """
 @plugins.dataset("own")
 def own(labelled=True):
     texts = {"train": "abcd", "validation": "ef", "test": "gh"}
     rows = {
-        split: [{"sentence": one, "label": place % 2, "group": one} for place, one in enumerate(own)]
+        split: [{"sentence": one, "label": place % 2, "group": one, one: place or "0"} for place, one in enumerate(own)]
         for split, own in texts.items()
     }
     if not labelled:

@@ -262,6 +262,25 @@ def test_tokens_beside_a_vocabulary_are_not_lost(tmp_path: Path, file: str, opti
         tokens.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "file, options",
+    [
+        ("tokenizer_config.json", {"additional_special_tokens": ["film"]}),
+        ("tokenizer_config.json", {"extra_special_tokens": {"image_token": "film"}}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"6": {"content": "film"}}}),
+        ("special_tokens_map.json", {"additional_special_tokens": [{"content": "film"}]}),
+    ],
+)
+def test_a_special_token_of_the_vocabulary_is_no_word(tmp_path: Path, file: str, options: dict[str, object]) -> None:
+    (tmp_path / "vocab.txt").write_text(VOCABULARY, "utf-8")
+    assert tokens.load(tmp_path).backend.encode("THE FILM").tokens == ["[CLS]", "the", "film", "[SEP]"]
+    (tmp_path / file).write_text(json.dumps(options), "utf-8")
+    loaded = tokens.load(tmp_path).backend
+    assert loaded.encode("the film").tokens == ["[CLS]", "the", "film", "[SEP]"]
+    assert loaded.decode(loaded.encode("the film").ids) == "the"
+    assert loaded.get_vocab_size() == len(VOCABULARY.split())
+
+
 @pytest.mark.parametrize("name", ["BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "ElectraTokenizerFast"])
 def test_a_vocabulary_of_berts_words_is_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "vocab.txt").write_text(VOCABULARY, "utf-8")
@@ -338,11 +357,17 @@ def test_small_vocabulary_keeps_the_frequent_characters(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_chinese_has_more_than_a_thousand_letters(tmp_path: Path, kind: str) -> None:
-    """Letters of text with spaces stay bounded: a rare letter costs a piece of a frequent word."""
+    """So has Korean, which has spaces. Rare letters stay out of text with spaces: each costs a piece of a word."""
     letters = [chr(0x4E00 + number) for number in range(1500)]
     texts = ["".join(letters[start : start + 10]) for start in range(0, 1500, 10)] * 3
     made = KINDS[kind][0](texts, tmp_path / "zh", vocab_size=8000, lowercase=False)
     assert {*letters} <= {*made.backend.get_vocab()}
-    spaced = [" ".join(chr(0x1E00 + number) for number in range(start, start + 10)) for start in range(0, 1500, 10)]
-    bounded = KINDS[kind][0]([*spaced], tmp_path / "spaced", vocab_size=8000, lowercase=False)
+    syllables = [chr(0xAC00 + number) for number in range(1500)]
+    words = ["".join(syllables[start : start + 3]) for start in range(0, 1500, 3)]
+    spaced = [" ".join(words[start : start + 5]) for start in range(0, 500, 5)]
+    korean = KINDS[kind][0](spaced * 3, tmp_path / "ko", vocab_size=8000, lowercase=False)
+    assert len({*syllables} & {*korean.backend.get_vocab()}) >= tokens.COVERED * len(syllables)
+    often = ["".join(syllables[start : start + 10]) for start in range(0, 1000, 10)]
+    mixed = [" ".join(often)] * 600 + [" ".join(words[350:])]
+    bounded = KINDS[kind][0](mixed, tmp_path / "mixed", vocab_size=8000, lowercase=False)
     assert len({one for one in bounded.backend.get_vocab() if len(one) == 1}) <= tokens.LETTERS

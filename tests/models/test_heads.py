@@ -174,14 +174,16 @@ def test_the_head_of_a_run_that_goes_on_is_kept_if_its_labels_are_the_same(tmp_p
     """A run of no update then evaluates its start."""
     drawn = ours("BertForSequenceClassification", "additive", **head_settings(["a", "b"], SINGLE))
     drawn.save_pretrained(tmp_path / "run")
-    same = published.continued(tmp_path / "run", labels=["a", "b"], seed=0)
+    same, kept = published.continued(tmp_path / "run", labels=["a", "b"], seed=0)
+    assert kept
     assert torch.equal(same.classifier.weight, drawn.classifier.weight)
     for labels, problem in (
         (["b", "a"], SINGLE),
         (["a", "b", "c"], SINGLE),
         (["a", "b"], "multi_label_classification"),
     ):
-        other = published.continued(tmp_path / "run", labels=labels, problem=problem, seed=0)
+        other, kept = published.continued(tmp_path / "run", labels=labels, problem=problem, seed=0)
+        assert not kept
         assert len(other.classifier.weight) == len(labels)
         assert not torch.equal(other.classifier.weight[:2], drawn.classifier.weight)
         assert torch.equal(other.base_model.pooler.dense.weight, drawn.base_model.pooler.dense.weight)

@@ -99,6 +99,18 @@ def test_a_regression_starts_from_the_mean_score(tmp_path: Path) -> None:
         assert float(head.bias.detach()) == pytest.approx(loop.objective.splits["train"].labels.mean())
 
 
+def test_a_regression_that_goes_on_keeps_its_starts_head(tmp_path: Path) -> None:
+    """Also its bias, which is not the mean of train any more."""
+    kept, model = (completed(tmp_path / "start", **REGRESSION).work / "checkpoints").glob("*"), {"kind": "run"}
+    (checkpoint,) = kept
+    built = make_loop(tmp_path / "on", **REGRESSION).objective.build(
+        {"encoder": model, "fusion": {"kind": "additive"}}, checkpoint
+    )
+    start = AutoModelForSequenceClassification.from_pretrained(checkpoint)
+    for name, value in start.state_dict().items():
+        assert torch.equal(built.state_dict()[name], value), name
+
+
 def test_several_labels_are_learned_and_the_threshold_is_of_validation(tmp_path: Path) -> None:
     loop = completed(tmp_path, **MULTILABEL)
     (checkpoint,) = (loop.work / "checkpoints").iterdir()

@@ -17,7 +17,7 @@ from isoscope.base.errors import InputError, RunError
 from isoscope.objectives import Place
 from isoscope.training.job import observers_of
 from isoscope.training.observers import Context, Observer
-from training_runs import SETTINGS, attributes, completed, files, logged
+from training_runs import ENTROPY, SETTINGS, attributes, completed, files, logged
 
 RETURNS: dict[str, Any] = {
     "begin": None, "places": [Place(-1, "first")], "before_update": {}, "after_update": {}, "evaluated": {},
@@ -250,11 +250,11 @@ def test_state_may_be_a_weight_of_the_model(tmp_path: Path, plain: dict[str, byt
 class Returns(Observer):
     """Returns a metric after updates and evaluations."""
 
-    def __init__(self, name: str, evaluated: str = "{split}/own") -> None:
-        self.name, self._evaluated = name, evaluated
+    def __init__(self, name: str, evaluated: str = "{split}/own", updated: str = "mine/norm") -> None:
+        self.name, self._evaluated, self._updated = name, evaluated, updated
 
     def after_update(self, step: int, points: Any) -> dict[str, float]:
-        return {f"{self.name[:4]}/norm": 1.0}
+        return {self._updated: 1.0}
 
     def evaluated(self, scored: Any, epoch: int | None) -> dict[str, float]:
         return {self._evaluated.format(split=scored.split): 1.0}
@@ -262,13 +262,19 @@ class Returns(Observer):
 
 def test_no_metric_takes_the_place_of_another_observers(tmp_path: Path) -> None:
     watch = {"layer": -1, "vectors": "first", "sample": 12, "clusters": 2}
-    with pytest.raises(RunError, match=r"^observer 'mine-2': returns 'mine/norm', as another observer does; rename it"):
+    with pytest.raises(RunError, match=r"^observer 'mine-2': after_update returns 'mine/norm', as another"):
         completed(tmp_path / "a", epochs=1, observers=[Returns("mine-1", "{split}/one"), Returns("mine-2")])
-    with pytest.raises(RunError, match=r"^observer 'mine': returns 'validation/a_1', as another observer does"):
+    with pytest.raises(RunError, match=r"^observer 'mine': evaluated returns 'validation/a_1', as another"):
         completed(tmp_path / "b", epochs=1, watch=watch, observers=[Returns("mine", "{split}/a_1")])
-    with pytest.raises(
-        RunError, match=r"^observer 'mine': .* returns 'own', as of validation; begin the name with test/"
-    ):
-        completed(tmp_path / "c", epochs=1, observers=[Returns("mine", "own")])
+    with pytest.raises(RunError, match=r"^observer 'mine': after_update returns 'mine/norm', as evaluated does"):
+        completed(tmp_path / "c", epochs=1, observers=[Returns("mine", "mine/norm")])
+    loop = completed(tmp_path / "e", epochs=1, observers=[Returns("mine", "own")])
+    assert len(logged(loop, "own")) == 2
+    assert logged(loop, "test/own") == [1.0]
+    with pytest.raises(RunError, match=r"^an observer returns 'step/penalty', which is a metric of the run; rename it"):
+        completed(tmp_path / "f", epochs=1, penalty=ENTROPY, observers=[Returns("mine", updated="step/penalty")])
+    for name in ("accuracy", "test/accuracy", "validation/loss"):
+        with pytest.raises(RunError, match=rf"returns '{name}', which is a metric of the run; give it another name"):
+            completed(tmp_path / name, epochs=1, observers=[Returns("mine", name)])
     loop = completed(tmp_path / "d", epochs=1, watch=watch, observers=[Returns("mine")])
     assert logged(loop, "test/own") == [1.0]

@@ -1,6 +1,7 @@
 """BERT's tokenizer: its special tokens, its way to find words, and vocab.txt with the options beside it."""
 
 import re
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def from_vocabulary(folder: Path) -> Tokenizer:
     except UnicodeDecodeError as error:
         raise InputError(f"{folder / 'vocab.txt'}: not UTF-8 at byte {error.start}") from None
     vocabulary = {token: number for number, token in enumerate(lines)}
-    _check_added(folder, options)
+    special = _added(folder, options, vocabulary)
     if missing := [token for token in SPECIAL.values() if token not in vocabulary]:
         raise InputError(f"{folder / 'vocab.txt'}: not a BERT vocabulary, it lacks {', '.join(missing)}")
     normalizer = normalizers.BertNormalizer(
@@ -70,7 +71,9 @@ def from_vocabulary(folder: Path) -> Tokenizer:
         handle_chinese_chars=bool(options.get("tokenize_chinese_chars", True)),
         strip_accents=stripping,
     )
-    return bert(vocabulary, normalizer)
+    tokenizer = bert(vocabulary, normalizer)
+    tokenizer.add_special_tokens(special)
+    return tokenizer
 
 
 def _check_words(folder: Path, options: dict[str, Any]) -> None:
@@ -88,18 +91,27 @@ def _check_words(folder: Path, options: dict[str, Any]) -> None:
         )
 
 
-def _check_added(folder: Path, options: dict[str, Any]) -> None:
-    """Raise `InputError` if a tokenizer has tokens beside vocab.txt, or special tokens of other names than BERT's."""
+def _added(folder: Path, options: dict[str, Any], vocabulary: Container[str]) -> list[str]:
+    """Return the special tokens that a tokenizer has beside BERT's.
+
+    Raises `InputError` if vocab.txt lacks one, and for special tokens of other names in the place of BERT's.
+    """
     added, roles = (read_mapping(folder / name) if (folder / name).is_file() else {} for name in (ADDED, ROLES))
     roles |= options
-    several = [*(roles.get("additional_special_tokens") or ()), *(roles.get("extra_special_tokens") or ())]
-    found = [*added, *several, *(options.get("added_tokens_decoder") or {}).values(), *map(roles.get, SPECIAL)]
-    named = {one.get("content") if isinstance(one, dict) else one for one in found}
-    if own := sorted(map(str, named - {*SPECIAL.values(), None})):
+    several = [roles.get(f"{kind}_special_tokens") or () for kind in ("additional", "extra")]
+    several += [options.get("added_tokens_decoder") or ()]
+    found = [*added, *(one for held in several for one in (held.values() if isinstance(held, dict) else held))]
+    named, own_roles = ({*map(_content, one)} - {*SPECIAL.values(), None} for one in (found, map(roles.get, SPECIAL)))
+    if own := sorted(map(str, {one for one in named if one not in vocabulary} | own_roles)):
         raise InputError(
             f"{folder}: its tokenizer has tokens of its own ({', '.join(own)[:60]}), which vocab.txt does not hold; "
             f"give a checkpoint with tokenizer.json, or write it by: isoscope convert {folder} OUT"
         )
+    return sorted(named)
+
+
+def _content(token: Any) -> Any:
+    return token.get("content") if isinstance(token, dict) else token
 
 
 def options_of(folder: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from isoscope.data.bert_vocabulary import SPECIAL, with_frame
 from isoscope.data.scripts import glued
-from isoscope.data.tokens import ANY_CLASS, LETTERS, SEEN_TWICE, WordPieces, frequent_characters, load, save
+from isoscope.data.tokens import ANY_CLASS, SEEN_TWICE, WordPieces, frequent_characters, load, save
 
 MARK = "▁"
 
@@ -19,8 +19,8 @@ MARK = "▁"
 def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> WordPieces:
     """Train a byte-pair encoding on `sentences`, of both languages of a pair together, and save it in `folder`.
 
-    `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the most frequent characters: at most
-    `LETTERS` (of text with spaces) and half of the vocabulary; others are [UNK]. `lowercase` converts text to lower
+    `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the `frequent_characters`, at most half
+    of the vocabulary; others are [UNK]. `lowercase` converts text to lower
     case and keeps accents. In texts without spaces between words, a token occurs twice or more: one of a whole sentence
     says nothing of another. The same sentences give the same bytes. Raises `InputError` if there is no text.
     """
@@ -34,7 +34,7 @@ def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowerc
     normal = (tokenizer.normalizer.normalize_str(text) for text in sentences)
     words = [word for text in normal for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text) if word != MARK]
     whole = glued(sentences)
-    alphabet = sorted(frequent_characters(words, None if whole else LETTERS)[: vocab_size // 2])
+    alphabet = sorted(frequent_characters(words, every=whole)[: vocab_size // 2])
     # With the whole alphabet given, the trainer's choice does not depend on its randomly seeded hash maps: it numbers
     # the characters by code point, and breaks ties between pairs by these numbers.
     trainer = trainers.BpeTrainer(

@@ -122,8 +122,8 @@ def _check_groups(splits: Mapping[str, pa.Table], raw: Mapping[str, Raw]) -> Non
         if shared := groups[one] & groups[other]:
             raise InputError(
                 f"{raw[other].place}: group {min(shared)!r} is in {one}, too ({len(shared)} such groups); a group "
-                "belongs into one split: move its rows, or hold whole groups out by setting splits.validation and "
-                "splits.test to null"
+                "belongs into one split: move its rows (of files and data sets, splits.validation and splits.test null "
+                "hold whole groups out)"
             )
 
 

@@ -20,7 +20,7 @@ def check_targets(splits: Mapping[str, pa.Table], labels: Sequence[str], source:
     if target != "score" and not labels:
         raise InputError(f"{source}: no row of train has a label; a model needs labels to learn from")
     values = splits["train"][target].to_pylist()
-    if target != "label" and len(values) > 1 and all(one == values[0] for one in values):
+    if target != "label" and all(one == values[0] for one in values):
         what = values[0] if target == "score" else [labels[one] for one in values[0]]
         raise InputError(f"{source}: every row of train has the same {target}: {what}; there is nothing to learn")
     if target == "score":
@@ -35,7 +35,9 @@ def check_targets(splits: Mapping[str, pa.Table], labels: Sequence[str], source:
 
 def _check_spread(scores: Any, source: str) -> None:
     """Check that models, which compute in single precision, and tables can tell the scores of train apart."""
-    spread, step = float(np.ptp(scores)), float(np.spacing(np.float32(np.abs(scores).max())))
+    if (largest := float(np.abs(scores).max())) > (most := float(np.finfo(np.float32).max)):
+        raise InputError(f"{source}: a score of {largest:g} is beyond single precision ({most:.2g}); divide the scores")
+    spread, step = float(np.ptp(scores)), float(np.spacing(np.float32(largest)))
     found = f"{source}: the scores of train differ by {spread:g} at most, "
     if spread < LEAST_SPREAD:
         raise InputError(f"{found}which tables would show as 0; multiply them by a constant, such as 1e6")

@@ -62,10 +62,10 @@ def write(corpus: Corpus, vocabulary: Iterable[Corpus], options: Mapping[str, An
     worst = max(shares, key=lambda split: shares[split])
     if shares[worst] <= MOST_UNKNOWN:
         return []
-    return [
-        f"{shares[worst]:.1%} of the tokens of {worst} are {SPECIAL['unk_token']}: letters outside of the vocabulary; "
-        f"raise data.tokenizer.vocab_size (now {options['vocab_size']})"
-    ]
+    why = "letters that the tokenizer's own texts do not have"
+    if shares["train"] > MOST_UNKNOWN:
+        why = f"letters outside of the vocabulary; raise data.tokenizer.vocab_size (now {options['vocab_size']})"
+    return [f"{shares[worst]:.1%} of the tokens of {worst} are {SPECIAL['unk_token']}: {why}"]
 
 
 def _language_models(corpus: Corpus, tokenizer: tokens.WordPieces) -> ngrams.Baselines | None:
@@ -101,6 +101,6 @@ def _from_plugin(plugin: Entry, options: dict[str, Any]) -> Corpus:
 
 
 def _table(rows: list[Mapping[str, Any]]) -> pa.Table:
-    """Return a table of rows; a column that a row lacks is null there."""
-    names = dict.fromkeys(name for row in rows for name in row)
+    """Return a table of rows, of the columns that a task has; one that a row lacks is null there."""
+    names = [name for name in (*SINGLE, *PAIR, *TARGETS, GROUP) if any(name in row for row in rows)]
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])

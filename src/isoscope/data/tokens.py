@@ -31,8 +31,8 @@ ANY_CLASS: dict[str, object] = {
 """Options of a tokenizer that transformers loads as its file says."""
 LONGEST = 10_000
 """Letters of a word of WordPiece in text without spaces, where a sentence is a word."""
-LETTERS = 1000
-"""Letters of an alphabet at most; text without spaces, such as Chinese, has thousands and no such bound."""
+LETTERS, COVERED = 1000, 0.999
+"""Letters of an alphabet at most, or as many as make up this share of the text. Text without spaces has all letters."""
 SEEN_TWICE = 2
 """Occurrences of a token in text without spaces."""
 BEGINS, ENDS = ("[CLS]", "<s>", "<|endoftext|>"), ("[SEP]", "</s>", "<|endoftext|>")
@@ -74,16 +74,16 @@ class Encoded(NamedTuple):
 def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> WordPieces:
     """Train a BERT tokenizer (WordPiece, Schuster & Nakajima 2012; arXiv:1810.04805) and save it in `folder`.
 
-    `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the most frequent characters: at most
-    `LETTERS` and half of the vocabulary. Text without spaces between words: see `byte_pairs.train_bpe`. The same
-    sentences give the same bytes. Raises `InputError` if there is no text.
+    `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the `frequent_characters`, at most half
+    of the vocabulary. Text without spaces between words: see `byte_pairs.train_bpe`. The same sentences give the same
+    bytes. Raises `InputError` if there is no text.
     """
     sentences = list(sentences)
     normalizer, splitter = normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer()
     words = [word for text in sentences for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
     inner = {character for word in words for character in word[1:]}
     whole = glued(sentences)
-    ranked = frequent_characters(words, None if whole else LETTERS)
+    ranked = frequent_characters(words, every=whole)
     forms = accumulate(1 + (character in inner) for character in ranked)
     alphabet = sorted(character for character, total in zip(ranked, forms, strict=True) if total <= vocab_size // 2)
     pieces = alphabet + [f"##{character}" for character in alphabet if character in inner]
@@ -109,15 +109,19 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
     return load(folder)
 
 
-def frequent_characters(words: Iterable[str], most: int | None) -> list[str]:
-    """Return the characters of words, at most `most`, by falling frequency, equally frequent characters by code point.
+def frequent_characters(words: Iterable[str], *, every: bool) -> list[str]:
+    """Return the characters of words by falling frequency, equally frequent characters by code point.
 
-    Raises `InputError` if there are none.
+    Not `every`: at most `LETTERS`, or as many as make up the share `COVERED` of all, as Korean syllables do. Raises
+    `InputError` if there are none.
     """
     counts = Counter(character for word in words for character in word)
     if not counts:
         raise InputError("tokenizer: the train split has no words to train a vocabulary on")
-    return sorted(counts, key=lambda character: (-counts[character], character))[:most]
+    ranked = sorted(counts, key=lambda character: (-counts[character], character))
+    covered = accumulate(counts[character] / counts.total() for character in ranked)
+    enough = sum(share < COVERED for share in covered) + 1
+    return ranked if every else ranked[: max(LETTERS, enough)]
 
 
 def save(tokenizer: Tokenizer, folder: Path, options: dict[str, object]) -> None:

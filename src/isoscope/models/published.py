@@ -69,18 +69,18 @@ def classifier(folder: Path, *, labels: Sequence[str], problem: Problem = SINGLE
     return load(folder, CLASSIFIER, **given, **head_settings(labels, problem))
 
 
-def continued(folder: Path, *, labels: Sequence[str], problem: Problem = SINGLE, **given: Any) -> Any:
+def continued(folder: Path, *, labels: Sequence[str], problem: Problem = SINGLE, **given: Any) -> tuple[Any, bool]:
     """Load another run's model, whatever its fusion, with its head if that is of these labels, else with a new head.
 
-    `given`: as `load`.
+    Also whether it is the run's own head. `given`: as `load`.
     """
     config, asked = checkpoint_config(folder), head_settings(labels, problem)
     heads: Any = HEADS[CLASSIFIER]._model_mapping
     kind = heads.get(type(config), None)
     classifies = kind is not None and config.architectures == [kind.__name__]
     if classifies and asked == {name: getattr(config, name) for name in asked}:
-        return pretrained(kind, folder, config)
-    return classifier(folder, labels=labels, problem=problem, fusion={"kind": NATIVE}, **given)
+        return pretrained(kind, folder, config), True
+    return classifier(folder, labels=labels, problem=problem, fusion={"kind": NATIVE}, **given), False
 
 
 def check_fits(model: Any, max_length: int, vocabulary: int = 0) -> None:

@@ -47,7 +47,7 @@ class Labelled(Planned):
     ) -> None:
         super().__init__(task, splits)
         self.labels, self.pad_id, self.vocab_size = labels, pad_id, vocab_size
-        self.types = True
+        self.types, self.keeps_head = True, False
 
     @classmethod
     def read(cls, task: Task) -> Self:
@@ -101,7 +101,7 @@ class Labelled(Planned):
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
         shared: dict[str, Any] = {"labels": self.labels, "seed": self.task.seed, "problem": self.problem}
         if checkpoint is not None and model["encoder"]["kind"] == "run":
-            built = published.continued(checkpoint, pad_id=self.pad_id, **shared)
+            built, self.keeps_head = published.continued(checkpoint, pad_id=self.pad_id, **shared)
             check_start(built, checkpoint, model, self.task)
         elif checkpoint is not None:
             built = published.classifier(checkpoint, pad_id=self.pad_id, fusion=model["fusion"], **shared)

@@ -31,9 +31,10 @@ class Regression(Labelled):
         return table[TARGET].to_numpy()  # metrics are of the scores as given
 
     def build(self, model: Mapping[str, Any], checkpoint: Path | None) -> Any:
-        """Return the model; its head starts from the mean score of train."""
+        """Return the model; a new head starts from the mean score of train."""
         built = super().build(model, checkpoint)
-        set_bias(built, self.splits["train"].labels.mean())
+        if not self.keeps_head:
+            set_bias(built, self.splits["train"].labels.mean())
         return built
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:

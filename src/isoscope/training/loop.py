@@ -20,7 +20,7 @@ from isoscope.training.determinism import seed_dropout
 from isoscope.training.display import Display, Log
 from isoscope.training.evaluation import evaluate
 from isoscope.training.keeping import Keeper
-from isoscope.training.observers import Context, Observer, Observers, prefixed
+from isoscope.training.observers import Context, Observer, Observers, apart, prefixed
 from isoscope.training.observers.guarded import guarded
 from isoscope.training.optim import epoch_plan, parameter_groups, schedule_factor, updates_within
 from isoscope.training.penalised import WeightedPenalty
@@ -153,7 +153,7 @@ class Loop:
         if getattr(self.objective, "chooses", False):
             self._scores(self._evaluate("validation"))  # what was chosen in this epoch
         scored = self._evaluate("test", self.observers.places(None), columns=True)
-        self._point_all(self._scores(scored) | self.observers.evaluated(scored, epoch), epoch)
+        self._point_all(apart(self._scores(scored), self.observers.evaluated(scored, epoch)), epoch)
         self._point_all({"training/best_epoch": float(epoch)}, None)
         if self.points is not None:
             more = self.objective.finish(self.raw_model, scored, self.work)
@@ -170,7 +170,7 @@ class Loop:
     def _validate(self, epoch: int | None) -> dict[str, float]:
         """Return the metrics of the validation split, from the objective and the observers."""
         scored = self._evaluate("validation", self.observers.places(None))
-        return self._scores(scored) | self.observers.evaluated(scored, epoch)
+        return apart(self._scores(scored), self.observers.evaluated(scored, epoch))
 
     def _evaluate(self, split: str, places: Collection[Place] = (), columns: bool = False, **options: Any) -> Scored:
         columns = columns or bool(self.row_scores)
@@ -245,7 +245,7 @@ class Loop:
             return seen
         rate = self.optimizer.param_groups[0]["lr"]
         own = {"step/loss": last.loss, "step/gradient_norm": last.norm, "step/learning_rate": rate}
-        return prefixed("step/", last.penalty) | seen | own
+        return apart(prefixed("step/", last.penalty) | own, seen)
 
     def _read(self) -> Read | None:
         """Count the updates since the last call; return the last of them, None if there is none."""

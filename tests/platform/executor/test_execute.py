@@ -149,7 +149,7 @@ def test_how_far_it_is_counts_what_runs() -> None:
     running.begin(0, 10)
     running.update(5, 10, {})
     shown.running["a"] = running
-    shown.done += 1
+    shown.ended("b", done=True)
     shown._began -= 30  # half a minute ago: one and a half pieces since
     assert shown.in_words() == "train s: 2 of 4 done, 1 running, about 30 s left"
 
@@ -170,6 +170,23 @@ def test_what_a_resumed_run_had_done_before_is_no_work_of_this_hour() -> None:
     shown.running["a"] = replaced
     shown.look()
     assert shown.in_words().endswith("about 60 s left")
+
+
+def test_without_work_done_here_there_is_no_time_left() -> None:
+    """Shares of resumed pieces in any order of looks; a killed one begins below what was finished before, or waits."""
+    shown = PieceProgress("train s", total=4, found=0)
+    for name, done in (("c", 3), ("b", 2), ("a", 1)):
+        shown.running[name] = Progress()
+        shown.running[name].begin(done, 10)
+    shown.look()
+    shown.running = dict(sorted(shown.running.items()))
+    shown._began -= 60
+    assert "left" not in shown.in_words()
+    shown.running["a"] = Progress()
+    assert "left" not in shown.in_words()
+    del shown.running["a"], shown.running["b"]
+    shown.running["c"].update(8, 10, {})
+    assert shown.in_words().endswith("about 6 min left"), "half a piece in a minute, 3.2 pieces are left"
 
 
 def test_as_many_runs_fit_as_their_threads_have_cores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,9 @@ CONTEND = """
 import os, random, sys, time
 from pathlib import Path
 from isoscope.base.errors import InputError
+from isoscope.platform.runs import locks
 from isoscope.platform.runs.locks import Lease
+locks.LOOKED = 0.0  # refused at once
 folder, wanted = Path(sys.argv[1]), int(sys.argv[2])
 alone = folder / "alone"
 had = refused = 0
@@ -183,8 +185,10 @@ def test_a_lock_on_what_was_removed_meanwhile_is_no_lock(tmp_path: Path, monkeyp
         first.__exit__(None, None, None)
 
 
-def test_looking_at_a_lease_takes_it_from_nobody(tmp_path: Path) -> None:
-    (tmp_path / "lease.json").touch()
+@pytest.mark.parametrize("text", ["", '{"host": "here", "pid": 1, "since": 0}'], ids=["ended", "killed"])
+def test_looking_at_a_lease_takes_it_from_nobody(tmp_path: Path, text: str) -> None:
+    """Nor from the run that resumes a killed one, whose note is still there."""
+    (tmp_path / "lease.json").write_text(text, "utf-8")
     looker = opened(tmp_path / "lease.json")
     fcntl.flock(looker, fcntl.LOCK_SH)
     threading.Timer(locks.LOOKED / 4, os.close, [looker]).start()

@@ -324,14 +324,15 @@ def test_a_model_has_as_many_positions_as_nearly_all_texts_need(posts: Path) -> 
 )  # fmt: skip
 def test_a_file_and_a_column_of_any_name_are_a_project(posts: Path, stem: str, task: str) -> None:
     """A task's name is text also where YAML would read a number; letters beyond the first plane are no surrogates."""
-    table = pd.read_csv("posts.csv").rename(columns={"class": "mood 😀𠮷"})
+    label = "mood 😀𠮷\x7f\x85\x9f\u2028\ufffe"
+    table = pd.read_csv("posts.csv").rename(columns={"class": label})
     table.to_csv(f"{stem}.csv", index=False)
-    found = new(posts / "p", text=f"{stem}.csv", column="premise", label="mood 😀𠮷")
+    found = new(posts / "p", text=f"{stem}.csv", column="premise", label=label)
     assert found.task == task
     configuration = Configuration(found.folder)
     assert check_all(configuration) == 3
     assert "mood 😀𠮷" in configuration.root.studies["first"].about
-    assert configuration.data(task).source.columns.label == "mood 😀𠮷"
+    assert configuration.data(task).source.columns.label == label
 
 
 def test_a_split_without_labels_is_left_out_and_none_stands_for_two(posts: Path) -> None:

@@ -3,6 +3,7 @@
 It has no sources for DVC to watch. Its stages depend on the digests of isoscope's installed code in code.yaml.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -107,8 +108,14 @@ def _written(template: str, values: Tree) -> str:
     loader = PackageLoader("isoscope.platform.config", "template")
     options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
     environment = Environment(loader=loader, undefined=StrictUndefined, **options)
-    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # YAML knows no surrogates
+    environment.policies["json.dumps_function"] = _quoted
     return environment.get_template(template).render(values)
+
+
+def _quoted(value: Any, **options: Any) -> str:
+    """Return a value as JSON that is YAML, too: no surrogates, no characters that YAML refuses or takes for lines."""
+    text = json.dumps(value, **options | {"ensure_ascii": False})
+    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _copied(origin: Path, written: Iterable[str | Path]) -> Iterable[tuple[str, Path]]:

@@ -177,10 +177,10 @@ def side_by_side(
                 kills[piece.name] += ending.kind != CROWDED
                 if ending.kind == DONE:
                     results[piece.name] = ending.text
-                    shown.ended(done=True)
+                    shown.ended(piece.name, done=True)
                 elif ending.kind in FAILURES or (kills[piece.name] >= TRIES and not stop.stop):
                     failures[piece.name] = ending
-                    shown.ended(done=False)
+                    shown.ended(piece.name, done=False)
                     shown.say(f"isoscope: {piece.name} failed: {ending.text.rstrip()}")
                 elif not stop.stop:
                     shown.say(f"isoscope: {piece.name}: {ending.line}; replaced")

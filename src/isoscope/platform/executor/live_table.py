@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 EVERY, LINE_EVERY = 1.0, 30.0  # seconds between updates of the table, and between lines in a log
+_LEAST = 1e-6  # of a piece: with less done, there is no speed
 
 
 class Progress:
@@ -136,8 +137,8 @@ class PieceProgress(Screen):
         self.title, self.total, self.found = title, total, found
         self.done, self.failed = found, 0
         self._began = self._printed = time.monotonic()
-        self._before = dict[str, float]()
-        """Shares of pieces that were finished before: they say nothing about the speed."""
+        self._before, self._ended = dict[str, float](), 0.0
+        """Shares of pieces that were finished before, which say nothing about the speed; what ended pieces did here."""
 
     def look(self) -> None:
         """Note what running pieces had done before, and show the progress if an update is due."""
@@ -146,10 +147,11 @@ class PieceProgress(Screen):
                 self._before.setdefault(name, one.share_before)
         super().look()
 
-    def ended(self, *, done: bool) -> None:
+    def ended(self, name: str, *, done: bool) -> None:
         """Count a piece that is done or has failed."""
         self.done += done
         self.failed += not done
+        self._ended += 1 - self._before.get(name, 0.0)
         if done:
             self.say(self.in_words())
 
@@ -162,10 +164,11 @@ class PieceProgress(Screen):
 
     def _left(self) -> float | None:
         """Return the estimated seconds until the end, at the speed so far."""
-        shares = sum(one.share for one in self.running.values())
-        did = self.done + self.failed - self.found + shares - sum(self._before.values())
-        rest = self.total - self.done - self.failed - shares
-        return (time.monotonic() - self._began) / did * rest if did and rest else None
+        # The process of a piece that takes the place of a killed one begins below what was finished before.
+        here = (max(one.share - self._before.get(name, one.share_before), 0.0) for name, one in self.running.items())
+        did = self._ended + sum(here)
+        rest = self.total - self.done - self.failed - sum(one.share for one in self.running.values())
+        return (time.monotonic() - self._began) / did * rest if did > _LEAST and rest else None
 
     def table(self) -> "Table":
         """Return a table: pieces done, running and failed, and the time left."""

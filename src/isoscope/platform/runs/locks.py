@@ -95,8 +95,8 @@ class Lease(AbstractContextManager["Lease"]):
             try:
                 flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
             except BlockingIOError:
-                text = os.pread(self._descriptor, 4096, 0).decode("utf-8", "replace")
-                if text or time.monotonic() > until:
+                if time.monotonic() > until:
+                    text = os.pread(self._descriptor, 4096, 0).decode("utf-8", "replace")
                     self._close()
                     called = f"{title} ({folder.name[:12]})" if title else folder.name
                     raise HeldError(f"{called}: this run is already in progress: {_noted_holder(text)}") from None

@@ -90,9 +90,10 @@ class FusionMoved(Observer):
 
 
 class Observers(list[Observer]):
-    """All observers of a run, called in order."""
+    """All observers of a run, called in order. A metric is of one observer and of one of its calls."""
 
     def begin(self, context: Context) -> None:
+        self._owners = dict[str, tuple[str, str]]()
         for one in self:
             one.begin(context)
 
@@ -100,20 +101,23 @@ class Observers(list[Observer]):
         return list(dict.fromkeys(place for one in self for place in one.places(step)))
 
     def before_update(self, step: int) -> dict[str, float]:
-        return self._joined(one.before_update(step) for one in self)
+        return self._joined("before_update", (one.before_update(step) for one in self))
 
     def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
-        return self._joined(one.after_update(step, points) for one in self)
+        return self._joined("after_update", (one.after_update(step, points) for one in self))
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
-        return self._joined(one.evaluated(scored, epoch) for one in self)
+        return self._joined("evaluated", (one.evaluated(scored, epoch) for one in self))
 
-    def _joined(self, found: Iterable[Mapping[str, float]]) -> dict[str, float]:
-        """Return all metrics of a call. Raises `RunError` if two observers have one of a name."""
+    def _joined(self, call: str, found: Iterable[Mapping[str, float]]) -> dict[str, float]:
+        """Return all metrics of a call. Raises `RunError` for a name that another observer or call has."""
         every: dict[str, float] = {}
         for one, metrics in zip(self, found, strict=True):
-            if twice := sorted({*every} & {*metrics}):
-                raise RunError(f"observer {one.name!r}: returns {twice[0]!r}, as another observer does; rename it")
+            for name in metrics:
+                owner, of = self._owners.setdefault(name, (one.name, call))
+                if (owner, of) != (one.name, call):
+                    who = f"another observer does ({owner!r})" if owner != one.name else f"{of} does"
+                    raise RunError(f"observer {one.name!r}: {call} returns {name!r}, as {who}; rename it")
             every |= metrics
         return every
 
@@ -128,6 +132,13 @@ class Observers(list[Observer]):
         for one in self:
             if own := below(f"{one.name}/", state):
                 one.restore(own)
+
+
+def apart(run: Mapping[str, float], seen: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of a run and of its observers. Raises `RunError` for a name of both."""
+    if twice := sorted({*run} & {*seen}):
+        raise RunError(f"an observer returns {twice[0]!r}, which is a metric of the run; rename it")
+    return {**run, **seen}
 
 
 def prefixed(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:

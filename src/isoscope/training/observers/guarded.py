@@ -7,7 +7,6 @@ the numbers would no longer be those of the run's digest. Traces of the run's st
 import copy
 import hashlib
 import os
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Real
@@ -25,7 +24,7 @@ from isoscope.objectives import Place, Scored
 from isoscope.training.determinism import same_draws
 from isoscope.training.observers import Context, Observer
 
-_VECTORS = ("first", "mean", "tokens")
+_VECTORS, _TEST = ("first", "mean", "tokens"), "test/"
 
 
 def guarded(observers: Collection[Observer]) -> list[Observer]:
@@ -39,7 +38,6 @@ class Guarded(Observer):
     def __init__(self, inner: Observer) -> None:
         self.inner, self.name, self.unclipped = inner, inner.name, inner.unclipped
         self._where = "begin"
-        self._returned: dict[str, set[str]] = defaultdict(set)
 
     def begin(self, context: Context) -> None:
         self._traces = Traces(context)
@@ -71,12 +69,11 @@ class Guarded(Observer):
         return self._metrics("after_update", step, step, own)
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
+        """Return the metrics; those of the test split begin with `test/`, so that none is one of validation."""
         found = self._metrics("evaluated", scored.split, copy.deepcopy(scored), epoch)
-        other = "validation" if scored.split == "test" else "test"
-        if twice := sorted({*found} & self._returned[other]):
-            raise self._error(f"returns {twice[0]!r}, as of {other}; begin the name with {scored.split}/")
-        self._returned[scored.split] |= {*found}
-        return found
+        if scored.split != "test":
+            return found
+        return {name if name.startswith(_TEST) else _TEST + name: value for name, value in found.items()}
 
     def finish(self, folder: Path) -> None:
         before = files(folder)
@@ -123,7 +120,7 @@ class Guarded(Observer):
             for name, value in found.items():
                 if not isinstance(name, str) or not isinstance(value, Real):
                     raise self._error(f"returns {brief(name)}: {brief(value)}, expected a name and a number")
-                if name in self._taken or name.startswith("step/penalty"):
+                if name in self._taken or (call == "evaluated" and _TEST + name in self._taken):
                     raise self._error(f"returns {name!r}, which is a metric of the run; give it another name")
         return {name: float(value) for name, value in found.items()}
 
