@@ -7,7 +7,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
-# Files and folders, to which the pages of docs/ are added; also in MANIFEST.in, so that a source distribution has them.
+# Files and folders, to which the pages and examples of docs/ are added; also in MANIFEST.in, so that a source distribution has them.
 PROJECT = (
     *("params.yaml", "dvc.yaml", "CITATION.cff", "variants", "plugins/README.md", "texts/README.md"),
     *(".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitattributes", ".gitignore"),
@@ -22,7 +22,8 @@ class BuildWithProject(build_py):
         if self.editable_mode:
             return
         target = Path(self.build_lib, "isoscope", "_project")
-        pages = [file.relative_to(ROOT).as_posix() for file in ROOT.glob("docs/**/*.md")]
+        files = (*ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/examples/*.py"))
+        pages = [file.relative_to(ROOT).as_posix() for file in files]
         for name in (*PROJECT, *pages):
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
             (target / name).parent.mkdir(parents=True, exist_ok=True)

@@ -8,9 +8,10 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from dynamics_agreement import geometry_layers
 from dynamics_claims import BY_LAYER, CLAIMS, ONE, PUBLISHED, RELATIVE_CLAIMS, claimed, likeness
 from dynamics_hurting import claims_hurting, ranks
-from dynamics_shares import OBJECTIVES, of_part
+from dynamics_shares import OBJECTIVES, called, of_part
 from judged import POWER
 from per_run import seeds_of, stored
 from written import CONFIDENCE, NONE, Table, between, number
@@ -114,12 +115,30 @@ def conditions() -> Table:
     return Table(("data", "examples", *sum(heads, ()), "intervals", "closed"), rows)
 
 
+def geometry() -> Table:
+    """Return whether a layer's geometry changes when this layer helps, rather than when any layer of its stack does."""
+    found = geometry_layers(stored("dynamics/geometry.csv"), CONFIDENCE)
+    order = found["arm"].map(lambda arm: [*OBJECTIVES].index(arm.partition("-")[0])).argsort(kind="stable")
+    rows = [
+        (
+            *(called(one["arm"]), one["stack"], one["measure"], one["lag"], one["n"]),
+            number(one["difference"], 2, True),
+            NONE if pd.isna(one["low"]) else f"[{number(one['low'], 2, True)}, {number(one['high'], 2, True)}]",
+            *(number(one[name], 2) for name in ("p_holm", "detectable")),
+        )
+        for one in found.iloc[order].to_dict("records")
+    ]
+    head = ("arm", "stack", "measure", "lag", "seeds", "difference of r", "interval", "p (Holm)", "detectable")
+    return Table(head, rows)
+
+
 _SHARES = "difference of shares"
 TABLES: dict[str, Callable[[], Table]] = {
     "dynamics/likeness": likeness,
     "dynamics/claims_published": partial(claimed, _SHARES, PUBLISHED),
     "dynamics/decides": decides,
     "dynamics/conditions": conditions,
+    "dynamics/geometry": geometry,
     "dynamics/claims_by_layer": partial(claimed, f"{ONE}, over the mean", BY_LAYER, relative=True),
     "dynamics/claims": partial(claimed, _SHARES, CLAIMS),
     "dynamics/claims_relative": partial(claimed, "difference over the mean", RELATIVE_CLAIMS, relative=True),

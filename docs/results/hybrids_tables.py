@@ -173,8 +173,36 @@ def predicting() -> Table:
     return Table(("before the map", *heads), rows)
 
 
+def earlier_starts() -> Table:
+    """Return ρ of nearness after the alignment, before any training on pairs, with BLEU, over the starts of one depth.
+
+    Families: all starts, and those without an encoder of MT's own.
+    """
+    table = stored("hybrids/nearness.parquet")
+    near = table[(table["study"] == "aligned") & (table["when"] == "after") & table["measure"].isin(NEARNESS)]
+    near = near.assign(start=near["arm"].str.removeprefix("alignment-"))
+    found = []
+    for without in ((), ("other_seed", "itself")):
+        bleu = [
+            {"start": start, "training": training, "score": "bleu", "seed": seed, "value": value}
+            for of, training in TUNINGS.items()
+            for start in STARTS
+            if start not in without
+            for seed, value in scores("hybrid", f"{start}-{of}").items()
+        ]
+        found.append(predictors(near, pd.DataFrame(bleu)).set_index(["training", "measure"]))
+    rows = []
+    for measure in [one for one in NEARNESS if (NOT_TUNED, one) in found[0].index]:
+        cells = [own.loc[(training, measure)] for training in TUNINGS.values() for own in found]
+        shown = (f"{number(one['rho'], 2)} (p {number(one['p_holm'], 2)}, n {one['n']:.0f})" for one in cells)
+        rows.append((NEARNESS[measure], *shown))
+    heads = [f"{which}, {training}" for training in TUNINGS.values() for which in ("all starts", "without MT's own")]
+    return Table(("measure", *heads), rows)
+
+
 TABLES: dict[str, Callable[[], Table]] = {
     "hybrids/starts": starts,
+    "hybrids/predictors": earlier_starts,
     "hybrids/encoders": encoders,
     "hybrids/predicting": predicting,
     "hybrids/claims": claims,

@@ -4,12 +4,12 @@
 `<!-- end -->`; the others are files, `<page>/tables/<table>.csv`. Numbers are from the per-run data of the page,
 verdicts from `isoscope.platform.statistics.paired.judge`. The table `<page>/chance` counts the families of tests of all
 tables of a page. `pictures.py` declares the pictures, `<page>/<picture>.svg`. A file without a declared table, and thus
-without a verdict, is as commit `640d9ee` made it.
+without a test, is as commit `640d9ee` made it.
 """
 
 import argparse
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,8 +32,6 @@ from isoscope.platform.statistics.paired import by_chance, families
 HERE = Path(__file__).parent
 README = HERE.parents[1] / "README.md"
 BLOCK = re.compile(r"(<!-- table: (?P<name>\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-KEPT = {"dynamics": [("geometry", 1, 24, 0)], "hybrids": [("predictors", 2, 32, 16)]}
-"""Families, tests and findings of tables that are not rebuilt."""
 TABLES = (
     fusion_tables.TABLES
     | dynamics_tables.TABLES
@@ -55,7 +53,7 @@ def rebuilt(page: Path) -> dict[Path, str]:
         with families() as tested[name]:
             made[name] = TABLES[name]()
     if made and page.parent == HERE:
-        made[f"{page.stem}/chance"] = chance(tested, KEPT.get(page.stem, ()))
+        made |= {f"{page.stem}/chance": found for found in chance(tested)}
     text = page.read_text("utf-8")
     shown = {found["name"] for found in BLOCK.finditer(text)}
     found = {page: BLOCK.sub(lambda own: f"{own[1]}{made[own['name']].markdown()}\n{own[3]}", text)}
@@ -65,10 +63,10 @@ def rebuilt(page: Path) -> dict[Path, str]:
     return found | pictures | {folder / f"{name}.csv": table.csv() for name, table in beside.items()}
 
 
-def chance(tested: Mapping[str, Sequence[Sequence[float]]], kept: Iterable[tuple[str, int, int, int]] = ()) -> Table:
-    """Return the families and tests of each table of a page, the findings, and how many chance alone would give.
+def chance(tested: Mapping[str, Sequence[Sequence[float]]]) -> Iterator[Table]:
+    """Yield the families and tests of each table of a page, the findings, and how many chance alone would give.
 
-    `tested`: table → corrected p of each family. A family without a test does not count. `kept`: further rows.
+    `tested`: table → corrected p of each family. A family without a test does not count; no table of no test.
     """
     rows = []
     for name, found in tested.items():
@@ -76,10 +74,11 @@ def chance(tested: Mapping[str, Sequence[Sequence[float]]], kept: Iterable[tuple
         if tests:
             below = sum(p < 1 - CONFIDENCE for family in tests for p in family)
             rows.append((name.partition("/")[2].replace("_", " "), len(tests), sum(map(len, tests)), below))
-    rows += kept
+    if not rows:
+        return
     rows.append(("*all*", *(sum(row[place] for row in rows) for place in (1, 2, 3))))
     counted = [(*row, f"{by_chance(row[1], confidence=CONFIDENCE):.2f}") for row in rows]
-    return Table(("table", "families", "tests", "p (Holm) below .05", "by chance alone"), counted)
+    yield Table(("table", "families", "tests", "p (Holm) below .05", "by chance alone"), counted)
 
 
 def main() -> None:

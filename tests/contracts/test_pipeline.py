@@ -147,6 +147,13 @@ def test_no_source_file_is_longer_than_contributors_are_told() -> None:
     assert not {file.name: number for file, number in lengths.items() if number > 300}
 
 
+def test_readme_and_decisions_are_no_longer_than_contributors_are_told() -> None:
+    told = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    most = int(re.findall(r"the file has at most (\d+)", told)[0])
+    assert len(re.findall(r"^\*\*20", (ROOT / "DECISIONS.md").read_text("utf-8"), re.MULTILINE)) <= most
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 100
+
+
 def test_parameters_have_no_default_but_an_empty_one() -> None:
     """A number in MLproject would duplicate params.yaml."""
     for name, entry in read_yaml(ROOT, Path("MLproject"))["entry_points"].items():

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from isoscope.platform.stages.new import new
-from pipeline_project import BINARIES, Done, copy_checkout, sentences
+from pipeline_project import BINARIES, ROOT, Done, copy_checkout, sentences
 
 pytestmark = pytest.mark.slow
 
@@ -56,9 +56,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     found.run(*pip, "--python", str(found.folder / "bin/python"), "install", *offline, str(wheel), cwd=base)
     # Of a folder in a .pth file no .pth file is read: the editable isoscope stays out.
     (found.package.parent / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
-    (base / "order.jsonl").write_text(sentences(), "utf-8")
-    said = found.run("isoscope", "new", "my-study", "--from", "order.jsonl", "--label", "class", cwd=base).out
-    assert "the task 'order'" in said
+    (base / "auth.jsonl").write_text(sentences(), "utf-8")  # a name as of a secret, whose hash is none
+    said = found.run("isoscope", "new", "my-study", "--from", "auth.jsonl", "--label", "class", cwd=base).out
+    assert "the task 'auth'" in said
     assert "  cd my-study\n  isoscope repro" in said
     return found
 
@@ -69,7 +69,7 @@ def test_it_is_the_wheel_that_runs_and_its_project_is_that_of_the_checkout(
     file = environment.run("python", "-c", "import torch, isoscope; print(isoscope.__file__)").out.strip()
     assert file == str(environment.package / "__init__.py")
     monkeypatch.chdir(environment.project.parent)
-    new(tmp_path / "my-study", text="order.jsonl", label="class")
+    new(tmp_path / "my-study", text="auth.jsonl", label="class")
     one, two = (
         {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         for folder in (environment.project, tmp_path / "my-study")
@@ -91,6 +91,8 @@ def test_its_commands_need_no_checkout(environment: Environment) -> None:
     environment.run("isoscope", "profile", "--reset")
     assert environment.run("git", "status", "--porcelain").out == ""
     assert environment.run("isoscope", "docs", "new").out.startswith("# A project of your own\n")
+    example = environment.run("isoscope", "docs", "examples/product.py").out
+    assert example == (ROOT / "docs/examples/product.py").read_text("utf-8")
     refused = environment.run("isoscope", "new", ".", code=2)
     assert refused.err.count("\n") == 1
     assert "give a new or empty folder" in refused.err
@@ -103,7 +105,7 @@ def test_dvc_sees_a_change_of_the_installed_code(environment: Environment) -> No
     params.write_text(one.replace("    - 0\n    - 1\n    - 2\n", "    - 0\n    - 1\n"), "utf-8")
     target = "analyse@first"
     done = environment.run("isoscope", "repro", target)
-    assert done.ran == ["prepare@order", "train@first", "states@first", target]
+    assert done.ran == ["prepare@auth", "train@first", "states@first", target]
     assert len([*environment.project.glob("models/first/*/seed-*/metrics.jsonl")]) == 4
     assert environment.run("dvc", "repro", target).ran == []
 

@@ -34,7 +34,7 @@ def plan(project: Project, *words: str) -> dict[str, Any]:
 
 
 def stages(found: dict[str, Any]) -> list[str]:
-    return [name for name in found if name not in ("total", "cluster", "past")]
+    return [name for name in found if name not in ("total", "cluster", "past", "measured")]
 
 
 def cells(stage: dict[str, Any]) -> dict[tuple[str, int], str]:

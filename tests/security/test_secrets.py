@@ -10,7 +10,7 @@ import pytest
 
 from isoscope.platform.runs.provenance import Git
 from isoscope.platform.runs.record import Record, read
-from isoscope.platform.runs.secrets import SCRUBBED, scrub, scrub_tree
+from isoscope.platform.runs.secrets import SCRUBBED, scrub, scrub_run, scrub_tree
 
 SECRETS = [
     "AKIAIOSFODNN7EXAMPLE",
@@ -238,6 +238,20 @@ def test_a_tree_is_scrubbed_by_name_and_by_look() -> None:
     assert scrub_tree({"data.source.api_key": "abc", "training.epochs": 3}) == {
         "data.source.api_key": SCRUBBED,
         "training.epochs": 3,
+    }
+
+
+def test_hashes_and_axes_are_none_whatever_they_are_called() -> None:
+    """A task `auth` has the input data/processed/auth; its hash says what the run read."""
+    told = {
+        "inputs": {"data/processed/auth": "0" * 32},
+        "plugins": {"plugins/token.py": "1" * 64},
+        "axes": {"token": "one"},
+    }
+    assert scrub_run({"digest": "2" * 64, **told, "params": {"api_key": "mine"}}) == {
+        "digest": "2" * 64,
+        **told,
+        "params": {"api_key": SCRUBBED},
     }
 
 

@@ -73,3 +73,12 @@ def test_equal_states_have_a_cka_of_one_and_independent_states_have_none(tmp_pat
     assert found["cka"].tolist() == pytest.approx([1, 1, 0], abs=0.05)
     with pytest.raises(InputError, match="different sentences"):
         representations(one, states(tmp_path / "c", layers, probe="q"))
+
+
+def test_checkpoints_without_a_shared_tensor_are_told_what_each_has(tmp_path: Path) -> None:
+    """Another width is the usual case of two checkpoints from elsewhere."""
+    one, other = ({"embeddings.word.weight": np.zeros((3, width), np.float32)} for width in (2, 4))
+    found = weights(saved(tmp_path / "a", one), saved(tmp_path / "b", other))
+    tables = {view.name: view.table({"weights": found})[0] for view in VIEWS if view.needs == ("weights",)}
+    assert tables["unshared"][["a", "b"]].to_numpy().tolist() == [["[3, 2]", "[3, 4]"]]
+    assert {name: len(table) for name, table in tables.items()} == {"weights": 0, "distances": 0, "unshared": 1}

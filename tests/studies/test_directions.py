@@ -117,10 +117,12 @@ def test_a_perplexity_that_a_plugin_declares_is_ranked_rightly_everywhere(tmp_pa
     assert [*found["quantity"].unique()] == ["Perplexity (per word)", "Loss (bits)"]
     assert found.groupby("quantity", sort=False)["low"].min().to_list() == [1.0, 0.7]
 
-    searched: Any = SimpleNamespace(objectives={"validation/perplexity": "maximise"}, constraints={})
+    wrong, right = {"validation/perplexity": "maximise"}, {"validation/perplexity": SimpleNamespace(better="minimise")}
     for known in (metrics_of("reader"), recorded_metrics(tmp_path / "fusion/fft/seed-0")):
-        with pytest.raises(InputError, match=r"validation/perplexity is maximised, .* declares 'minimise'"):
-            check_directions(searched, known)
+        for constraints in ({}, right):  # a constraint of the same metric does not hide the objective's direction
+            searched: Any = SimpleNamespace(objectives=wrong, constraints=constraints)
+            with pytest.raises(InputError, match=r"validation/perplexity is maximised, .* declares 'minimise'"):
+                check_directions(searched, known)
     assert title("validation/perplexity") == "Perplexity (per word), validation"
 
     with start(tmp_path) as record:

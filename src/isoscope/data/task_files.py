@@ -101,6 +101,6 @@ def _from_plugin(plugin: Entry, options: dict[str, Any]) -> Corpus:
 
 
 def _table(rows: list[Mapping[str, Any]]) -> pa.Table:
-    """Return a table of rows, of the columns that a task has; one that a row lacks is null there."""
+    """Return a table of rows, of the columns that a task has; null where a row lacks it."""
     names = [name for name in (*SINGLE, *PAIR, *TARGETS, GROUP) if any(name in row for row in rows)]
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])

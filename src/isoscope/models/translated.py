@@ -41,7 +41,7 @@ def translate(
     ids = [np.array(one.ids) for one in tokens.encodings(tokenizer, rows, max_length=most)]
     found: dict[int, str] = {}
     by_length = sorted(range(len(ids)), key=lambda row: len(ids[row]))
-    with tqdm(total=len(ids), desc="translate", unit="sentence") as bar:
+    with tqdm(total=len(ids), desc="translate", unit="sentence", disable=None) as bar:
         for start in range(0, len(ids), BATCH):
             part = by_length[start : start + BATCH]
             read = [ids[row] for row in part]

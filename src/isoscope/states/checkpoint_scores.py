@@ -233,7 +233,8 @@ def _logits(model: Any, one: Checkpoint, rows: Targets, settings: ScoreSettings)
         encoded = tokens.encode(tokenizer, rows.table, max_length=takes)
     pad_with(model.config, tokenizer.pad_id)
     found = np.zeros((len(rows.true), model.config.num_labels))
-    with tqdm(total=len(rows.true), desc=one.name, unit="text") as bar, torch.inference_mode(), in_one_line(one.folder):
+    progress = tqdm(total=len(rows.true), desc=one.name, unit="text", disable=None)
+    with progress as bar, torch.inference_mode(), in_one_line(one.folder):
         for batch in evaluation_batches(encoded.lengths, batch_size=settings.batch_size):
             found[batch] = model(**inputs_of(model, encoded, batch, tokenizer.pad_id)).logits.float().cpu()
             bar.update(len(batch))

@@ -45,7 +45,8 @@ def weights(one: Path, other: Path) -> pd.DataFrame:
                 "equal": a.dtype == b.dtype and torch.equal(*bits),
                 **{key: float(one) for key, one in sums.items()},
             }
-    return pd.DataFrame(rows).sort_values(["stack", "layer", "name"])
+    columns = [*rows[0], *(name for name in ("equal", "aa", "bb", "ab", "dd") if name not in rows[0])]
+    return pd.DataFrame(rows, columns=columns).sort_values(["stack", "layer", "name"])
 
 
 def representations(one: Path, other: Path) -> pd.DataFrame:

@@ -2,12 +2,14 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from isoscope.base.atomic_files import sealed_json
+from isoscope.base.metric import Metric
 from isoscope.metrics.matrix_scores import by_item
 from isoscope.platform.report.search_section import _confirmed
 from isoscope.platform.runs.lines import plain
@@ -113,6 +115,21 @@ def test_a_trial_and_a_default_at_chance_have_no_verdict(figure: str) -> None:
     )
     assert (same["verdict"], same["difference"]) == ("no verdict", 0.0)
     assert other["verdict"] == "under-powered", "the same difference at every seed, but no longer at chance"
+
+
+def test_the_margin_is_a_share_of_the_highest_value() -> None:
+    """As in a study: .01 of BLEU is a point."""
+
+    def of(bleu: float) -> Fresh:
+        shares = bleu + np.random.default_rng(0).normal(size=ITEMS)
+        return Fresh(
+            {"test/bleu": float(shares.mean())}, {"bleu": SimpleNamespace(shares=shares, above=lambda mean: mean)}
+        )
+
+    old, new = ([of(30 + seed + rise * (-1) ** seed) for seed in range(6)] for rise in (0.0, 0.2))
+    for declared, word in (({}, "under-powered"), ({"bleu": Metric("bleu", high=100.0)}, "does not")):
+        (found,) = confirmation(["validation/bleu"], old, new, **OPTIONS, declared=declared)
+        assert found["verdict"] == word
 
 
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])

@@ -59,7 +59,7 @@ def new(
         *(f"note: {note}" for note in made.notes),
         "next:",
         *([] if folder.resolve() == Path.cwd() else [f"  cd {shlex.quote(str(folder))}"]),
-        "  isoscope repro    # prepare, train, search, analyse; then see reports/index.html",
+        f"  isoscope repro    # prepare, train,{' search,' * made.searches} analyse; then see reports/index.html",
         "  isoscope ui       # the runs in MLflow",
         "  isoscope docs     # the documentation",
     ]
@@ -140,6 +140,8 @@ def docs(
 ) -> None:
     """Show a page of the documentation, or list all pages. Works outside a project.
 
+    An example of a plugin: isoscope docs examples/product.py > plugins/product.py
+
     Example: isoscope docs tutorial
     """
     from isoscope.platform.config.explain import nearest
@@ -147,8 +149,9 @@ def docs(
 
     folder = source() / "docs"
     texts = {file.relative_to(folder).with_suffix("").as_posix(): file for file in sorted(folder.rglob("*.md"))}
+    texts |= {f"examples/{file.name}": file for file in sorted(folder.glob("examples/*.py"))}
     if page is None:
-        titles = {name: file.read_text("utf-8").partition("\n")[0].lstrip("# ") for name, file in texts.items()}
+        titles = {name: file.read_text("utf-8").partition("\n")[0].strip('"# ') for name, file in texts.items()}
         width = max(map(len, titles))
         lines = [f"  {name:{width}}  {title}" for name, title in titles.items()]
         say(titles, as_json, "\n".join(["isoscope docs PAGE:", *lines]))
@@ -156,7 +159,7 @@ def docs(
     if page not in texts:
         raise InputError(f"{page!r}: no such page{nearest(page, texts)}; for a list: isoscope docs")
     text = texts[page].read_text("utf-8")
-    if as_json or not sys.stdout.isatty():
+    if as_json or not sys.stdout.isatty() or page.endswith(".py"):
         say({"page": page, "text": text}, as_json, text.rstrip())
         return
     from rich.console import Console

@@ -86,6 +86,7 @@ def project_files(name: str, task: Any, profile: str | None) -> dict[str, str | 
     params = _params(origin, parse_yaml(written(str(PARAMS)), str(PARAMS)), _metric(task))
     if profile is not None:
         params = laid_over(params, parse_yaml(profiles[f"{PROFILES}/{profile}.yaml"], profile))
+    values["searches"] = parse_yaml(params, str(PARAMS))["search"] is not None
     files: dict[str, str | Path] = {
         str(PARAMS): params,
         "dvc.yaml": _stages((origin / "dvc.yaml").read_text("utf-8")),
@@ -113,7 +114,7 @@ def _written(template: str, values: Tree) -> str:
 
 
 def _quoted(value: Any, **options: Any) -> str:
-    """Return a value as JSON that is YAML, too: no surrogates, no characters that YAML refuses or takes for lines."""
+    """Return a value as JSON that is YAML, too: no surrogates, nothing that YAML refuses or reads as a new line."""
     text = json.dumps(value, **options | {"ensure_ascii": False})
     return re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 

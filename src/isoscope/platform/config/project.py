@@ -187,7 +187,9 @@ class Analysis(Section):
     power: Level
     """Power of the minimum detectable effect."""
     margin: Fraction
-    """Smallest relevant difference between two arms, in the metric's unit; used by verdicts."""
+    """Smallest relevant difference between two arms, for verdicts: a share of the metric's highest value (0.01 of BLEU
+    is 1 point); if it has none, in its unit.
+    """
     phases: Phases
 
 

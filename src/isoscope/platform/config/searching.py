@@ -222,8 +222,8 @@ def check_directions(search: Search, metrics: Mapping[str, Metric]) -> None:
 
     `metrics`: of the objective, by name.
     """
-    wanted = search.objectives | {name: one.better for name, one in search.constraints.items()}
-    for name, direction in wanted.items():
+    constraints = ((name, one.better) for name, one in search.constraints.items())
+    for name, direction in (*search.objectives.items(), *constraints):
         found = metrics.get(name.rpartition("/")[2])
         declared = found and found.better
         if name.startswith(SEEN) and declared not in (None, direction):

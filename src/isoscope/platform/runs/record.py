@@ -17,7 +17,7 @@ from isoscope.base.atomic_files import announce, sync, write_text
 from isoscope.base.errors import InputError
 from isoscope.platform.runs.lines import DIFF, FINISHED, Run, RunRecord, is_inside, plain, summed
 from isoscope.platform.runs.provenance import Git, slurm_job
-from isoscope.platform.runs.secrets import scrub, scrub_tree
+from isoscope.platform.runs.secrets import scrub, scrub_run
 
 
 class Record(AbstractContextManager["Record"]):
@@ -63,7 +63,7 @@ class Record(AbstractContextManager["Record"]):
         if known is not None and known.digest != digest:
             raise InputError(f"{self.path}: record of run {known.digest[:12]}, not of {digest[:12]}; move it away")
         if not self.begun:
-            self._append("run", scrub_tree({"digest": digest, "stage": stage, **fields}), force=True)
+            self._append("run", scrub_run({"digest": digest, "stage": stage, **fields}), force=True)
             self.begun = True
 
     def attempt(

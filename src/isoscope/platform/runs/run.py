@@ -26,7 +26,7 @@ from isoscope.platform.runs.machine_load import LoadSampler
 from isoscope.platform.runs.provenance import dvc_md5, environment, git_state
 from isoscope.platform.runs.record import Record
 from isoscope.platform.runs.restored import read_metrics
-from isoscope.platform.runs.secrets import scrub_tree
+from isoscope.platform.runs.secrets import scrub_run
 
 
 class Run:
@@ -156,7 +156,7 @@ class Run:
         """Return the text of an output's config.yaml: run, inputs, parameters, and `facts`."""
         one = self.identity
         origin = {"plugins": one.plugins, "inputs": one.input_paths, "params": one.params}
-        return dump_yaml(scrub_tree({**one.names, "digest": self.digest, "code": self.code, **origin}) | facts)
+        return dump_yaml(scrub_run({**one.names, "digest": self.digest, "code": self.code, **origin}) | facts)
 
     def finished_as(self, target: Path, md5: str) -> None:
         """Write the end to the record, unless the record is lost: a published output can be mirrored without it."""

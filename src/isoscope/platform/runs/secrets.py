@@ -72,6 +72,15 @@ def scrub(text: str) -> str:
     return text
 
 
+_OWN = ("digest", "code", "inputs", "plugins", "tags", "axes")
+"""Fields of a run with isoscope's own hashes and names: no secrets, whatever a file or an axis is called."""
+
+
+def scrub_run(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a run with the secrets of its parameters replaced."""
+    return {name: value if name in _OWN else scrub_tree(value, name) for name, value in fields.items()}
+
+
 def scrub_tree(tree: Any, name: str = "") -> Any:
     """Return a parameter tree with its secrets replaced, found by form or by name."""
     if isinstance(tree, Mapping):

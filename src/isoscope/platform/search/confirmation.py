@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from isoscope.base.metric import Metric
+from isoscope.platform.results.paired_comparison import in_units
 from isoscope.platform.statistics.paired import in_family, judge, paired_t, two_way_interval
 
 VALIDATION, TEST, WHOLE_CLOUD = "validation/", "test/", "posthoc/untouched/"
@@ -30,6 +32,7 @@ def confirmation(
     confidence: float,
     power: float,
     margin: float,
+    declared: Mapping[str, Metric] = MappingProxyType({}),
 ) -> Iterator[dict[str, Any]]:
     """Yield a row per metric of the search: the same metric on the test split, chosen − default, paired by seed.
 
@@ -54,7 +57,7 @@ def confirmation(
             p_holm=p,
             detectable=detectable,
             confidence=confidence,
-            margin=margin,
+            margin=in_units(margin, declared.get(judged.rpartition("/")[2])),
             items=not judged.startswith(WHOLE_CLOUD),
             above=tuple(map(default[0].items[name].above, pairs.mean(axis=1))) if known else (),
         )

@@ -22,11 +22,14 @@ LARGE = 10_000_000
 
 
 class Made(NamedTuple):
-    """A new project: its folder and task, and what git did not do and why (empty: it has all files in a commit)."""
+    """A new project: its folder and task, what git did not do and why (empty: it has all files in a commit), and
+    whether it has a search.
+    """
 
     folder: Path
     task: str
     notes: list[str]
+    searches: bool
 
 
 def new(folder: Path, *, profile: str | None = None, **text: Any) -> Made:
@@ -63,7 +66,7 @@ def new(folder: Path, *, profile: str | None = None, **text: Any) -> Made:
             (building / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, building / path)
             notes += _leave_out(building, path)
-        check_all(Configuration(building))
+        check_all(configuration := Configuration(building))
         notes += commit(building, f"isoscope new {name}")
         for made in [*building.iterdir()]:
             made.rename(folder / made.name)
@@ -71,7 +74,7 @@ def new(folder: Path, *, profile: str | None = None, **text: Any) -> Made:
     except BaseException:
         shutil.rmtree(folder if new_parent else building, ignore_errors=True)
         raise
-    return Made(folder, task.name, notes)
+    return Made(folder, task.name, notes, configuration.root.search is not None)
 
 
 def _check_empty(folder: Path, besides: Path | None = None) -> None:

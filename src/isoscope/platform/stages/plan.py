@@ -191,7 +191,8 @@ def plan(planner: Planner, target: str | None) -> dict[str, Any]:
     cluster = {name: max((one[name] for one in stages), default=0) for name in ("workers", "cpus", "gpus")}
     cluster |= {"runs": len(left), "longest": max((one["seconds"] for one in left if one), default=0)}
     known = makespan([one["estimate"] for one in stages], 1)
-    return {"stages": stages, "total": known, "cluster": cluster, "past": planner.history.past()}
+    about = {"past": planner.history.past(), "measured": planner.measure}
+    return {"stages": stages, "total": known, "cluster": cluster, **about}
 
 
 def text(plan: Mapping[str, Any]) -> str:
@@ -209,11 +210,15 @@ def text(plan: Mapping[str, Any]) -> str:
     unknown = ", ".join(one["stage"] for one in stages if one["unknown"])
     lines = {
         "\n".join(ROW.format(*row) for row in (("stage", *STATES, "time", "why"), *rows)): stages,
-        f"about {_time(total)}, {total['size'] / 1e6:.0f} MB, {count(cluster['workers'], 'worker')}"
+        (f"about {_time(total)}" if total["seconds"] or not unknown else "time not known")
+        + f", {total['size'] / 1e6:.0f} MB" * bool(total["size"])
+        + f", {count(cluster['workers'], 'worker')}"
         + f", {total['memory'] / 1e3:.1f} GB of memory in use on the machine" * bool(total["memory"]): stages,
-        f"not recorded, so not counted: {unknown}; isoscope plan --measure times models": unknown,
+        f"not recorded, so not counted: {unknown}"
+        + "; isoscope plan --measure times models" * (not plan["measured"]): unknown,
         f"on a cluster: {count(cluster['runs'], 'run')}, each on {count(cluster['cpus'], 'CPU')}"
-        + f"{' and a GPU' * cluster['gpus']}, the longest for {cluster['longest']:.0f} s": cluster["runs"],
+        + " and a GPU" * cluster["gpus"]
+        + f", the longest for {cluster['longest']:.0f} s" * bool(cluster["longest"]): cluster["runs"],
         f"past estimates: median error {past['median_error']:.0%} of {count(past['runs'], 'run')}": past["runs"],
         "nothing to do": not stages,
         **{cell["note"]: True for one in stages for cell in one["cells"] if "note" in cell},

@@ -16,7 +16,7 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.searching import Search
 from isoscope.platform.executor.execute import Piece, side_by_side
 from isoscope.platform.executor.placement import Placement
-from isoscope.platform.outputs import PREDICTIONS
+from isoscope.platform.outputs import PREDICTIONS, recorded_metrics
 from isoscope.platform.report.sentences import confirmed
 from isoscope.platform.runs.lines import plain
 from isoscope.platform.search import space
@@ -96,6 +96,7 @@ def confirm(
         side_by_side(pieces, title="confirm", workers=workers, stop=stop, place=opened)
     old, new = ([_fresh(one) for one in arm] for arm in (default, chosen))
     options = configuration.root.analysis.model_dump(include={"confidence", "power", "margin"})
+    options["declared"] = recorded_metrics(default[0].work.run.output)
     found = list(confirmation(list(dict.fromkeys((*search.objectives, *search.constraints))), old, new, **options))
     believed = dict(zip(search.objectives, known.values or (), strict=True))
     result = Confirmation(known.number, fresh, found, believed)
