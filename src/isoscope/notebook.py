@@ -174,20 +174,7 @@ def geometry(
     files = _vectors(model)
     if texts is None and not files:
         raise InputError("texts: a model reads sentences; give a list of them")
-    read = None if texts is None else list(texts)  # also a column of a table, or an array
-    if wrong := [f"row {row}: {one!r:.40}" for row, one in enumerate(read or ()) if not isinstance(one, str)]:
-        raise InputError(f"texts: {wrong[0]}: expected a text in each row")
-    count = files[0].rows.rows if files else len(read or ())
-    columns: dict[str, Any] = {"sentence": read or [str(row) for row in range(count)]}
-    for name, values in (("label", labels), ("group", groups)):
-        if values is not None:
-            if (missing := np.flatnonzero(pd.isna(pd.Series(list(values), dtype=object)))).size:
-                raise InputError(f"{name}s: row {missing[0]}: has no {name}; leave the row out")
-            columns[name] = np.unique(np.asarray(values), return_inverse=True)[1]
-    named = {"sentence": "texts", "label": "labels", "group": "groups"} | {one.name: one.name for one in files}
-    lengths = {name: len(values) for name, values in columns.items()} | {one.name: one.rows.rows for one in files}
-    if unequal := [name for name, length in lengths.items() if length != count]:
-        raise InputError(f"{named[unequal[0]]}: {lengths[unequal[0]]} for {count} {'vectors' if files else 'texts'}")
+    table = _rows(texts, {"label": labels, "group": groups}, {one.name: one.rows.rows for one in files})
     of_points = [*(measures or (name for name in MEASURES if kind_of(name) == "points"))]
     settings = DEFAULTS._replace(
         vectors=tuple(vectors or ()),
@@ -200,9 +187,9 @@ def geometry(
         seed=seed,
         batch_size=batch_size,
     )
-    table, rows = pa.table(columns), np.arange(count)
+    rows = np.arange(len(table))
     if files:
-        of, found = Texts(table, (), "", "vectors", count, numbered=True), list[pd.DataFrame]()
+        of, found = Texts(table, (), "", "vectors", len(rows), numbered=True), list[pd.DataFrame]()
         for one in files:
             write = partial(write_given, points=one.rows.take(rows, one.name), texts=of, drawn=rows)
             found.append(_measured(write, of_points, settings).assign(checkpoint=one.name))
@@ -242,6 +229,31 @@ def _measured(fill: Callable[[Path], None], measures: Sequence[str], settings: S
         fill(Path(place))
         run = Trajectory(Path(place))
         return measured(run, measures, asked_vectors(run, settings.vectors), settings, title="measures")["geometry"]
+
+
+def _rows(
+    texts: Iterable[str] | None, named: Mapping[str, Sequence[Any] | None], vectors: Mapping[str, int]
+) -> pa.Table:
+    """Return the table of rows: a sentence (without texts the row's number), and the values of `label` and `group`.
+
+    `vectors`: name → number of rows. Raises `InputError` for a row without a value, and for unequal lengths.
+    """
+    read = None if texts is None else list(texts)  # also a column of a table, or an array
+    if wrong := [f"row {row}: {one!r:.40}" for row, one in enumerate(read or ()) if not isinstance(one, str)]:
+        raise InputError(f"texts: {wrong[0]}: expected a text in each row")
+    count = next(iter(vectors.values()), len(read or ()))
+    columns: dict[str, Any] = {"sentence": read or [str(row) for row in range(count)]}
+    for name, values in named.items():
+        if values is not None:
+            if (missing := np.flatnonzero(pd.isna(pd.Series(list(values), dtype=object)))).size:
+                raise InputError(f"{name}s: row {missing[0]}: has no {name}; leave the row out")
+            columns[name] = np.unique(np.asarray(values), return_inverse=True)[1]
+    lengths = {"texts" if name == "sentence" else f"{name}s": len(values) for name, values in columns.items()} | {
+        **vectors
+    }
+    if unequal := [name for name, length in lengths.items() if length != count]:
+        raise InputError(f"{unequal[0]}: {lengths[unequal[0]]} for {count} {'vectors' if vectors else 'texts'}")
+    return pa.table(columns)
 
 
 def _vectors(model: Any) -> list[GivenVectors]:

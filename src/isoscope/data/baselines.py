@@ -16,7 +16,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from isoscope.base.metric import DECIMALS
 from isoscope.data.corpus import PAIR, Corpus, target_of, text_columns, texts
-from isoscope.data.words import bag, has_words
+from isoscope.data.words import bag
 from isoscope.metrics import label_scores, matrix_scores, regression_scores
 
 GRAMS = {"tfidf_unigrams": (1, 1), "tfidf_bigrams": (1, 2)}
@@ -99,7 +99,7 @@ def _features(splits: Mapping[str, pa.Table]) -> dict[str, Features]:
     train = [splits["train"][column].to_pylist() for column in columns]
     split_text, known = bag(*train).split, [*chain(*train)]
     found: dict[str, Features] = {}
-    for name, grams in GRAMS.items() if has_words(*train) else ():
+    for name, grams in GRAMS.items() if any(map(split_text, known)) else ():  # emoji are no words
         vectorizer = TfidfVectorizer(ngram_range=grams, tokenizer=split_text, token_pattern=None).fit(known)
         found[name] = {split: _bags(vectorizer, table) for split, table in splits.items()}
     if columns == PAIR:

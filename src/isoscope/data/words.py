@@ -70,10 +70,9 @@ def _segments(run: re.Match[str]) -> Iterator[tuple[int, int]]:
             yield begin, end
 
 
-def has_words(*columns: Sequence[str]) -> bool:
+def has_words(texts: Sequence[str]) -> bool:
     """Return whether any text has a word: emoji and punctuation have none."""
-    split = bag(*columns).split
-    return any(split(text) for column in columns for text in column)
+    return any(map(bag(texts).split, texts))
 
 
 def bag(*columns: Sequence[str]) -> Bag:

@@ -17,7 +17,7 @@ from isoscope.platform.executor.this_machine import ThisMachine
 TICK = 0.05  # seconds between checks of all processes
 # Seconds that a process gets to stop: a run saves its state first.
 GRACE = 60.0
-# A piece fails after this many of its processes were killed, and by such an end at once.
+# A piece fails after this many of its processes were killed; by one of these ends, at once.
 TRIES = 3
 FAILURES = (WRONG, FAILED, CRASHED, CANCELLED)
 

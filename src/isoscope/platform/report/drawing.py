@@ -118,9 +118,9 @@ def _padded(file: Path) -> str:
     return re.sub(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', wider, file.read_text("utf-8"), count=1)
 
 
-def numbered(drawings: Sequence[Drawing], chapter: int, after: int = 0) -> list[Drawing]:
-    """Return figures with the numbers `chapter.1`, `chapter.2`, …, from the first after `after`."""
-    return [one._replace(number=f"{chapter}.{place}") for place, one in enumerate(drawings, start=after + 1)]
+def numbered(drawings: Sequence[Drawing], chapter: int) -> list[Drawing]:
+    """Return figures with the numbers `chapter.1`, `chapter.2`, …"""
+    return [one._replace(number=f"{chapter}.{place}") for place, one in enumerate(drawings, start=1)]
 
 
 def by_question(drawings: Iterable[Drawing]) -> list[tuple[str, list[Drawing]]]:

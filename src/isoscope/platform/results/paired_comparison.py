@@ -102,8 +102,8 @@ def compare_arms(arms: Arms, baselines: Baselines, *, confidence: float, power: 
     """Compare the arms of a study on each metric of the test split, reference arm first.
 
     Metrics: all that every run of an arm has, with an interval over items if runs have shares of the score by item.
-    Only arms of one objective are compared, since objectives predict different things: the first arm of each objective
-    is the reference of the others. Differences are paired by seed. p is corrected by Holm within task × metric.
+    Only arms that predict the same are compared (see `_alike`): the first arm of each such group is the reference of
+    the others. Differences are paired by seed. p is corrected by Holm within task × metric.
 
     `margin` is the smallest difference that counts, as a share of 1; only the verdict uses it.
     """

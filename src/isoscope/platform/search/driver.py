@@ -183,11 +183,8 @@ class Driver:
             self._tell(one, TrialState.COMPLETE, *judged(self.search, means, base))
 
     def _fail(self, one: UnderWay, text: str, *, wrong: bool = False) -> None:
-        """Tell that a trial has failed. Raises `InputError` if the search is `wrong`, or if it is the default arm.
-
-        It does so before it tells anything if the data of the search have changed: the trial is taken up again then.
-        """
-        self.plan({})
+        """Tell that a trial has failed. Raises `InputError` if the search is `wrong`, or if it is the default arm."""
+        self.plan({})  # raises for other data than those of the search: then the trial is taken up again, not failed
         text = scrub(text.rstrip())  # it is stored and published
         if one.trial is None:
             last = text.rpartition("\n")[2]

@@ -86,7 +86,7 @@ def _contrast(values: Mapping[Levels, NDArray[np.float64]], weights: Mapping[Lev
 
 
 def _least_above(above: Mapping[Levels, float], name: str) -> tuple[float, float]:
-    """Return `above` of the two combinations that an effect subtracts of which the better is the least above chance."""
+    """Return `above` of two combinations that an effect subtracts: the pair whose better one is nearest to chance."""
     pairs = [
         (above[one], above[other])
         for (one, weight), (other, against) in combinations(CONTRASTS[name].items(), 2)

@@ -97,7 +97,8 @@ def fold_names(allocation: pd.DataFrame) -> list[str]:
     return [name for name in allocation if name.startswith("fold_")]
 
 
-def matrix(table: pd.DataFrame, along: Sequence[str], value: str = "value") -> pd.DataFrame:
+def matrix(table: pd.DataFrame, along: Sequence[str]) -> pd.DataFrame:
     """Return sums of `value`: a row per update, a column per group of the columns `along`."""
-    sums = table.groupby(["update", *along], sort=False)[value].sum().reset_index()
-    return sums.pivot_table(index="update", columns=list(along), values=value, sort=False, fill_value=0.0).sort_index()
+    sums = table.groupby(["update", *along], sort=False)["value"].sum().reset_index()
+    found = sums.pivot_table(index="update", columns=list(along), values="value", sort=False, fill_value=0.0)
+    return found.sort_index()

@@ -44,12 +44,10 @@ def common_share(peaks: NDArray[np.bool_]) -> NDArray[np.float64]:
     return (both / np.maximum(either, 1)).mean(-1)
 
 
-def synchrony(
-    series: NDArray[np.float64], *, block: int = BLOCK, draws: int = DRAWS, seed: int = 0
-) -> Synchrony | None:
+def synchrony(series: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0) -> Synchrony | None:
     """Return the share of common peaks of series `[S, T]`, and the mean share of peaks shuffled within blocks.
 
-    Each draw permutes the `block` points of every block, separately in each series; the two ends stay. So each series
+    Each draw permutes the `BLOCK` points of every block, separately in each series; the two ends stay. So each series
     keeps its number of peaks in every block, and only their coincidence is lost. None for fewer than two series, or
     series shorter than three points. Source of the question: Lan et al. 2019 (https://arxiv.org/abs/1909.01440).
     """
@@ -58,7 +56,7 @@ def synchrony(
         return None
     peaks = troughs(series)
     draw = np.random.default_rng(seed)
-    blocks = np.arange(length - 2) // block
+    blocks = np.arange(length - 2) // BLOCK
     shares = np.empty(draws)
     for number in range(draws):
         order = np.lexsort((draw.random((count, length - 2)), np.broadcast_to(blocks, (count, length - 2))), axis=-1)
