@@ -29,11 +29,11 @@ def sentences() -> pa.Table:
     return pa.table({"sentence": [text for text, _ in rows], "label": [label for _, label in rows]})
 
 
-def pieces(folder: Path) -> tokens.WordPieces:
+def pieces(folder: Path) -> tokens.Tokenizer:
     return tokens.train_wordpiece(sentences()["sentence"].to_pylist(), folder, vocab_size=90, lowercase=True)
 
 
-def chosen(tokenizer: tokens.WordPieces, **changes: Any) -> ProbeSet:
+def chosen(tokenizer: tokens.Tokenizer, **changes: Any) -> ProbeSet:
     table = changes.pop("table", None) or sentences()
     options = {"max_length": 32, "words": 40, "block": 6, "attended": 5, "seed": 0} | changes
     return probe_set(tokenizer, table, np.arange(table.num_rows), **options)
@@ -41,7 +41,7 @@ def chosen(tokenizer: tokens.WordPieces, **changes: Any) -> ProbeSet:
 
 def whole(backend: Tokenizer, texts: Sequence[str]) -> ProbeSet:
     """Return the probe set of all words of these sentences."""
-    tokenizer = tokens.WordPieces(backend, 0, backend.get_vocab_size())
+    tokenizer = tokens.Tokenizer(backend, 0, backend.get_vocab_size())
     table = pa.table({"sentence": texts})
     return chosen(tokenizer, table=table, max_length=512, words=1000, block=1, attended=1)
 

@@ -207,7 +207,7 @@ def geometry(
     else:
         backend = copy.deepcopy(tokenizer.backend_tokenizer)
         backend.no_padding()
-        pieces = tokens.WordPieces(backend, tokenizer.pad_token_id or 0, len(tokenizer))
+        pieces = tokens.Tokenizer(backend, tokenizer.pad_token_id or 0, len(tokenizer))
         model = encoder.bare(model)
     random = partial(encoder.twin, model, seed=encoder.TWIN_SEED + seed) if twin else None
     training = {part: part.training for part in model.modules()}

@@ -7,17 +7,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, normalizers, pre_tokenizers
 
 from isoscope.base.errors import InputError
 from isoscope.data import treebank
 from isoscope.data.probe import draw_rows
-from isoscope.data.tokens import WordPieces
+from isoscope.data.tokens import Tokenizer
 from probe_material import byte_level, chosen, pieces, sentences, whole
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> WordPieces:
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     return pieces(tmp_path_factory.mktemp("tokenizer"))
 
 
@@ -40,7 +41,7 @@ def test_the_draw_is_the_seeds_and_a_larger_one_holds_a_smaller_one() -> None:
     assert not np.array_equal(half, draw_rows(split, [], share=0.5, most=None, seed=2))
 
 
-def test_words_are_where_their_tokens_are(tokenizer: WordPieces) -> None:
+def test_words_are_where_their_tokens_are(tokenizer: Tokenizer) -> None:
     probe = chosen(tokenizer, words=10_000)
     texts = [text for (text,) in probe.texts]
     counts = Counter(probe.words.sentence.tolist())
@@ -52,7 +53,7 @@ def test_words_are_where_their_tokens_are(tokenizer: WordPieces) -> None:
         assert begin >= 1, "[CLS] is no word"
 
 
-def test_words_are_all_those_of_the_sentences_they_are_drawn_from(tokenizer: WordPieces) -> None:
+def test_words_are_all_those_of_the_sentences_they_are_drawn_from(tokenizer: Tokenizer) -> None:
     whole = Counter(chosen(tokenizer, words=10_000).words.sentence.tolist())
     few = chosen(tokenizer, words=30).words
     counts = Counter(few.sentence.tolist())
@@ -62,7 +63,7 @@ def test_words_are_all_those_of_the_sentences_they_are_drawn_from(tokenizer: Wor
     assert set(few.sentence) < set(more.sentence)
 
 
-def test_shifted_sentences_have_two_neighbouring_words_changed_about(tokenizer: WordPieces) -> None:
+def test_shifted_sentences_have_two_neighbouring_words_changed_about(tokenizer: Tokenizer) -> None:
     probe = chosen(tokenizer)
     assert 5 < len(probe.shifted.sentence) < len(probe.rows)
     for sentence, ids in zip(probe.shifted.sentence, probe.shifted.encoded.ids, strict=True):
@@ -76,14 +77,14 @@ def test_shifted_sentences_have_two_neighbouring_words_changed_about(tokenizer: 
         assert moved[1] == moved[0] + 1
 
 
-def test_the_digest_is_of_what_is_looked_at(tokenizer: WordPieces) -> None:
+def test_the_digest_is_of_what_is_looked_at(tokenizer: Tokenizer) -> None:
     changes = {}, {}, {"seed": 1}, {"table": sentences().slice(1)}
     same, again, *others = [chosen(tokenizer, **change).digest for change in changes]
     assert same == again
     assert same not in others
 
 
-def test_too_little_text_and_room_is_refused(tokenizer: WordPieces) -> None:
+def test_too_little_text_and_room_is_refused(tokenizer: Tokenizer) -> None:
     with pytest.raises(InputError, match="3 sentences that are in no other split"):
         draw_rows(table("a", "b", "c"), [], share=1.0, most=None, seed=0)
     with pytest.raises(InputError, match="max_length: 2 leaves no room"):
@@ -96,18 +97,18 @@ UNSPLIT = ["the film was good", "a  slow plot", "naïve 🎬 the film's end", "o
 MERGES = [("t", "h"), ("th", "e"), ("▁", "the"), ("f", "i"), ("l", "m"), ("fi", "lm"), ("▁", "film"), ("▁", "a")]
 
 
-def without_splitting(*, prepend: bool) -> Tokenizer:
+def without_splitting(*, prepend: bool) -> Backend:
     """A tokenizer like Llama 2's (`prepend`) and Gemma's: bytes for unknown letters, spaces as ▁."""
     letters = sorted("abcdefghijklmnoprstuvw'▁")
     names = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *letters, *("".join(pair) for pair in MERGES)]
     vocabulary = {name: number for number, name in enumerate(names)}
-    tokenizer = Tokenizer(models.BPE(vocabulary, MERGES, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer = Backend(models.BPE(vocabulary, MERGES, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     before: list[Any] = [normalizers.Prepend("▁")] if prepend else []
     tokenizer.normalizer = normalizers.Sequence([*before, normalizers.Replace(" ", "▁")])
     return tokenizer
 
 
-def metaspace() -> Tokenizer:
+def metaspace() -> Backend:
     tokenizer = without_splitting(prepend=False)
     tokenizer.normalizer = None
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -119,7 +120,7 @@ def metaspace() -> Tokenizer:
     [without_splitting(prepend=True), without_splitting(prepend=False), metaspace()],
     ids=["llama", "gemma", "metaspace"],
 )
-def test_words_end_at_spaces(backend: Tokenizer) -> None:
+def test_words_end_at_spaces(backend: Backend) -> None:
     probe = whole(backend, UNSPLIT)
     for number, text in enumerate(UNSPLIT):
         here = [place for place, sentence in enumerate(probe.words.sentence) if sentence == number]
@@ -143,11 +144,11 @@ def test_spaces_whose_word_is_cut_off_are_no_word() -> None:
     backend = byte_level()
     text = "one two  four"
     for most in range(3, len(text) + 1):
-        probe = chosen(WordPieces(backend, 0, 300), table=pa.table({"sentence": [text] * 4}), max_length=most)
+        probe = chosen(Tokenizer(backend, 0, 300), table=pa.table({"sentence": [text] * 4}), max_length=most)
         assert {*probe.words.text} == {word for word in text.split() if text.index(word) + len(word) <= most}
 
 
-def test_a_word_that_is_cut_off_is_no_word(tokenizer: WordPieces) -> None:
+def test_a_word_that_is_cut_off_is_no_word(tokenizer: Tokenizer) -> None:
     """Its first pieces would else be a word of their own, such as "s" of "scene"."""
     table = pa.table({"sentence": sentences()["sentence"].to_pylist()})
     for most in range(4, 12):
@@ -167,7 +168,7 @@ def test_a_treebanks_words_are_its_own_also_without_splitting(prepend: bool, tmp
     pq.write_table(
         pa.table({"tokens": [words], "upos": [["X"] * 4], "head": [[2, 4, 4, 0]]}), tmp_path / "bank.parquet"
     )
-    pieces = WordPieces(without_splitting(prepend=prepend), 0, 300)
+    pieces = Tokenizer(without_splitting(prepend=prepend), 0, 300)
     bank = treebank.read(tmp_path / "bank.parquet", pieces, sentences=1, max_length=64, seed=0)
     assert bank.text == words
     assert bank.begin[1:].tolist() == bank.end[:-1].tolist()

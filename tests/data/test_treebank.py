@@ -10,7 +10,7 @@ import pytest
 from isoscope.base.errors import InputError
 from isoscope.data import treebank
 from isoscope.data.hub import find_file
-from isoscope.data.tokens import WordPieces
+from isoscope.data.tokens import Tokenizer
 from probe_material import byte_level, pieces
 
 TREE = {
@@ -122,7 +122,7 @@ def test_what_is_no_treebank_is_refused(tmp_path: Path, changes: dict[str, objec
 def test_words_have_spaces_between_them_for_a_tokenizer_that_reads_spaces(tmp_path: Path) -> None:
     """GPT-2's and RoBERTa's begin a word with its space, and without spaces the sentence is a single word."""
     backend = byte_level()
-    bank = treebank.read(write(tmp_path), WordPieces(backend, 0, 300), sentences=2, max_length=64, seed=0)
+    bank = treebank.read(write(tmp_path), Tokenizer(backend, 0, 300), sentences=2, max_length=64, seed=0)
     known = {" ".join(words): words for words in TREE["tokens"]}
     for number, ids in enumerate(bank.encoded.ids):
         text = "".join(backend.id_to_token(one) for one in ids).replace("Ġ", " ")

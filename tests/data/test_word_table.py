@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, pre_tokenizers
 
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.data.tokens import WordPieces
+from isoscope.data.tokens import Tokenizer
 from isoscope.data.word_table import KEY, WordTable, common, located, tags_at, word_table
 from isoscope.data.words import words
 
@@ -28,7 +29,7 @@ def table() -> WordTable:
 
 
 @pytest.fixture
-def pieces(tmp_path: Path) -> WordPieces:
+def pieces(tmp_path: Path) -> Tokenizer:
     return tokens.train_wordpiece(TEXTS * 5, tmp_path / "tokenizer", vocab_size=120, lowercase=True)
 
 
@@ -83,7 +84,7 @@ def test_a_word_has_the_tag_of_the_token_with_its_first_character() -> None:
     assert tags_at([0, 3, 5], ["ab", "c d"], ["x", "y"]) == ["x", "y", "y"]
 
 
-def test_a_words_tokens_are_those_that_spell_it(pieces: WordPieces, table: WordTable) -> None:
+def test_a_words_tokens_are_those_that_spell_it(pieces: Tokenizer, table: WordTable) -> None:
     found = located(table, pieces, max_length=64)
     assert found.found.all()
     for row, (sentence, begin, end) in enumerate(zip(found.sentence, found.begin, found.end, strict=True)):
@@ -92,7 +93,7 @@ def test_a_words_tokens_are_those_that_spell_it(pieces: WordPieces, table: WordT
         assert "".join(one.removeprefix("##") for one in spelt) == form
 
 
-def test_a_word_that_is_cut_off_is_not_found(pieces: WordPieces, table: WordTable) -> None:
+def test_a_word_that_is_cut_off_is_not_found(pieces: Tokenizer, table: WordTable) -> None:
     whole, cut = located(table, pieces, max_length=64), located(table, pieces, max_length=8)
     assert 0 < cut.found.sum() < whole.found.sum()
     assert (whole.end[cut.found] < 8).all()
@@ -104,9 +105,9 @@ def test_another_tokenizer_has_the_same_words(table: WordTable) -> None:
     """A tokenizer of characters, which knows no words."""
     alphabet = sorted({*"".join(TEXTS)})
     vocabulary = {name: number for number, name in enumerate(["[PAD]", "[UNK]", *alphabet])}
-    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    backend = Backend(models.WordLevel(vocabulary, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    found = located(table, WordPieces(backend, 0, len(vocabulary)), max_length=64)
+    found = located(table, Tokenizer(backend, 0, len(vocabulary)), max_length=64)
     assert found.found.all()
     assert (found.end - found.begin == table.rows["form"].str.len()).all()
 

@@ -12,7 +12,7 @@ from evaluate_material import OWN
 from isoscope.data.checkpoints import tokenizer_of
 from isoscope.metrics.matrix_scores import by_item
 from isoscope.platform.outputs import read_output
-from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.runs.output_files import read_metrics
 from isoscope.platform.statistics.paired import two_way_interval
 from isoscope.states.given_checkpoints import content_digest
 from pipeline_project import Project

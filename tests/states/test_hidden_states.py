@@ -12,7 +12,7 @@ from fusions import FFT, make
 from isoscope.base.errors import InputError
 from isoscope.data.batches import collate, evaluation_batches
 from isoscope.data.probe import ProbeSet
-from isoscope.data.tokens import WordPieces
+from isoscope.data.tokens import Tokenizer
 from isoscope.geometry.attention import AttentionSummary, summarise
 from isoscope.geometry.moments import Floats
 from isoscope.models import FusionBertModel
@@ -22,7 +22,7 @@ from probe_material import bert, chosen, gpt2, pieces
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> WordPieces:
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     return pieces(tmp_path_factory.mktemp("tokenizer"))
 
 
@@ -41,14 +41,14 @@ class Held(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def held(tokenizer: WordPieces) -> dict[str, Held]:
+def held(tokenizer: Tokenizer) -> dict[str, Held]:
     probe, models = chosen(tokenizer), {"bert": bert(), "gpt2": gpt2()}
     options = {"pad_id": tokenizer.pad_id, "batch_size": 8}
     return {name: Held(one, probe, passes.hidden_states(one, probe, **options)) for name, one in models.items()}
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
-def test_each_layer_is_the_models_own_bit_for_bit(kind: str, held: dict[str, Held], tokenizer: WordPieces) -> None:
+def test_each_layer_is_the_models_own_bit_for_bit(kind: str, held: dict[str, Held], tokenizer: Tokenizer) -> None:
     model, probe, found = held[kind]
     lengths = probe.encoded.lengths
     for rows in evaluation_batches(lengths, batch_size=8):
@@ -142,13 +142,13 @@ def test_a_result_of_a_card_is_read_when_it_has_arrived_and_not_before_the_next_
 
 
 @pytest.mark.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
-def test_states_on_a_device_are_those_of_the_cpu(held: dict[str, Held], tokenizer: WordPieces, device: str) -> None:
+def test_states_on_a_device_are_those_of_the_cpu(held: dict[str, Held], tokenizer: Tokenizer, device: str) -> None:
     found = passes.hidden_states(bert().to(device), held["bert"].probe, pad_id=tokenizer.pad_id, batch_size=8)
     for name, values in held["bert"].found.items():
         np.testing.assert_allclose(found[name], values, atol=1e-4, err_msg=name)
 
 
-def test_padding_and_company_have_no_say(held: dict[str, Held], tokenizer: WordPieces) -> None:
+def test_padding_and_company_have_no_say(held: dict[str, Held], tokenizer: Tokenizer) -> None:
     """With or without longer sentences in the batch, a sentence's representations are equal except for rounding."""
     model, probe, _ = held["bert"]
     alone = passes.hidden_states(model, probe, pad_id=tokenizer.pad_id, batch_size=1)
@@ -178,7 +178,7 @@ def test_the_parts_of_a_block_add_up(held: dict[str, Held]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fractional", "learned"])
-def test_positions_without_a_table_are_parts_of_the_block(kind: str, tokenizer: WordPieces) -> None:
+def test_positions_without_a_table_are_parts_of_the_block(kind: str, tokenizer: Tokenizer) -> None:
     fusion = FFT | {"positions": kind}
     model = make(FusionBertModel, fusion, vocab_size=tokenizer.vocab_size, max_position_embeddings=64)
     probe = chosen(tokenizer)
@@ -186,13 +186,13 @@ def test_positions_without_a_table_are_parts_of_the_block(kind: str, tokenizer: 
     np.testing.assert_allclose(np.linalg.norm(found["block_position"], axis=1), 1, rtol=1e-5)
 
 
-def test_a_model_without_attention_is_refused(tokenizer: WordPieces) -> None:
+def test_a_model_without_attention_is_refused(tokenizer: Tokenizer) -> None:
     model = MambaModel(MambaConfig(vocab_size=200, hidden_size=16, num_hidden_layers=2, state_size=4))
     with pytest.raises(InputError, match="attention: MambaModel returns no maps"):
         passes.attention(model, chosen(tokenizer), pad_id=tokenizer.pad_id, batch_size=8)
 
 
-def test_attention_is_summarised_without_padding(tokenizer: WordPieces) -> None:
+def test_attention_is_summarised_without_padding(tokenizer: Tokenizer) -> None:
     model, probe = bert(), chosen(tokenizer)
     before = model.config._attn_implementation
     found = passes.attention(model, probe, pad_id=tokenizer.pad_id, batch_size=4)
@@ -206,7 +206,7 @@ def test_attention_is_summarised_without_padding(tokenizer: WordPieces) -> None:
             np.testing.assert_allclose(found[f"attention_{name}"][..., place], values, atol=1e-5)
 
 
-def test_rounded_attention_is_that_of_fp32_except_for_rounding(tokenizer: WordPieces) -> None:
+def test_rounded_attention_is_that_of_fp32_except_for_rounding(tokenizer: Tokenizer) -> None:
     """Attention weights in bf16 do not sum to 1."""
     model, probe = bert(), chosen(tokenizer)
     options: Any = {"pad_id": tokenizer.pad_id, "batch_size": 4}
@@ -221,7 +221,7 @@ def test_rounded_attention_is_that_of_fp32_except_for_rounding(tokenizer: WordPi
     assert passes._summing(sink).sum(-1).max() < 0.95, "a sum that is no rounding stays"
 
 
-def test_a_sentence_of_one_token_has_no_attention_and_takes_none_from_others(tokenizer: WordPieces) -> None:
+def test_a_sentence_of_one_token_has_no_attention_and_takes_none_from_others(tokenizer: Tokenizer) -> None:
     probe = chosen(tokenizer)
     ids = [one[:1] if row == probe.attended[0] else one for row, one in enumerate(probe.encoded.ids)]
     short = probe._replace(encoded=probe.encoded._replace(ids=ids))
@@ -235,7 +235,7 @@ def test_a_sentence_of_one_token_has_no_attention_and_takes_none_from_others(tok
         passes.attention(bert(), alone, **options)
 
 
-def test_weights_that_are_no_numbers_are_refused(tokenizer: WordPieces) -> None:
+def test_weights_that_are_no_numbers_are_refused(tokenizer: Tokenizer) -> None:
     model = bert()
     with torch.no_grad():
         model.encoder.layer[1].output.dense.weight[0, 0] = float("nan")

@@ -18,7 +18,7 @@ from transformers import (
     T5Config,
 )
 
-from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.data.tokens import Encoded, Tokenizer
 from isoscope.models.encoder import bare
 from isoscope.states import model_facts
 from isoscope.states.model_facts import COMPARED, difference_in_batch
@@ -58,12 +58,12 @@ MADE: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> WordPieces:
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     return pieces(tmp_path_factory.mktemp("tokenizer"))
 
 
 @pytest.fixture(scope="module")
-def encoded(tokenizer: WordPieces) -> Encoded:
+def encoded(tokenizer: Tokenizer) -> Encoded:
     return chosen(tokenizer).encoded
 
 
@@ -89,7 +89,7 @@ def leaking() -> BertModel:
 
 @pytest.mark.parametrize("kind", MADE)
 def test_a_model_without_a_leak_is_not_warned_of(
-    kind: str, encoded: Encoded, tokenizer: WordPieces, capsys: pytest.CaptureFixture[str]
+    kind: str, encoded: Encoded, tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch.manual_seed(0)
     make, end = MADE[kind]
@@ -106,7 +106,7 @@ def test_a_leak_is_told_once(
     make: Callable[[], Any],
     dtype: torch.dtype,
     encoded: Encoded,
-    tokenizer: WordPieces,
+    tokenizer: Tokenizer,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     torch.manual_seed(0)
@@ -116,7 +116,7 @@ def test_a_leak_is_told_once(
     assert capsys.readouterr().err == f"warning: {facts.warning}\n"
 
 
-def test_bf16_alone_is_no_leak(encoded: Encoded, tokenizer: WordPieces) -> None:
+def test_bf16_alone_is_no_leak(encoded: Encoded, tokenizer: Tokenizer) -> None:
     for make in (bert, gpt2):
         model, given = make(), {"pad_id": tokenizer.pad_id, "name": "it"}
         assert model_facts.model_facts(model, encoded, bf16=True, **given).warning == ""
@@ -124,7 +124,7 @@ def test_bf16_alone_is_no_leak(encoded: Encoded, tokenizer: WordPieces) -> None:
         assert (facts.lines[0], facts.warning) == ("weights: bf16, as stored", "")
 
 
-def test_the_difference_is_over_the_layers_largest_value(encoded: Encoded, tokenizer: WordPieces) -> None:
+def test_the_difference_is_over_the_layers_largest_value(encoded: Encoded, tokenizer: Tokenizer) -> None:
     """The oracle: the same sentences, through the model itself."""
     model = leaking().eval()
     order = np.argsort(encoded.lengths, kind="stable")
@@ -161,12 +161,12 @@ class Before(nn.Module):
         return found
 
 
-def test_states_before_the_final_norm_are_named(encoded: Encoded, tokenizer: WordPieces) -> None:
+def test_states_before_the_final_norm_are_named(encoded: Encoded, tokenizer: Tokenizer) -> None:
     facts = model_facts.model_facts(Before(), encoded, pad_id=tokenizer.pad_id, bf16=False, name="it")
     assert facts.lines[1] == "last layer: before the final norm (closing)"
 
 
-def test_no_hook_is_left(encoded: Encoded, tokenizer: WordPieces) -> None:
+def test_no_hook_is_left(encoded: Encoded, tokenizer: Tokenizer) -> None:
     model, given = gpt2(), {"pad_id": tokenizer.pad_id, "bf16": False, "name": "it"}
     counts = []
     for _ in range(2):  # transformers leaves hooks of its own in the first pass

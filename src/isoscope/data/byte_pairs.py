@@ -7,16 +7,17 @@ Text is normalised by NFKC, runs of white space become one space, and each word 
 from collections.abc import Iterable
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Backend
 
 from isoscope.data.bert_vocabulary import SPECIAL, with_frame
 from isoscope.data.scripts import glued
-from isoscope.data.tokens import ANY_CLASS, SEEN_TWICE, WordPieces, frequent_characters, load, save
+from isoscope.data.tokens import ANY_CLASS, SEEN_TWICE, Tokenizer, frequent_characters, load, save
 
 MARK = "▁"
 
 
-def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> WordPieces:
+def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> Tokenizer:
     """Train a byte-pair encoding on `sentences`, of both languages of a pair together, and save it in `folder`.
 
     `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the `frequent_characters`, at most half
@@ -25,7 +26,7 @@ def train_bpe(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowerc
     says nothing of another. The same sentences give the same bytes. Raises `InputError` if there is no text.
     """
     sentences = list(sentences)
-    tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL["unk_token"], fuse_unk=True))
+    tokenizer = Backend(models.BPE(unk_token=SPECIAL["unk_token"], fuse_unk=True))
     # A literal mark in the text would decode as a space, so it is a space from the start.
     steps = [normalizers.NFKC(), normalizers.Replace(Regex(rf"[\s{MARK}]+"), " "), normalizers.Strip()]
     tokenizer.normalizer = normalizers.Sequence([*steps, *([normalizers.Lowercase()] if lowercase else [])])

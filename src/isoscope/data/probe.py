@@ -16,7 +16,7 @@ from isoscope.data.arrays import Flags, Indices
 from isoscope.data.batches import shuffled
 from isoscope.data.corpus import texts
 from isoscope.data.scripts import continues
-from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.data.tokens import Encoded, Tokenizer
 
 
 class Words(NamedTuple):
@@ -80,7 +80,7 @@ def draw_rows(split: pa.Table, others: list[pa.Table], *, share: float, most: in
 
 
 def probe_set(
-    tokenizer: WordPieces,
+    tokenizer: Tokenizer,
     table: pa.Table,
     rows: Indices,
     *,

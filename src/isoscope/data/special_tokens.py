@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from isoscope.base.errors import InputError
-from isoscope.data.tokens import BEGINS, ENDS, Encoded, WordPieces, declared, first_of
+from isoscope.data.tokens import BEGINS, ENDS, Encoded, Tokenizer, declared, first_of
 
 
 class Specials(NamedTuple):
@@ -17,7 +17,7 @@ class Specials(NamedTuple):
     end: int
 
 
-def specials(tokenizer: WordPieces, folder: Path) -> Specials:
+def specials(tokenizer: Tokenizer, folder: Path) -> Specials:
     """Return the special tokens of the tokenizer in `folder`. Raises `InputError` if its vocabulary lacks one."""
     vocabulary, found = tokenizer.backend.get_vocab(), [tokenizer.pad_id]
     for names, roles in ((BEGINS, ("cls_token", "bos_token")), (ENDS, ("sep_token", "eos_token"))):
@@ -28,7 +28,7 @@ def specials(tokenizer: WordPieces, folder: Path) -> Specials:
     return Specials(*found)
 
 
-def mask_of(tokenizer: WordPieces, folder: Path) -> int:
+def mask_of(tokenizer: Tokenizer, folder: Path) -> int:
     """Return the id of the token that hides a word. Raises `InputError` if the tokenizer has none."""
     names = ["[MASK]", "<mask>", *declared(folder, "mask_token")]
     if (number := first_of(tokenizer.backend.get_vocab(), names)) is None:

@@ -68,7 +68,7 @@ def write(corpus: Corpus, vocabulary: Iterable[Corpus], options: Mapping[str, An
     return [f"{shares[worst]:.1%} of the tokens of {worst} are {SPECIAL['unk_token']}: {why}"]
 
 
-def _language_models(corpus: Corpus, tokenizer: tokens.WordPieces) -> ngrams.Baselines | None:
+def _language_models(corpus: Corpus, tokenizer: tokens.Tokenizer) -> ngrams.Baselines | None:
     """Return the baselines of a text task; None for a task with a target, whose baselines predict it."""
     if target_of(corpus.splits["train"]):
         return None

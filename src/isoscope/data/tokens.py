@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Ids, Indices
@@ -41,10 +42,10 @@ NO_CLASS = -1
 """Class number of an example without a class."""
 
 
-class WordPieces(NamedTuple):
+class Tokenizer(NamedTuple):
     """A loaded tokenizer of any kind: the library's object, the id of its padding token, and the number of its ids."""
 
-    backend: Tokenizer
+    backend: Backend
     pad_id: int
     vocab_size: int
 
@@ -71,7 +72,7 @@ class Encoded(NamedTuple):
         return Encoded(ids, type_ids, self.labels[rows], self.truncated)
 
 
-def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> WordPieces:
+def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, lowercase: bool) -> Tokenizer:
     """Train a BERT tokenizer (WordPiece, Schuster & Nakajima 2012; arXiv:1810.04805) and save it in `folder`.
 
     `vocab_size` bounds the vocabulary, special tokens included. Its alphabet is the `frequent_characters`, at most half
@@ -98,7 +99,7 @@ def train_wordpiece(sentences: Iterable[str], folder: Path, *, vocab_size: int, 
         min_frequency=SEEN_TWICE * whole,
         show_progress=False,
     )
-    trained = Tokenizer(models.WordPiece(unk_token=SPECIAL["unk_token"]))
+    trained = Backend(models.WordPiece(unk_token=SPECIAL["unk_token"]))
     trained.normalizer, trained.pre_tokenizer = normalizer, splitter
     trained.train_from_iterator(sentences, trainer)
     tokenizer = bert(trained.get_vocab(), normalizer)
@@ -124,14 +125,14 @@ def frequent_characters(words: Iterable[str], *, every: bool) -> list[str]:
     return ranked if every else ranked[: max(LETTERS, enough)]
 
 
-def save(tokenizer: Tokenizer, folder: Path, options: dict[str, object]) -> None:
+def save(tokenizer: Backend, folder: Path, options: dict[str, object]) -> None:
     """Write a tokenizer to `folder`, with `options` and the special tokens for transformers."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     _write_json(folder / CONFIG, options | SPECIAL)
 
 
-def load(folder: Path, *, padded: bool = True) -> WordPieces:
+def load(folder: Path, *, padded: bool = True) -> Tokenizer:
     """Load the tokenizer in `folder`: tokenizer.json, or BERT's vocab.txt with the options of tokenizer_config.json, or
     Marian's source.spm with vocab.json. For a run's snapshot it is the run's tokenizer.
 
@@ -142,7 +143,7 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
     folder = tokenizer_of(folder)
     if (file := folder / "tokenizer.json").is_file():
         try:
-            tokenizer = Tokenizer.from_file(str(file))
+            tokenizer = Backend.from_file(str(file))
         except Exception as error:  # the library raises bare Exception
             raise InputError(f"{file}: not a tokenizer: {error}") from None
     elif (folder / "vocab.txt").is_file():
@@ -163,7 +164,7 @@ def load(folder: Path, *, padded: bool = True) -> WordPieces:
             f"{folder}: neither [PAD] nor <pad> is in the tokenizer's vocabulary, and {CONFIG} names no pad_token or "
             "eos_token of it; batches need padding"
         )
-    return WordPieces(tokenizer, padding or 0, max(vocabulary.values()) + 1)
+    return Tokenizer(tokenizer, padding or 0, max(vocabulary.values()) + 1)
 
 
 def first_of(vocabulary: Mapping[str, int], names: Iterable[str]) -> int | None:
@@ -186,7 +187,7 @@ def copy(source: Path, target: Path, *, max_length: int) -> None:
 
 
 def encodings(
-    tokenizer: WordPieces, table: pa.Table, *, max_length: int, offsets: bool = False, key: str = "max_length"
+    tokenizer: Tokenizer, table: pa.Table, *, max_length: int, offsets: bool = False, key: str = "max_length"
 ) -> Iterator[Any]:
     """Yield the library's encodings of the sentences or pairs in `table`, truncated to `max_length` tokens.
 
@@ -214,7 +215,7 @@ def encoded(encodings: Iterable[Any], labels: Indices) -> Encoded:
     return Encoded(ids, type_ids, labels, truncated)
 
 
-def encode(tokenizer: WordPieces, table: pa.Table, *, max_length: int) -> Encoded:
+def encode(tokenizer: Tokenizer, table: pa.Table, *, max_length: int) -> Encoded:
     """Return token ids of the sentences or pairs in `table`, with special tokens, truncated to `max_length` tokens.
 
     In a pair, the longer sentence is truncated first. Raises `InputError` if `max_length` leaves no room for text.
@@ -222,7 +223,7 @@ def encode(tokenizer: WordPieces, table: pa.Table, *, max_length: int) -> Encode
     return encoded(encodings(tokenizer, table, max_length=max_length, key="model.max_length"), classes(table))
 
 
-def encode_column(tokenizer: WordPieces, table: pa.Table, column: str, *, max_length: int) -> Encoded:
+def encode_column(tokenizer: Tokenizer, table: pa.Table, column: str, *, max_length: int) -> Encoded:
     """Return token ids `[CLS] text [SEP]` of one text column of `table`, truncated to `max_length` tokens.
 
     This is the input of a language model on one side of a pair, and either side of a translation. Raises `InputError`

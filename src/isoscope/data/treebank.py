@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Indices
 from isoscope.data.batches import shuffled
-from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.data.tokens import Encoded, Tokenizer
 from isoscope.data.word_table import WordTable, located
 
 TAGGED = ("tokens", "upos")
@@ -32,7 +32,7 @@ class Treebank(NamedTuple):
     depth: Indices
 
 
-def read(path: Path, tokenizer: WordPieces, *, sentences: int, max_length: int, seed: int) -> Treebank:
+def read(path: Path, tokenizer: Tokenizer, *, sentences: int, max_length: int, seed: int) -> Treebank:
     """Return a seeded draw of `sentences` of the treebank that fit into `max_length` tokens.
 
     Columns as in Universal Dependencies: `tokens`, `upos` and `head` (1-based, 0 for the root), a list each. Entries

@@ -17,7 +17,7 @@ from isoscope.data import tokens
 from isoscope.data.arrays import Flags, Indices
 from isoscope.data.batches import shuffled
 from isoscope.data.scripts import without_marks
-from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.data.tokens import Encoded, Tokenizer
 from isoscope.data.words import segmenter_of, words
 
 KEY = ["sentence", "position", "form"]
@@ -123,7 +123,7 @@ class Located(NamedTuple):
     found: Flags
 
 
-def located(table: WordTable, tokenizer: WordPieces, *, max_length: int) -> Located:
+def located(table: WordTable, tokenizer: Tokenizer, *, max_length: int) -> Located:
     """Return where a tokenizer has each word of a table: all tokens that have a character of it.
 
     A token of the space alone ("▁") belongs to the following word where the tokenizer itself does not part them.

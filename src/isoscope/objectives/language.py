@@ -18,7 +18,7 @@ from isoscope.data import tokens
 from isoscope.data.batches import draw_fraction
 from isoscope.data.corpus import PAIR, SINGLE, SPLITS
 from isoscope.data.special_tokens import Specials, framed, mask_of, specials
-from isoscope.data.tokens import Encoded, WordPieces
+from isoscope.data.tokens import Encoded, Tokenizer
 from isoscope.metrics.token_counts import METRICS, TokenCounts
 from isoscope.models import language_models, published
 from isoscope.models.language_models import Wiring
@@ -31,7 +31,7 @@ class Sides(NamedTuple):
 
     source: Mapping[str, Encoded]
     target: Mapping[str, Encoded]
-    tokenizer: WordPieces
+    tokenizer: Tokenizer
     specials: Specials
     mask_id: int
     drawn: Indices

@@ -14,7 +14,7 @@ from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric, read
 from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.runs.restored import OBJECTIVE, best_epoch, read_metrics
+from isoscope.platform.runs.output_files import OBJECTIVE, best_epoch, read_metrics
 
 CONFIG, PREDICTIONS, TRANSLATIONS = Path("config.yaml"), Path("predictions.parquet"), Path("translations.parquet")
 

@@ -145,7 +145,7 @@ def extract_model(
     folder: Path,
     model: Any,
     twin: Callable[[], Any] | None,
-    tokenizer: tokens.WordPieces,
+    tokenizer: tokens.Tokenizer,
     table: Any,
     rows: Indices,
     settings: Settings,

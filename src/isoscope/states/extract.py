@@ -177,15 +177,13 @@ def files_of(asked: Any, data: Path, project: Path) -> dict[str, Path]:
     return found
 
 
-def probe_set(
-    asked: Any, tokenizer: tokens.WordPieces, table: Any, rows: Indices, *, max_length: int
-) -> probe.ProbeSet:
+def probe_set(asked: Any, tokenizer: tokens.Tokenizer, table: Any, rows: Indices, *, max_length: int) -> probe.ProbeSet:
     """Return the probe set of the sentences `rows` of a table, with words and subsets as `asked`."""
     sizes = {name: getattr(asked, name) for name in ("words", "block", "attended", "seed")}
     return probe.probe_set(tokenizer, table, rows, max_length=max_length, **sizes)
 
 
-def _tokenizer(trained: Path) -> tuple[tokens.WordPieces, int]:
+def _tokenizer(trained: Path) -> tuple[tokens.Tokenizer, int]:
     if (folder := first_kept(trained)) is None:
         raise InputError(f"{trained}: has no checkpoint with a tokenizer; train this run again")
     settings = json.loads((folder / TOKENIZER_CONFIG).read_text("utf-8"))

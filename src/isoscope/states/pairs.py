@@ -38,7 +38,7 @@ class EncodedPairs:
     def __init__(
         self,
         path: Path,
-        tokenizer: tokens.WordPieces,
+        tokenizer: tokens.Tokenizer,
         others: Iterable[Iterable[str]],
         *,
         most: int | None = None,

@@ -20,7 +20,7 @@ from isoscope.states.hidden_states import layers_of
 def sentence_vectors(
     model: Any,
     head: SentenceHead,
-    tokenizer: tokens.WordPieces,
+    tokenizer: tokens.Tokenizer,
     sentences: Sequence[str],
     *,
     pad_id: int,

@@ -10,7 +10,7 @@ import pandas as pd
 from isoscope.base.errors import InputError
 from isoscope.platform.figures.form import in_order
 from isoscope.platform.outputs import read_output
-from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.runs.output_files import read_metrics
 from isoscope.platform.statistics.differences import differences
 from isoscope.platform.statistics.paired import paired_t
 

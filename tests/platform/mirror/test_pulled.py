@@ -16,9 +16,9 @@ from isoscope.platform.config.tree import dump_yaml
 from isoscope.platform.mirror.fields import models, tags, told
 from isoscope.platform.mirror.mlflow import connect
 from isoscope.platform.runs.lines import RunRecord, summed
+from isoscope.platform.runs.output_files import restored
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.runs.record import read
-from isoscope.platform.runs.restored import restored
 from isoscope.platform.runs.stored import locked_runs
 from isoscope.platform.stages.mirror import mirror_all
 from tracked_runs import RUN, shown, write_record

@@ -10,8 +10,8 @@ from huggingface_hub import ModelCard
 
 from isoscope.base.atomic_files import write_whole
 from isoscope.platform.runs.card import auto_class
+from isoscope.platform.runs.output_files import restored
 from isoscope.platform.runs.provenance import dvc_md5
-from isoscope.platform.runs.restored import restored
 from isoscope.platform.runs.run import FOLLOWED, Run
 from own_runs import finish, make, publish
 

@@ -24,7 +24,7 @@ from isoscope.platform.config.across_studies import check_all
 from isoscope.platform.config.load import Configuration
 from isoscope.platform.executor.placement import Placement
 from isoscope.platform.runs import identity
-from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.runs.output_files import read_metrics
 from isoscope.platform.stages.accept import accept_all
 from isoscope.platform.stages.study_cells import Setup, train_starts, training_job
 from isoscope.platform.stages.train import train

@@ -84,7 +84,7 @@ def replaceable(out: Path, project: Project, studies: Collection[str], *, of_run
 
 def _of_run(project: Project, place: Path, held: Collection[str]) -> bool:
     """Whether a folder holds what the run in its config.yaml wrote, and nothing else."""
-    from isoscope.platform.runs.restored import CONFIG, named_digest
+    from isoscope.platform.runs.output_files import CONFIG, named_digest
     from isoscope.platform.runs.stored import written_by
 
     digest = named_digest(place / CONFIG)

@@ -22,7 +22,7 @@ from isoscope.platform.report.sentences import of_figures, sentence
 from isoscope.platform.results.paired_comparison import ArmRow
 from isoscope.platform.results.published import of_kind, published
 from isoscope.platform.results.study_tables import Tables, read_tables
-from isoscope.platform.runs.restored import CONFIG
+from isoscope.platform.runs.output_files import CONFIG
 
 
 def environment() -> Environment:

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from isoscope.base.atomic_files import MANIFEST
 from isoscope.platform.outputs import CONFIG, PREDICTIONS, TRANSLATIONS
 from isoscope.platform.runs.card import CARD
-from isoscope.platform.runs.restored import METRICS, points_of
+from isoscope.platform.runs.output_files import METRICS, points_of
 from isoscope.platform.statistics.paired import paired_t
 
 TRACED, LETTERS = ("loss", "gradient norm"), 120  # of an update; of a text, at most

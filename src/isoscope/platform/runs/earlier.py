@@ -15,8 +15,8 @@ from isoscope.platform.config.tree import Tree
 from isoscope.platform.runs import stored
 from isoscope.platform.runs.differences import differences
 from isoscope.platform.runs.lines import PLUGIN, Run
+from isoscope.platform.runs.output_files import METRICS
 from isoscope.platform.runs.record import identities
-from isoscope.platform.runs.restored import METRICS
 from isoscope.platform.runs.run import Run as OwnedRun
 
 _SHOWN = 3

@@ -12,9 +12,9 @@ from isoscope.base import paths
 from isoscope.base.errors import InputError
 from isoscope.platform.config.explain import nearest
 from isoscope.platform.runs.lines import TRAIN, Run, RunRecord
+from isoscope.platform.runs.output_files import CONFIG, METRICS, identity_of, named_digest
 from isoscope.platform.runs.provenance import dvc_md5, run_git
 from isoscope.platform.runs.record import read
-from isoscope.platform.runs.restored import CONFIG, METRICS, identity_of, named_digest
 
 PUBLISHED = f"models/*/*/seed-*/{CONFIG}"
 LEVELS = {CONFIG: "run", METRICS: "run", "config.json": "run"} | {

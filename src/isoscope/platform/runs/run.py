@@ -23,9 +23,9 @@ from isoscope.platform.runs.identity import Identity
 from isoscope.platform.runs.lines import FINISHED, plugin_tags
 from isoscope.platform.runs.locks import Lease
 from isoscope.platform.runs.machine_load import LoadSampler
+from isoscope.platform.runs.output_files import read_metrics
 from isoscope.platform.runs.provenance import dvc_md5, environment, git_state
 from isoscope.platform.runs.record import Record
-from isoscope.platform.runs.restored import read_metrics
 from isoscope.platform.runs.secrets import scrub_run
 
 

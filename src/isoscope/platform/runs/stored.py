@@ -20,9 +20,9 @@ from isoscope.base.symlinks import dvc_cache
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.runs.card import CARD
 from isoscope.platform.runs.lines import FINISHED, End, is_inside
+from isoscope.platform.runs.output_files import CONFIG, METRICS, named_digest, points_of
 from isoscope.platform.runs.provenance import dvc_md5, file_md5, file_sha256, tree_md5
 from isoscope.platform.runs.record import read
-from isoscope.platform.runs.restored import CONFIG, METRICS, named_digest, points_of
 
 LOCK = Path("dvc.lock")
 RESTORED = "restored"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from isoscope.base.paths import Project
 from isoscope.platform.runs.lines import FINISHED, RUNNING, Run, RunRecord
 from isoscope.platform.runs.locks import HeldError, Lease, held
+from isoscope.platform.runs.output_files import METRICS
 from isoscope.platform.runs.record import Record, read
-from isoscope.platform.runs.restored import METRICS
 from isoscope.platform.runs.stored import accepted_runs, finished, locked_runs, output_points
 
 RWLOCK = Path(".dvc/tmp/rwlock")

@@ -21,9 +21,9 @@ from isoscope.platform.figures.style import notice, to_svg
 from isoscope.platform.outputs import read_output
 from isoscope.platform.results.paired_comparison import StudyRuns
 from isoscope.platform.results.study_tables import Tables, read_tables, scores, tables, write_tables
+from isoscope.platform.runs.output_files import CONFIG, SCORES, score_points, shown
 from isoscope.platform.runs.prepared import read_manifest, source
 from isoscope.platform.runs.provenance import dvc_md5
-from isoscope.platform.runs.restored import CONFIG, SCORES, score_points, shown
 from isoscope.platform.stages.study_run import STORES, checked_runs, checked_stores, md5s_of, study_run
 
 

@@ -29,10 +29,10 @@ from isoscope.platform.results.version_differences import differing_cells, diffe
 from isoscope.platform.runs import stored
 from isoscope.platform.runs.follower import FOLLOWED
 from isoscope.platform.runs.lines import RunRecord
+from isoscope.platform.runs.output_files import CONFIG, named_digest
 from isoscope.platform.runs.prepared import check_prepared, content_md5
 from isoscope.platform.runs.provenance import dvc_md5, file_md5s, file_sha256
 from isoscope.platform.runs.record import read
-from isoscope.platform.runs.restored import CONFIG, named_digest
 from isoscope.platform.stages.analyse import analyse
 from isoscope.platform.stages.report import AUDIT, report
 from isoscope.platform.stages.study_cells import Setup, training_job

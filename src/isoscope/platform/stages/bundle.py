@@ -19,7 +19,7 @@ from isoscope.base.atomic_files import replacing_file
 from isoscope.base.errors import InputError
 from isoscope.platform.config.new_project import source
 from isoscope.platform.config.project import Root
-from isoscope.platform.runs import lines, prepared, provenance, record, restored, secrets
+from isoscope.platform.runs import lines, output_files, prepared, provenance, record, secrets
 from isoscope.platform.runs.stored import accepted_runs
 from isoscope.platform.stages import export, new
 
@@ -62,7 +62,7 @@ def bundle(out: Path, root: Root, project: paths.Project, *, studies: Collection
     given = {task for task, manifest in tasks.items() if OPEN.fullmatch(str(manifest["licence"]))}
     places = [*PROJECT, *(f"{place}/{name}" for name in names for place in (paths.PARTS, "models"))]
     files = dict(_files(project.folder, [*places, *_of_tasks(project, tasks, given)], weights))
-    runs = {restored.named_digest(file) for file in files.values() if file.name == restored.CONFIG}
+    runs = {output_files.named_digest(file) for file in files.values() if file.name == output_files.CONFIG}
     records = [
         one
         for one in map(record.read, sorted(project.records.glob("*.jsonl")))

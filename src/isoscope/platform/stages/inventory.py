@@ -14,8 +14,8 @@ from isoscope.base.paths import INDEX, PARTS, Project
 from isoscope.platform.mirror.browsing import experiments
 from isoscope.platform.runs.lines import FINISHED, TRAIN, Run, RunRecord
 from isoscope.platform.runs.locks import Lease, held
+from isoscope.platform.runs.output_files import CONFIG, named_digest
 from isoscope.platform.runs.record import working_seconds
-from isoscope.platform.runs.restored import CONFIG, named_digest
 from isoscope.platform.runs.stored import PUBLISHED, accepted_runs, states_of
 from isoscope.platform.runs.upkeep import Piece, remove, size_of
 from isoscope.platform.stages.mirror import all_records

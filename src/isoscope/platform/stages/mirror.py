@@ -19,7 +19,7 @@ from isoscope.platform.mirror.browsing import has_arms, runs_page
 from isoscope.platform.mirror.fields import LOCAL, address, known_experiments, read_notes, write_notes
 from isoscope.platform.runs import follower
 from isoscope.platform.runs.follower import FOLLOWED
-from isoscope.platform.runs.restored import CONFIG, named_digest
+from isoscope.platform.runs.output_files import CONFIG, named_digest
 from isoscope.platform.runs.secrets import scrub
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _readable(project: Project, there: Iterable[str]) -> tuple[list["RunRecord"]
 
 def _record(project: Project, digest: str, output: Path | None, committed: int) -> "RunRecord | None":
     """Return a run's record, or the record that its output restores; None, with a warning, if there is neither."""
-    from isoscope.platform.runs.restored import restored
+    from isoscope.platform.runs.output_files import restored
     from isoscope.platform.runs.upkeep import mended
 
     path = project.records / f"{digest}.jsonl"

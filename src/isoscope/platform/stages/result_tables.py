@@ -13,8 +13,8 @@ from isoscope.platform.config.declared import declares
 from isoscope.platform.figures import csv_text, origin, pictures, style, table_text
 from isoscope.platform.outputs import Output, read_predictions
 from isoscope.platform.results.study_tables import read_tables
+from isoscope.platform.runs.output_files import read_metrics
 from isoscope.platform.runs.record import read, working_seconds
-from isoscope.platform.runs.restored import read_metrics
 
 COLUMNS = ["digest", "commit", "arm", "seed", "metric", "epoch", "step", "value"]
 SHOWN = ("validation/", "test/", "training/", "baseline/", "posthoc/")

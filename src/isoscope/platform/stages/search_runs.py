@@ -15,8 +15,8 @@ from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.outputs import recorded_metrics
 from isoscope.platform.runs.durations import epochs_of
 from isoscope.platform.runs.lines import SEARCH
+from isoscope.platform.runs.output_files import best_epoch, read_metrics
 from isoscope.platform.runs.record import Tail
-from isoscope.platform.runs.restored import best_epoch, read_metrics
 from isoscope.platform.runs.stored import output_fault, stored_points
 from isoscope.platform.search.study import identity
 from isoscope.platform.stages.study_cells import Setup, visible, when_free

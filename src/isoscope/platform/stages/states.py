@@ -24,9 +24,9 @@ from isoscope.platform.config.project import Extraction, Measures
 from isoscope.platform.outputs import Trained, epochs_by_update, read_output, weights_by_update
 from isoscope.platform.runs.card import CARD
 from isoscope.platform.runs.identity import Identity
+from isoscope.platform.runs.output_files import CONFIG, best_epoch, read_metrics
 from isoscope.platform.runs.prepared import check_trained_on, content_md5, read_manifest
 from isoscope.platform.runs.provenance import dvc_md5, file_md5s, tree_md5
-from isoscope.platform.runs.restored import CONFIG, best_epoch, read_metrics
 from isoscope.platform.runs.run import Run, carry_out
 from isoscope.platform.runs.stored import check_published
 

@@ -18,10 +18,10 @@ from isoscope.platform.config.project import Study
 from isoscope.platform.figures.pictures import added_digests
 from isoscope.platform.outputs import PREDICTIONS, TRANSLATIONS, read_output
 from isoscope.platform.runs.identity import Identity
+from isoscope.platform.runs.output_files import CONFIG, METRICS, OBJECTIVE
 from isoscope.platform.runs.prepared import check_trained_on, content_md5
 from isoscope.platform.runs.provenance import LIBRARIES, dvc_md5
 from isoscope.platform.runs.record import read
-from isoscope.platform.runs.restored import CONFIG, METRICS, OBJECTIVE
 from isoscope.platform.runs.run import Run, tracked
 from isoscope.platform.runs.stored import check_published
 from isoscope.plugins import kind_digests

@@ -21,9 +21,9 @@ from isoscope.platform.executor.live_table import Progress
 from isoscope.platform.runs.durations import Estimate, History, like, updates_of
 from isoscope.platform.runs.earlier import continued
 from isoscope.platform.runs.identity import Identity
+from isoscope.platform.runs.output_files import METRICS, OBJECTIVE, best_epoch, read_metrics
 from isoscope.platform.runs.prepared import content_md5, read_manifest, target_of
 from isoscope.platform.runs.provenance import dvc_md5
-from isoscope.platform.runs.restored import METRICS, OBJECTIVE, best_epoch, read_metrics
 from isoscope.platform.runs.run import Run, carry_out
 from isoscope.platform.runs.stored import BEGAN, finished, output_fault
 

@@ -15,8 +15,8 @@ from isoscope.metrics.matrix_scores import confusion_matrix
 from isoscope.platform.config.declared import declares
 from isoscope.platform.outputs import PREDICTIONS, TRANSLATIONS, Output, read_predictions
 from isoscope.platform.results.paired_comparison import Arms, Result
+from isoscope.platform.runs.output_files import read_metrics
 from isoscope.platform.runs.prepared import target_of
-from isoscope.platform.runs.restored import read_metrics
 from isoscope.studies.arms import BASELINES
 from isoscope.studies.constant_prediction import above_of_text
 

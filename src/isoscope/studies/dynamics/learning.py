@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from isoscope.platform.figures.numbers import count
-from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.runs.output_files import read_metrics
 from isoscope.studies.constant_prediction import counted_loss, unigram_of
 from isoscope.studies.dynamics.allocated_runs import SHOWN, AllocatedRun
 

@@ -13,7 +13,7 @@ from isoscope.base.kind import TAKEN
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.figures.snapshots import at_last_layer, common
 from isoscope.platform.results.paired_comparison import StudyRuns
-from isoscope.platform.runs.restored import CONFIG, METRICS
+from isoscope.platform.runs.output_files import CONFIG, METRICS
 from isoscope.platform.statistics.differences import differences
 from isoscope.states.attention_tables import arm_heads
 from isoscope.states.phases import NEEDED, named

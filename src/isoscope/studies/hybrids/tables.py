@@ -9,7 +9,7 @@ import pandas as pd
 from isoscope.base.errors import InputError
 from isoscope.platform.config.declared import title
 from isoscope.platform.results.paired_comparison import Arms, StudyRuns
-from isoscope.platform.runs.restored import read_metrics
+from isoscope.platform.runs.output_files import read_metrics
 from isoscope.platform.statistics.paired import holm
 from isoscope.platform.statistics.rank_agreement import rank_correlation
 from isoscope.studies.curves import mean_over_seeds

@@ -1,7 +1,7 @@
-"""Rebuild a run's record from its published output, if the record is on another machine.
+"""The files of an output: metric points, scores, what its config.yaml names, and the record that they give.
 
-An output holds metric points, checkpoints and parameters. Speeds, times, the machine and the attempts are only in the
-record, and a restored run says that it lacks them.
+If its record is on another machine, it is rebuilt from them. An output holds metric points, checkpoints and parameters.
+Speeds, times, the machine and the attempts are only in the record, and a restored run says that it lacks them.
 """
 
 import json
