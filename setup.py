@@ -7,7 +7,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
-# Files and folders, to which the pages and examples of docs/ are added; MANIFEST.in repeats them for a source distribution.
+# Files and folders, to which the pages and examples of docs/ are added; MANIFEST.in repeats them for a source archive.
 PROJECT = (
     *("params.yaml", "dvc.yaml", "CITATION.cff", "variants", "plugins/README.md", "texts/README.md"),
     *(".dvc/.gitignore", ".dvc/config", ".dvc/plots", ".dvcignore", ".gitattributes", ".gitignore"),
