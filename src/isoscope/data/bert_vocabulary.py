@@ -8,6 +8,7 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from isoscope.base.errors import InputError
+from isoscope.data.checkpoints import TOKENIZER_CONFIG
 from isoscope.data.files import read_mapping
 
 SPECIAL = {
@@ -17,7 +18,7 @@ SPECIAL = {
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
-CONFIG, ADDED, ROLES = "tokenizer_config.json", "added_tokens.json", "special_tokens_map.json"
+ADDED, ROLES = "added_tokens.json", "special_tokens_map.json"
 _BY_WORDPIECE = re.compile(
     r"(Bert|DistilBert|Electra|MobileBert|ConvBert|Funnel|LayoutLM|LayoutLMv2|Lxmert|MarkupLM|RetriBert|SqueezeBert|"
     r"DPR(QuestionEncoder|ContextEncoder|Reader)|Tapas|PreTrained)Tokenizer(Fast)?"
@@ -57,7 +58,9 @@ def from_vocabulary(folder: Path) -> Tokenizer:
     options = options_of(folder)
     _check_words(folder, options)
     if not isinstance(stripping := options.get("strip_accents"), bool | None):
-        raise InputError(f"{folder / CONFIG}: strip_accents: expected true, false or null, got {stripping!r:.40}")
+        raise InputError(
+            f"{folder / TOKENIZER_CONFIG}: strip_accents: expected true, false or null, got {stripping!r:.40}"
+        )
     try:
         lines = (folder / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
     except UnicodeDecodeError as error:
@@ -116,5 +119,5 @@ def _content(token: Any) -> Any:
 
 def options_of(folder: Path) -> dict[str, Any]:
     """Return the options in a folder's tokenizer_config.json; none without this file."""
-    path = folder / CONFIG
+    path = folder / TOKENIZER_CONFIG
     return read_mapping(path) if path.is_file() else {}

@@ -24,7 +24,7 @@ from isoscope.data.hub import (
     resolve_checkpoint,
 )
 
-CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
+MODEL_CONFIG, TOKENIZER_CONFIG, ADAPTER_CONFIG = "config.json", "tokenizer_config.json", "adapter_config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 NO_LIMIT = 10**9
 """A larger number of tokens is no limit."""
@@ -63,7 +63,7 @@ def checkpoint_digest(folder: Path, further: Sequence[str] = ()) -> str:
     `further`: patterns of other files. Raises `InputError` if the folder has no config.json, or if its index names
     weights that would not be hashed.
     """
-    if not (folder / CONFIG).is_file():
+    if not (folder / MODEL_CONFIG).is_file():
         raise no_config(folder)
     _check_index(folder)
     return digest_of(folder, (*CHECKPOINT_FILES, *further))
@@ -109,7 +109,7 @@ def loadable_config(folder: Path) -> dict[str, Any]:
 
     Raises `InputError` for custom code, adapters, quantised weights, attention kernels, and files outside the folder.
     """
-    file = folder / CONFIG
+    file = folder / MODEL_CONFIG
     if not file.is_file():
         raise no_config(folder)
     settings = read_mapping(file)

@@ -18,8 +18,8 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from isoscope.base.errors import InputError
 from isoscope.data.arrays import Ids, Indices
-from isoscope.data.bert_vocabulary import CONFIG, SPECIAL, bert, from_vocabulary, options_of
-from isoscope.data.checkpoints import tokenizer_of
+from isoscope.data.bert_vocabulary import SPECIAL, bert, from_vocabulary, options_of
+from isoscope.data.checkpoints import TOKENIZER_CONFIG, tokenizer_of
 from isoscope.data.corpus import SINGLE, text_columns, texts
 from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.data.marian import SOURCE, marian_tokenizer
@@ -129,7 +129,7 @@ def save(tokenizer: Backend, folder: Path, options: dict[str, object]) -> None:
     """Write a tokenizer to `folder`, with `options` and the special tokens for transformers."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
-    _write_json(folder / CONFIG, options | SPECIAL)
+    _write_json(folder / TOKENIZER_CONFIG, options | SPECIAL)
 
 
 def load(folder: Path, *, padded: bool = True) -> Tokenizer:
@@ -161,8 +161,8 @@ def load(folder: Path, *, padded: bool = True) -> Tokenizer:
     padding = first_of(vocabulary, ["[PAD]", "<pad>", *declared(folder, "pad_token", "eos_token"), ENDS[-1]])
     if padding is None and padded:
         raise InputError(
-            f"{folder}: neither [PAD] nor <pad> is in the tokenizer's vocabulary, and {CONFIG} names no pad_token or "
-            "eos_token of it; batches need padding"
+            f"{folder}: neither [PAD] nor <pad> is in the tokenizer's vocabulary, and {TOKENIZER_CONFIG} names no "
+            "pad_token or eos_token of it; batches need padding"
         )
     return Tokenizer(tokenizer, padding or 0, max(vocabulary.values()) + 1)
 
@@ -181,9 +181,9 @@ def declared(folder: Path, *roles: str) -> list[str]:
 
 def copy(source: Path, target: Path, *, max_length: int) -> None:
     """Copy the tokenizer files of folder `source` to `target` and set `model_max_length` to `max_length`."""
-    for file in {file for pattern in TOKENIZER_FILES for file in source.glob(pattern) if file.name != CONFIG}:
+    for file in {file for pattern in TOKENIZER_FILES for file in source.glob(pattern) if file.name != TOKENIZER_CONFIG}:
         shutil.copyfile(file, target / file.name)
-    _write_json(target / CONFIG, options_of(source) | {"model_max_length": max_length})
+    _write_json(target / TOKENIZER_CONFIG, options_of(source) | {"model_max_length": max_length})
 
 
 def encodings(

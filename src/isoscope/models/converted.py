@@ -10,7 +10,7 @@ from safetensors import safe_open
 
 from isoscope.base.errors import InputError
 from isoscope.data import tokens
-from isoscope.data.checkpoints import CONFIG, INDEX, WEIGHTS, loadable_config, weight_shapes
+from isoscope.data.checkpoints import INDEX, MODEL_CONFIG, WEIGHTS, loadable_config, weight_shapes
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import CHECKPOINT_FILES, PART, SENTENCE_FILES
 from isoscope.data.marian import SOURCE
@@ -85,7 +85,7 @@ def _weights(files: Sequence[Path], folder: Path) -> str:
     for file, name in zip(made, names, strict=True):
         if file.is_symlink():
             raise InputError(f"{files[0]}: its conversion left a link in place of weights; nothing is written")
-        file.chmod((folder / CONFIG).stat().st_mode)  # safetensors lets nobody else read what it writes
+        file.chmod((folder / MODEL_CONFIG).stat().st_mode)  # safetensors lets nobody else read what it writes
         target = file.rename(folder / name)
         with safe_open(target, "numpy") as opened:
             if twice := sorted({*opened.keys()} & {*tensors}):

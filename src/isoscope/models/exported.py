@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 from isoscope.base.errors import InputError, RunError
 from isoscope.base.registry import FUSIONS
 from isoscope.data import tokens
-from isoscope.data.checkpoints import CONFIG, TOKENIZER_CONFIG, tokenizer_of
+from isoscope.data.checkpoints import MODEL_CONFIG, TOKENIZER_CONFIG, tokenizer_of
 from isoscope.data.files import read_mapping
 from isoscope.data.hub import TOKENIZER_FILES
 from isoscope.models import families, hybrid, loaded_alone, translation
@@ -69,7 +69,7 @@ def read_model(folder: Path) -> Any:
 
 def _check_fusion(folder: Path) -> None:
     """Raise `InputError` if a fusion is from a plugin."""
-    settings = read_mapping(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    settings = read_mapping(folder / MODEL_CONFIG) if (folder / MODEL_CONFIG).is_file() else {}
     for part in (settings, settings.get("encoder"), settings.get("decoder")):
         fusion = part.get("fusion") if isinstance(part, dict) else None
         kind = fusion.get("kind") if isinstance(fusion, dict) else "additive"
@@ -99,10 +99,10 @@ def write(model: Any, source: Path, folder: Path, *, loader: str, form: str | No
     with quiet():
         (plain or model).save_pretrained(folder)
     if plain is None:
-        settings = read_mapping(folder / CONFIG) | {"auto_map": write_code(type(model), _classes(model), folder)}
-        (folder / CONFIG).write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", "utf-8")
+        settings = read_mapping(folder / MODEL_CONFIG) | {"auto_map": write_code(type(model), _classes(model), folder)}
+        (folder / MODEL_CONFIG).write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", "utf-8")
     for file in folder.glob("*.safetensors"):
-        file.chmod((folder / CONFIG).stat().st_mode)  # safetensors lets nobody else read what it writes
+        file.chmod((folder / MODEL_CONFIG).stat().st_mode)  # safetensors lets nobody else read what it writes
     _write_tokenizer(source, folder, model.config.model_type)
     return Exported(folder, model, loader, code=plain is None), reasons
 

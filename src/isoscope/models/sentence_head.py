@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from isoscope.base.errors import InputError, brief
-from isoscope.data.checkpoints import CONFIG, WEIGHTS, stated_length
+from isoscope.data.checkpoints import MODEL_CONFIG, WEIGHTS, stated_length
 from isoscope.data.files import parse_json, read_mapping
 from isoscope.data.hub import MODULES
 from isoscope.models.loading import in_one_line
@@ -89,9 +89,9 @@ def _head(folder: Path, modules: Sequence[Module]) -> SentenceHead:
     if [one.kind for one in modules[:2]] != ["Transformer", "Pooling"] or modules[0].folder != folder:
         raise InputError(f"{folder}: modules.json: expected a Transformer in this folder, then Pooling")
     file = next(iter(sorted(folder.glob(TRANSFORMER))), folder / "sentence_bert_config.json")
-    options, pooling = _read(file), _read(modules[1].folder / CONFIG)
+    options, pooling = _read(file), _read(modules[1].folder / MODEL_CONFIG)
     lowercase = bool(options.get("do_lower_case"))
-    poolings, steps = _poolings(modules[1].folder / CONFIG, pooling), [_step(one) for one in modules[2:]]
+    poolings, steps = _poolings(modules[1].folder / MODEL_CONFIG, pooling), [_step(one) for one in modules[2:]]
     prompt, include = _prompt(folder / PROMPTS), bool(pooling.get("include_prompt", True))
     said = [f"{' and '.join(poolings)} pooling", *(one.kind for one in modules[2:])]
     said += [f"prompt {prompt!r}" + ("" if include else ", which is not pooled")] if prompt else []
@@ -154,11 +154,13 @@ def _step(one: Module) -> Step:
         return nn.Identity()
     if one.kind != "Dense":
         raise InputError(f"{one.folder.parent}: modules.json: the module {one.kind} is not supported")
-    options, file = _read(one.folder / CONFIG), one.folder / WEIGHTS
+    options, file = _read(one.folder / MODEL_CONFIG), one.folder / WEIGHTS
     called = options.get("activation_function", "torch.nn.modules.activation.Tanh")
     if called not in _ACTIVATIONS or options.get("use_residual"):
         known = ", ".join(name.rpartition(".")[2] for name in _ACTIVATIONS)
-        raise InputError(f"{one.folder / CONFIG}: only {known} without a residual are supported, got {brief(called)}")
+        raise InputError(
+            f"{one.folder / MODEL_CONFIG}: only {known} without a residual are supported, got {brief(called)}"
+        )
     try:
         weights = load_file(file)
         weight, bias = weights["linear.weight"].float(), weights.get("linear.bias")

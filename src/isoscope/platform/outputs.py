@@ -14,9 +14,9 @@ from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric, read
 from isoscope.platform.config.declared import metrics_of
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.runs.output_files import OBJECTIVE, best_epoch, read_metrics
+from isoscope.platform.runs.output_files import CONFIG, OBJECTIVE, best_epoch, read_metrics
 
-CONFIG, PREDICTIONS, TRANSLATIONS = Path("config.yaml"), Path("predictions.parquet"), Path("translations.parquet")
+PREDICTIONS, TRANSLATIONS = Path("predictions.parquet"), Path("translations.parquet")
 
 
 class Trained(NamedTuple):
@@ -59,7 +59,7 @@ def read_output(folder: Path) -> Output:
     Raises `InputError` if the folder is not a finished run.
     """
     try:
-        config = read_yaml(folder, CONFIG)
+        config = read_yaml(folder, Path(CONFIG))
         run = RUN.validate_python({field: config[field] for field in Trained._fields})
         labels, params = tuple(map(str, config["labels"])), dict(config["params"])
         kind = str(params["objective"]["kind"])

@@ -27,8 +27,7 @@ from isoscope.metrics.further import FurtherMetrics
 from isoscope.models.build import check_device
 from isoscope.models.encoder import checkpoint_config, longest, pad_with, positions
 from isoscope.models.loading import in_one_line, pretrained
-from isoscope.platform.outputs import CONFIG
-from isoscope.platform.runs.output_files import best_epoch, read_metrics
+from isoscope.platform.runs.output_files import CONFIG, best_epoch, read_metrics
 from isoscope.platform.runs.provenance import dvc_md5
 from isoscope.platform.statistics.paired import paired_t, two_way_interval
 from isoscope.states.choices import ScoreSettings

@@ -23,7 +23,8 @@ from isoscope.data.checkpoints import (
     weights_digest,
 )
 from isoscope.data.hub import SENTENCE_FILES, TOKENIZER_FILES
-from isoscope.platform.outputs import CONFIG, Trained, read_output
+from isoscope.platform.outputs import Trained, read_output
+from isoscope.platform.runs.output_files import CONFIG
 from isoscope.states.given_vectors import GivenVectors, find_vectors
 
 LONGEST = 36

@@ -9,9 +9,9 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from isoscope.base.atomic_files import MANIFEST
-from isoscope.platform.outputs import CONFIG, PREDICTIONS, TRANSLATIONS
+from isoscope.platform.outputs import PREDICTIONS, TRANSLATIONS
 from isoscope.platform.runs.card import CARD
-from isoscope.platform.runs.output_files import METRICS, points_of
+from isoscope.platform.runs.output_files import CONFIG, METRICS, points_of
 from isoscope.platform.statistics.paired import paired_t
 
 TRACED, LETTERS = ("loss", "gradient norm"), 120  # of an update; of a text, at most
@@ -25,7 +25,7 @@ def unequal_files(a: Path, b: Path) -> tuple[list[str], list[str], int]:
     Files that publishing writes are left out: they name a study.
     """
     files = [one.relative_to(folder) for folder in (a, b) for one in folder.rglob("*") if one.is_file()]
-    names = {one for one in files if one.name not in (str(CONFIG), CARD, MANIFEST) and not one.name.startswith(".")}
+    names = {one for one in files if one.name not in (CONFIG, CARD, MANIFEST) and not one.name.startswith(".")}
     both = [one for one in names if (a / one).is_file() and (b / one).is_file()]
     unequal = {one for one in both if not filecmp.cmp(a / one, b / one, shallow=False)}
     found = (sorted(one.as_posix() for one in some) for some in (unequal, names - {*both}))

@@ -8,8 +8,8 @@ import pandas as pd
 
 from isoscope.base.errors import InputError
 from isoscope.platform.config.tree import read_yaml
-from isoscope.platform.outputs import CONFIG
 from isoscope.platform.results.paired_comparison import StudyRuns
+from isoscope.platform.runs.output_files import CONFIG
 from isoscope.studies.curves import averages, compared, curves, thinned
 from isoscope.studies.isotropy.doses import Dose, at_equal, dose, references
 from isoscope.studies.isotropy.reproduction import Known, known_values, reproduction
@@ -43,7 +43,7 @@ def tables(
     """
     (study,) = studies.values()
     folders = {arm: [run.output.folder for run in runs.values()] for arm, runs in study.arms.items()}
-    configs = {arm: [read_yaml(folder, CONFIG) for folder in of_arm] for arm, of_arm in folders.items()}
+    configs = {arm: [read_yaml(folder, Path(CONFIG)) for folder in of_arm] for arm, of_arm in folders.items()}
     known = {arm: _known(runs, source, last=last, tolerance=tolerance) for arm, runs in configs.items()}
     doses = {arm: _dose(runs, folders[arm][0].parent) for arm, runs in configs.items()}
     against = references(doses)
