@@ -176,13 +176,18 @@ def test_what_a_run_wrote_and_nothing_else_may_be_replaced(project: Path) -> Non
     seal(stored, of=digest)
     (place / "config.yaml").write_text(f"digest: {digest}\n", "utf-8")
     assert replaceable(place, there, [], of_run=True) == place
-    (place / "norms.csv").rename(place / "notes.csv")
-    with pytest.raises(InputError, match="holds files that are not an earlier result; give a new folder"):
-        replaceable(place, there, [], of_run=True)
-    (place / "notes.csv").unlink()
-    (place / "config.yaml").write_text(f"digest: {'e' * 64}\n", "utf-8")
+    (place / "checkpoints/epoch-1/README.md").touch()  # the card, which publishing adds
+    assert replaceable(place, there, [], of_run=True) == place
+    for notes in (place / "notes.csv", place / "checkpoints/epoch-1/notes.txt"):
+        notes.touch()
+        with pytest.raises(InputError, match="holds files that are not an earlier result; give a new folder"):
+            replaceable(place, there, [], of_run=True)
+        notes.unlink()
+    shutil.rmtree(stored)  # isoscope rm: nothing here knows any more what the run wrote
     with pytest.raises(InputError, match="holds files that are not an earlier result"):
         replaceable(place, there, [], of_run=True)
+    (place / "objective.json").touch()
+    assert replaceable(place, there, [], of_run=True) == place
 
 
 def test_a_stdout_of_ascii_gets_a_question_mark_for_what_it_lacks() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,16 @@ def test_the_committed_schema_is_the_configuration() -> None:
 def test_no_source_file_is_longer_than_contributors_are_told() -> None:
     lengths = {file: len(file.read_text("utf-8").splitlines()) for file in (ROOT / "src").rglob("*.py")}
     assert not {file.name: number for file, number in lengths.items() if number > 300}
+
+
+def test_a_module_that_a_command_names_as_text_is_there() -> None:
+    texts = "".join(file.read_text("utf-8") for file in (ROOT / "src/isoscope").rglob("*.py"))
+    named = {
+        f"isoscope.{name.removeprefix('isoscope.')}"
+        for name in re.findall(r"""(?<![\w.])load\("([\w.]+\.[\w.]+)"\)""", texts)
+    }
+    assert len(named) > 20
+    assert [name for name in sorted(named) if find_spec(name) is None] == []
 
 
 def test_readme_and_decisions_are_no_longer_than_contributors_are_told() -> None:

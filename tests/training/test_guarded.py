@@ -268,6 +268,8 @@ def test_no_metric_takes_the_place_of_another_observers(tmp_path: Path) -> None:
         completed(tmp_path / "b", epochs=1, watch=watch, observers=[Returns("mine", "{split}/a_1")])
     with pytest.raises(RunError, match=r"^observer 'mine': after_update returns 'mine/norm', as evaluated does"):
         completed(tmp_path / "c", epochs=1, observers=[Returns("mine", "mine/norm")])
+    with pytest.raises(RunError, match=r"evaluated\(validation\) returns 'test/own', a name of the test split"):
+        completed(tmp_path / "g", epochs=1, observers=[Returns("mine", "test/own")])
     loop = completed(tmp_path / "e", epochs=1, observers=[Returns("mine", "own")])
     assert len(logged(loop, "own")) == 2
     assert logged(loop, "test/own") == [1.0]

@@ -5,7 +5,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from isoscope.base.errors import InputError
 from isoscope.data.checkpoints import TOKENIZER_CONFIG
@@ -66,7 +66,7 @@ def from_vocabulary(folder: Path) -> Tokenizer:
     except UnicodeDecodeError as error:
         raise InputError(f"{folder / 'vocab.txt'}: not UTF-8 at byte {error.start}") from None
     vocabulary = {token: number for number, token in enumerate(lines)}
-    special = _added(folder, options, vocabulary)
+    added = _added(folder, options, vocabulary)
     if missing := [token for token in SPECIAL.values() if token not in vocabulary]:
         raise InputError(f"{folder / 'vocab.txt'}: not a BERT vocabulary, it lacks {', '.join(missing)}")
     normalizer = normalizers.BertNormalizer(
@@ -75,7 +75,8 @@ def from_vocabulary(folder: Path) -> Tokenizer:
         strip_accents=stripping,
     )
     tokenizer = bert(vocabulary, normalizer)
-    tokenizer.add_special_tokens(special)
+    for token in added:
+        (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
     return tokenizer
 
 
@@ -94,8 +95,8 @@ def _check_words(folder: Path, options: dict[str, Any]) -> None:
         )
 
 
-def _added(folder: Path, options: dict[str, Any], vocabulary: Container[str]) -> list[str]:
-    """Return the special tokens that a tokenizer has beside BERT's.
+def _added(folder: Path, options: dict[str, Any], vocabulary: Container[str]) -> list[AddedToken]:
+    """Return the tokens that a tokenizer reads as a whole beside BERT's special tokens, with how it finds them.
 
     Raises `InputError` if vocab.txt lacks one, and for special tokens of other names in the place of BERT's.
     """
@@ -104,13 +105,20 @@ def _added(folder: Path, options: dict[str, Any], vocabulary: Container[str]) ->
     several = [roles.get(f"{kind}_special_tokens") or () for kind in ("additional", "extra")]
     several += [options.get("added_tokens_decoder") or ()]
     found = [*added, *(one for held in several for one in (held.values() if isinstance(held, dict) else held))]
-    named, own_roles = ({*map(_content, one)} - {*SPECIAL.values(), None} for one in (found, map(roles.get, SPECIAL)))
+    own_roles = {_content(role) for role in map(roles.get, SPECIAL)} - {*SPECIAL.values(), None}
+    flags = {
+        _content(one): {name: bool(one[name]) for name in _FLAGS & one.keys()} for one in found if isinstance(one, dict)
+    }
+    named = {*map(_content, found)} - {*SPECIAL.values(), None}
     if own := sorted(map(str, {one for one in named if one not in vocabulary} | own_roles)):
         raise InputError(
             f"{folder}: its tokenizer has tokens of its own ({', '.join(own)[:60]}), which vocab.txt does not hold; "
             f"give a checkpoint with tokenizer.json, or write it by: isoscope convert {folder} OUT"
         )
-    return sorted(named)
+    return [AddedToken(one, **{"special": True, "normalized": False} | flags.get(one, {})) for one in sorted(named)]
+
+
+_FLAGS = {"lstrip", "rstrip", "single_word", "normalized", "special"}
 
 
 def _content(token: Any) -> Any:

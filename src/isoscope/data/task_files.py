@@ -1,5 +1,6 @@
 """The files of a task: its text from the source, as a parquet file per split, with a manifest and a tokenizer."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,9 @@ def write(corpus: Corpus, vocabulary: Iterable[Corpus], options: Mapping[str, An
     `vocabulary`: corpora whose train splits the tokenizer is trained on; `options`: its section `data.tokenizer`.
     Returns what there is to say of the tokenizer.
     """
+    learned = [text for one in vocabulary for row in texts(one.splits["train"]) for text in row]
     tokenizer = _TRAIN[options["kind"]](
-        [text for one in vocabulary for row in texts(one.splits["train"]) for text in row],
+        learned,
         folder / "tokenizer",
         vocab_size=options["vocab_size"],
         lowercase=options["lowercase"],
@@ -62,8 +64,12 @@ def write(corpus: Corpus, vocabulary: Iterable[Corpus], options: Mapping[str, An
     worst = max(shares, key=lambda split: shares[split])
     if shares[worst] <= MOST_UNKNOWN:
         return []
+    normal, known = tokenizer.backend.normalizer.normalize_str, tokenizer.backend.get_vocab().keys()
+    seen = {*normal("".join(learned))}
+    read = normal("".join(text for row in texts(corpus.splits[worst]) for text in row))
+    lacking = Counter(letter for letter in read if not {letter, f"##{letter}"} & known and not letter.isspace())
     why = "letters that the tokenizer's own texts do not have"
-    if shares["train"] > MOST_UNKNOWN:
+    if 2 * sum(number for letter, number in lacking.items() if letter in seen) > lacking.total():
         why = f"letters outside of the vocabulary; raise data.tokenizer.vocab_size (now {options['vocab_size']})"
     return [f"{shares[worst]:.1%} of the tokens of {worst} are {SPECIAL['unk_token']}: {why}"]
 
@@ -101,6 +107,7 @@ def _from_plugin(plugin: Entry, options: dict[str, Any]) -> Corpus:
 
 
 def _table(rows: list[Mapping[str, Any]]) -> pa.Table:
-    """Return a table of rows, of the columns that a task has; null where a row lacks it."""
-    names = [name for name in (*SINGLE, *PAIR, *TARGETS, GROUP) if any(name in row for row in rows)]
-    return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
+    """Return a table of rows, null where a row lacks a column; of columns that no task has, the names alone."""
+    names = dict.fromkeys(name for row in rows for name in row.keys())  # noqa: SIM118 - of mappings alone
+    read = {*SINGLE, *PAIR, *TARGETS, GROUP}
+    return pa.table({name: [row.get(name) for row in rows] if name in read else pa.nulls(len(rows)) for name in names})

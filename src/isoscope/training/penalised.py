@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from isoscope.base.errors import InputError, brief
 from isoscope.base.registry import PENALTIES
@@ -91,18 +92,27 @@ class WeightedPenalty:
         """Return the state that a resumed run needs: what the penalty's module has in buffers and parameters."""
         if not isinstance(self.module, nn.Module):
             return {}
-        held = chain(self.module.named_parameters(), self.module.named_buffers())
+        module = self.module  # a tensor under two names has both
+        held = chain(module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False))
         return {name: value.detach().clone().contiguous() for name, value in held}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Restore the state that `state` returned; a buffer may have grown, or have been None at the start."""
+        """Restore the state that `state` returned: in place, since a module may have views of its buffers.
+
+        A buffer may have another size than at the start, may have been None there, or be registered since.
+        """
         for name, value in state.items():
             where, _, own = name.rpartition(".")
             owner = self.module.get_submodule(where)
-            if isinstance(held := getattr(owner, own), nn.Parameter):
-                held.data = value
+            held = getattr(owner, own, None)
+            if isinstance(held, UninitializedParameter | UninitializedBuffer):
+                held.materialize(value.shape)
+            if held is not None and (held.shape, held.dtype) == (value.shape, value.dtype):
+                held.data.copy_(value)
+            elif hasattr(owner, own):
+                setattr(owner, own, nn.Parameter(value) if isinstance(held, nn.Parameter) else value)
             else:
-                setattr(owner, own, value)
+                owner.register_buffer(own, value)
 
 
 def penalised(settings: Any, *, classes: int, seed: int) -> WeightedPenalty | None:

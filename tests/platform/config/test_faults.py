@@ -58,9 +58,6 @@ FAULTS = {
     "params.yaml: studies.dynamics.kind: no kind 'dynamic'; did you mean 'dynamics'?": (
         *("params.yaml", "kind: dynamics", "kind: dynamic"),
     ),
-    "params.yaml: studies.hybrid: looks: ['inside'] is now kind: fusion; replace it": (
-        *("params.yaml", "      tuned:\n", "      tuned: [all]\n    looks: [inside]\n    note:\n"),
-    ),
     "dvc.yaml: stages.report.cmd: no closing quotation": (
         "dvc.yaml",
         "cmd: isoscope report\n",

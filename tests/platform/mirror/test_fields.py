@@ -34,7 +34,16 @@ def test_two_names_never_become_one(names: list[str]) -> None:
 
 def test_an_address_is_told_without_its_credentials_and_else_as_it_is() -> None:
     assert plan.address("https://ada:secret@host:5000/x") == "https://host:5000/x"
-    for same in ("sqlite:////srv/x.db", "sqlite:///x.db", "http://127.0.0.1:5000", "file:///srv/mlruns"):
+    socket = "postgresql://ada:secret@/mlflow?host=/var/run/postgresql"
+    assert "ada" not in plan.address(socket)
+    assert "secret" not in plan.address(socket)
+    for same in (
+        "sqlite:///a@b.db",
+        "sqlite:////srv/x.db",
+        "sqlite:///x.db",
+        "http://127.0.0.1:5000",
+        "file:///srv/mlruns",
+    ):
         assert plan.address(same) == same
     assert plan.address("http://ada:secret@[::1") == "http://[scrubbed]@[::1", "malformed: to be refused with its name"
 

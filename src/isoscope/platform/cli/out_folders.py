@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Collection, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from isoscope.base.errors import InputError
@@ -77,15 +78,23 @@ def replaceable(out: Path, project: Project, studies: Collection[str], *, of_run
             )
     check_free(out, such_as=f"{'models' if of_run else 'data'}/by-hand/name")
     held = {path.name for path in place.iterdir()} if place.is_dir() else set()
-    if held and not (_of_run(project, place, held) if of_run else _FACTS <= held <= _PREPARED):
+    if held and not (_of_run(project, place) if of_run else _FACTS <= held <= _PREPARED):
         raise InputError(f"--out {out}: holds files that are not an earlier result; give a new folder")
     return place
 
 
-def _of_run(project: Project, place: Path, held: Collection[str]) -> bool:
-    """Whether a folder holds what the run in its config.yaml wrote, and nothing else."""
-    from isoscope.platform.runs.output_files import CONFIG, named_digest
+def _of_run(project: Project, place: Path) -> bool:
+    """Whether a folder holds what the run in its config.yaml wrote, and nothing else.
+
+    If the run is not here any more, whether it looks as the output of a run.
+    """
+    from isoscope.platform.runs.card import CARD
+    from isoscope.platform.runs.output_files import CONFIG, METRICS, OBJECTIVE, named_digest
     from isoscope.platform.runs.stored import written_by
 
-    digest = named_digest(place / CONFIG)
-    return digest is not None and {*held} <= {CONFIG, *(Path(name).parts[0] for name in written_by(project, digest))}
+    if (digest := named_digest(place / CONFIG)) is None:
+        return False
+    files = {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()}
+    added = {CONFIG, *(name for name in files if fnmatchcase(name, f"checkpoints/*/{CARD}"))}  # when it was published
+    written = {*written_by(project, digest)}
+    return files - added <= written if written else {METRICS, OBJECTIVE} <= files

@@ -133,7 +133,7 @@ def _trained(job: Any, output: Path | None, project: Any, *, waits: bool, about:
     folder = cells.when_free(do, patience=float(waits and cells.PATIENCE))
     if processes.rank():
         return None
-    test = [one for one in load("platform.runs.restored").read_metrics(folder) if one["name"].startswith("test/")]
+    test = [one for one in load("platform.runs.output_files").read_metrics(folder) if one["name"].startswith("test/")]
     metrics, epoch = {one["name"]: one["value"] for one in test}, test[0]["epoch"]
     scores = ", ".join(f"{name} {value:.3f}" for name, value in metrics.items())
     text = f"trained {job.run.identity.study} {job.run.identity.title}{about}: {_below(project, folder)}"

@@ -203,11 +203,15 @@ def _head(path: Path) -> str | None:
 
 
 def address_parts(uri: str) -> SplitResult | None:
-    """Return the parts of a tracking address, without user and password; None of a malformed address."""
+    """Return the parts of a tracking address; None of a malformed address."""
     try:
-        parts = urlsplit(uri)
+        return urlsplit(uri)
     except ValueError:
         return None
+
+
+def without_user(parts: SplitResult) -> SplitResult:
+    """Return the parts of an address without user and password."""
     return parts._replace(netloc=parts.netloc.rpartition("@")[2])
 
 
@@ -218,7 +222,7 @@ def address(uri: str | None) -> str:
     """
     given = uri or os.environ.get("MLFLOW_TRACKING_URI") or LOCAL
     parts = address_parts(given)
-    return scrub(parts.geturl() if parts and parts.netloc else given)
+    return scrub(without_user(parts).geturl() if parts and "@" in parts.netloc else given)
 
 
 def known_experiments(root: Path, uri: str | None) -> dict[str, str]:

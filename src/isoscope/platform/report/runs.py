@@ -8,7 +8,7 @@ from isoscope.platform.config.project import Study
 from isoscope.platform.config.tree import differing
 from isoscope.platform.figures.numbers import count
 from isoscope.platform.mirror.browsing import runs_page
-from isoscope.platform.mirror.fields import DIGEST, address_parts
+from isoscope.platform.mirror.fields import DIGEST, address_parts, without_user
 from isoscope.platform.outputs import Trained
 from isoscope.platform.results.study_tables import Tables
 from isoscope.platform.runs.lines import RunRecord
@@ -69,7 +69,7 @@ def server(tracking_uri: str | None) -> str | None:
     None if a browser cannot open it (a database, a folder, a malformed address).
     """
     parts = address_parts(tracking_uri or "")
-    return parts.geturl().rstrip("/") if parts and parts.scheme in ("http", "https") else None
+    return without_user(parts).geturl().rstrip("/") if parts and parts.scheme in ("http", "https") else None
 
 
 def pasted(digest: str) -> str:

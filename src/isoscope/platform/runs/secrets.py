@@ -73,12 +73,18 @@ def scrub(text: str) -> str:
 
 
 _OWN = ("digest", "code", "inputs", "plugins", "tags", "axes")
-"""Fields of a run with isoscope's own hashes and names: no secrets, whatever a file or an axis is called."""
+"""Fields of a run with isoscope's own hashes and names, in which the name of a file or an axis tells no secret."""
 
 
 def scrub_run(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a run with the secrets of its parameters replaced."""
-    return {name: value if name in _OWN else scrub_tree(value, name) for name, value in fields.items()}
+    """Return the fields of a run with its secrets replaced, found by form, and in its parameters also by name."""
+    return {name: _by_form(value) if name in _OWN else scrub_tree(value, name) for name, value in fields.items()}
+
+
+def _by_form(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _by_form(one) for name, one in value.items()}
+    return scrub(value) if isinstance(value, str) else value
 
 
 def scrub_tree(tree: Any, name: str = "") -> Any:

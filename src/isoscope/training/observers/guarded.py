@@ -72,6 +72,8 @@ class Guarded(Observer):
         """Return the metrics; those of the test split begin with `test/`, so that none is one of validation."""
         found = self._metrics("evaluated", scored.split, copy.deepcopy(scored), epoch)
         if scored.split != "test":
+            if of_test := [name for name in found if name.startswith(_TEST)]:
+                raise self._error(f"returns {of_test[0]!r}, a name of the test split; rename it")
             return found
         return {name if name.startswith(_TEST) else _TEST + name: value for name, value in found.items()}
 
