@@ -9,16 +9,19 @@ from isoscope.platform.cli import begin
 from page_blocks import ROOT
 
 PAGES = {file.relative_to(ROOT / "docs").with_suffix("").as_posix() for file in (ROOT / "docs").rglob("*.md")}
+EXAMPLES = {f"examples/{file.name}" for file in (ROOT / "docs/examples").glob("*.py")}
 
 
 def test_the_list_has_every_page_with_its_title(capsys: pytest.CaptureFixture[str]) -> None:
     begin.docs(None, as_json=True)
     titles = json.loads(capsys.readouterr().out)
-    assert titles.keys() == PAGES
+    assert titles.keys() == PAGES | EXAMPLES
     assert titles["concepts"] == "Concepts"
+    assert titles["examples/spread.py"].endswith(".")
+    assert '"' not in titles["examples/spread.py"]
     begin.docs(None, as_json=False)
     lines = capsys.readouterr().out.splitlines()
-    assert {line.split()[0] for line in lines[1:]} == PAGES
+    assert {line.split()[0] for line in lines[1:]} == PAGES | EXAMPLES
 
 
 def test_a_page_is_printed_as_it_is_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

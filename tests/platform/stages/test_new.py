@@ -52,7 +52,7 @@ def git(folder: Path, *words: str) -> str:
 
 def test_the_file_is_its_only_task_and_all_is_committed(tmp_path: Path, reviews: Path) -> None:
     project = tmp_path / "deep" / "my-study"
-    assert made(project, reviews) == Made(project, "my_reviews_2", [])
+    assert made(project, reviews) == Made(project, "my_reviews_2", [], searches=True)
     configuration = Configuration(project)
     assert check_all(configuration) == 3  # one task, two arms
     assert configuration.root.tasks == ("my_reviews_2",)
