@@ -248,9 +248,8 @@ def _rows(
             if (missing := np.flatnonzero(pd.isna(pd.Series(list(values), dtype=object)))).size:
                 raise InputError(f"{name}s: row {missing[0]}: has no {name}; leave the row out")
             columns[name] = np.unique(np.asarray(values), return_inverse=True)[1]
-    lengths = {"texts" if name == "sentence" else f"{name}s": len(values) for name, values in columns.items()} | {
-        **vectors
-    }
+    lengths = {"texts" if name == "sentence" else f"{name}s": len(values) for name, values in columns.items()}
+    lengths |= vectors
     if unequal := [name for name, length in lengths.items() if length != count]:
         raise InputError(f"{unequal[0]}: {lengths[unequal[0]]} for {count} {'vectors' if vectors else 'texts'}")
     return pa.table(columns)

@@ -28,6 +28,8 @@ _OTHER_WORDS = (
     "word_tokenizer_type", "subword_tokenizer_type", "mecab_kwargs", "sudachi_kwargs", "jumanpp_kwargs", "never_split",
 )  # fmt: skip
 """Options that make a tokenizer find words in another way."""
+_FLAGS = {"lstrip", "rstrip", "single_word", "normalized", "special"}
+"""How a token is found that is read as a whole."""
 
 
 def bert(vocabulary: dict[str, int], normalizer: normalizers.BertNormalizer) -> Tokenizer:
@@ -116,9 +118,6 @@ def _added(folder: Path, options: dict[str, Any], vocabulary: Container[str]) ->
             f"give a checkpoint with tokenizer.json, or write it by: isoscope convert {folder} OUT"
         )
     return [AddedToken(one, **{"special": True, "normalized": False} | flags.get(one, {})) for one in sorted(named)]
-
-
-_FLAGS = {"lstrip", "rstrip", "single_word", "normalized", "special"}
 
 
 def _content(token: Any) -> Any:
