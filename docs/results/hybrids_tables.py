@@ -1,6 +1,6 @@
 """The tables of hybrids.md that have a verdict or are on the page, from the runs in docs/results/hybrids/."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -52,6 +52,13 @@ ENCODERS = {
     "random": "random weights",
 }
 MASKED = tuple(one for one in ENCODERS if one.startswith("masked"))
+BUDGETS = tuple(one for one in MASKED if one.removeprefix("masked_").isdigit())
+DIFFERENCES = (
+    ("masked_250", "random"),
+    ("masked_500", "random"),
+    ("masked_1000", "random"),
+    ("masked_first", "masked_4000"),
+)
 
 
 def scores(study: str, arm: str, metric: str = "bleu") -> dict[int, float]:
@@ -149,28 +156,47 @@ def predicting() -> Table:
 
     Each is a family of tests.
     """
+    return over_encoders({"encoders": ENCODERS, "masked": MASKED})
+
+
+def predicting_further() -> Table:
+    """Return the same of the encoders that are no translation models, and over the training of the masked model.
+
+    These families were not declared before the runs.
+    """
+    others = [one for one in ENCODERS if not one.startswith("translation")]
+    return over_encoders({"without translation models": others, "budgets of the masked model": BUDGETS})
+
+
+def over_encoders(families: Mapping[str, Collection[str]]) -> Table:
+    """Return Spearman's ρ of nearness before the map with BLEU after it, over each family of encoders."""
     near, bleu = before(), stored("hybrids/encoders_translated.csv")
     found = [
         predictors(near[near["start"].isin([f"ridge-{one}" for one in some])], bleu).set_index("measure")
-        for some in (ENCODERS, MASKED)
+        for some in families.values()
     ]
+    digits = {"rho": 2, "p": 4, "p_holm": 4}
     rows = [
-        (
-            NEARNESS[one],
-            *(
-                number(own.loc[one, name], 2 if name == "rho" else 4)
-                for own in found
-                for name in ("rho", "p", "p_holm")
-            ),
-        )
+        (NEARNESS[one], *(number(own.loc[one, name], places) for own in found for name, places in digits.items()))
         for one in BEFORE
     ]
-    heads = [
-        f"{name}, {len(some)} {what}"
-        for some, what in ((ENCODERS, "encoders"), (MASKED, "masked"))
-        for name in ("ρ", "p", "p (Holm)")
-    ]
+    heads = [f"{name}, {len(some)} {what}" for what, some in families.items() for name in ("ρ", "p", "p (Holm)")]
     return Table(("before the map", *heads), rows)
+
+
+def encoder_differences() -> Table:
+    """Return differences of BLEU after the map and of nearness before it, of the same seeds, between encoders.
+
+    They were not declared before the runs and have no test: intervals over seeds alone.
+    """
+    bleu = stored("hybrids/encoders_translated.csv").query("score == 'bleu'").assign(measure="bleu")
+    values = pd.concat([before(), bleu]).pivot_table(index=["start", "measure"], columns="seed", values="value")
+    heads, rows = {"bleu": "BLEU, as aligned", **{one: NEARNESS[one] for one in BEFORE}}, []
+    for first, second in DIFFERENCES:
+        own = values.loc[f"ridge-{first}"] - values.loc[f"ridge-{second}"]
+        cells = (interval(own.loc[one], 1 if one == "bleu" else 2) for one in heads)
+        rows.append((f"{ENCODERS[first]} − {ENCODERS[second]}", own.shape[1], *cells))
+    return Table(("difference", "seeds", *heads.values()), rows)
 
 
 def earlier_starts() -> Table:
@@ -205,6 +231,8 @@ TABLES: dict[str, Callable[[], Table]] = {
     "hybrids/predictors": earlier_starts,
     "hybrids/encoders": encoders,
     "hybrids/predicting": predicting,
+    "hybrids/predicting_further": predicting_further,
+    "hybrids/encoder_differences": encoder_differences,
     "hybrids/claims": claims,
     "hybrids/few": few,
 }
