@@ -31,7 +31,6 @@ def new(objectives: int = 1, *, axis: str | None = "fusion", seed: int = 0) -> S
     """A study without trials."""
     study = _named(DIRECTIONS[:objectives], seed)
     study.set_user_attr("axis", axis)
-    study.set_user_attr("steps", STEPS)
     return study
 
 
@@ -55,15 +54,16 @@ def searched(trials: int = 40, objectives: int = 1, *, axis: str | None = "fusio
     def run(trial: Trial) -> Sequence[float]:
         values = _values(trial)
         digests = [f"{trial.number:04x}" + 60 * "0"]
-        trial.set_user_attr(PROVENANCE, {"seconds": 1.5 * (trial.number + 1), "digests": digests})
+        facts = {"seconds": 1.5 * (trial.number + 1), "digests": digests, "steps": STEPS, "epochs": 2}
+        trial.set_user_attr(PROVENANCE, facts)
         if trial.number % 11 == 7:
             trial.set_user_attr("error", "the loss was not finite")
             raise RuntimeError("the loss was not finite")
         if objectives == 1:
-            for step in range(STEPS):
+            for step in range(1, STEPS + 1):
                 early = trial.number % 5 == 3
-                trial.report(math.nan if early and step == 0 else values[0] * (step + 1) / STEPS, step)
-                if early and step == 1:
+                trial.report(math.nan if early and step == 1 else values[0] * step / STEPS, step)
+                if early and step == 2:
                     raise optuna.TrialPruned
         trial.set_constraint("validation/accuracy", 0.7 - values[0])
         return values[:objectives]

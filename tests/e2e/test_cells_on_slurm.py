@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from cells_elsewhere import CELLS, outputs, untrained
+from isoscope.base.paths import Project as Here
+from isoscope.platform.executor.piece import Piece
+from isoscope.platform.executor.slurm import Slurm
 from isoscope.platform.runs.record import read
 from pipeline_project import Finished, Project, wait_for
 from slurm_nodes import SlurmNodes, needs_slurm
@@ -216,6 +219,34 @@ def test_trials_of_a_search_are_jobs(project: Project, nodes: SlurmNodes) -> Non
     trained = [record for record in project.records().values() if record.run and record.run.stage == "train"]
     assert [record.run.params["training.epochs"] for record in trained if record.run] == [3, 3]
     assert all(one.job for record in trained for one in record.attempts)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # nobody waits for scancel
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_job_that_a_killed_command_left_is_stopped_if_no_other_command_may_do_it(
+    nodes: SlurmNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    """A pruned trial of a search that was started again; a command that trains cells leaves another's jobs."""
+    for name, value in nodes.settings.items():
+        monkeypatch.setenv(name, value)
+    nodes.run("scontrol", "update", "nodename=n1,n2", "state=drain", "reason=test")  # so that the job waits
+    piece = Piece("trial 0", lambda shown: "", ("search", "trial"), alone=alone)
+    here = Here(tmp_path, tmp_path)
+    try:
+        killed = Slurm((), each=1, project=here)
+        killed.start(piece)
+        killed.step()
+        followed = Slurm((), each=1, project=here).start(piece)
+        assert followed.said() == [f"job {followed.id} does it already; this command waits for it"]
+        followed.stop(signal.SIGKILL)
+        if alone:
+            wait_for(lambda: nodes.run("squeue", "--me", "--noheader") == "")
+        else:
+            assert followed.ended is not None
+            assert nodes.run("squeue", "--me", "--noheader") != ""
+    finally:
+        nodes.run("scancel", "--me")
+        nodes.run("scontrol", "update", "nodename=n1,n2", "state=resume")
 
 
 def test_a_node_dies_and_every_cell_is_done_once(

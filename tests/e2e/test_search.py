@@ -24,7 +24,7 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.tree import read_yaml
 from isoscope.platform.mirror.browsing import experiment
 from isoscope.platform.runs.provenance import dvc_md5
-from isoscope.platform.stages.search_runs import plan
+from isoscope.platform.stages.search_runs import identified, plan
 from isoscope.platform.stages.stored_search import kept
 from pipeline_project import Finished, Project, wait_for
 from struck import truncate
@@ -156,7 +156,32 @@ def test_it_is_confirmed_with_fresh_seeds(project: Project) -> None:
     ]  # fmt: skip
     assert all(row["n"] == 3 and row["low"] <= row["difference"] <= row["high"] for row in found["rows"])
     assert {row["by"] for row in found["rows"]} == {"seeds and sentences"}
-    assert json.loads(project.text("reports/search-confirmed.json"))["trial"] == found["trial"]
+    kept = json.loads(project.text("reports/search-confirmed.json"))
+    assert kept["trial"] == found["trial"]
+    assert kept["digest"] == study(project)["digest"]
+    said = project.refused("search", "confirm", "-S", "search.at=last")
+    assert "search.at: last: confirm reads the test split, which is scored at the best epoch alone" in said
+
+
+def test_what_another_search_confirms_has_a_file_of_its_own(project: Project) -> None:
+    """The report would show it as the confirmation of the search in params.yaml."""
+    before = project.text("reports/search-confirmed.json")
+    other = ("-S", "training.epochs=1", "-S", "search.budget.trials=1", "-S", "search.name=short")
+    project.isoscope("search", "run", *other)
+    project.isoscope("search", "confirm", "--trial", "0", "--seeds", "2", *other)
+    assert project.text("reports/search-confirmed.json") == before
+    kept = json.loads(project.text(".isoscope/search/reports/short-confirmed.json"))
+    assert (kept["search"], kept["trial"], kept["seeds"]) == ("short", 0, [1, 2])
+
+
+def test_the_code_of_the_default_arm_belongs_to_the_search(project: Project) -> None:
+    """Also where no trial has its choices: constraints compare with it."""
+    configuration = Configuration(project.folder, ["search.space.fusion={choices: [conv2d]}"])
+    here = paths.Project(project.folder, project.folder)
+    section = configuration.root.search
+    default, conv2d = (plan(configuration, section, here)(one)[0].work.run.code for one in ({}, {"fusion": "conv2d"}))
+    assert default != conv2d
+    assert set(identified(configuration, section, here)["code"].split()) == {default, conv2d}
 
 
 @pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM])

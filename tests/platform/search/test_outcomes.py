@@ -12,7 +12,15 @@ from optuna.distributions import FloatDistribution
 from optuna.study import Study
 from optuna.trial import TrialState, create_trial
 
-from isoscope.platform.search.outcomes import COLUMNS, feasible, front, importances, knee, saved_by_pruning
+from isoscope.platform.search.outcomes import (
+    COLUMNS,
+    PROVENANCE,
+    feasible,
+    front,
+    importances,
+    knee,
+    saved_by_pruning,
+)
 from search_material import NAMES, STEPS, new, points, searched
 
 WORDS = ("minimize", "maximize")
@@ -173,3 +181,12 @@ def test_steps_saved_are_counted() -> None:
     several = saved_by_pruning(searched(20, 2))
     assert several.share == 0
     assert several.run == several.full > 0
+
+
+def test_a_short_trial_that_ran_whole_has_saved_nothing() -> None:
+    """Where the number of epochs is searched: a whole trial of two, and half a trial of four."""
+    study = new()
+    for state, steps in ((TrialState.COMPLETE, 2), (TrialState.PRUNED, 4)):
+        facts, value = {PROVENANCE: {"steps": steps, "epochs": 2}}, 0.5 if state == TrialState.COMPLETE else None
+        study.add_trial(create_trial(state=state, value=value, user_attrs=facts))
+    assert saved_by_pruning(study) == (4, 6, pytest.approx(1 / 3), 1)

@@ -14,7 +14,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from isoscope.platform.report.search_section import CAPTIONS, caption
-from isoscope.platform.search.outcomes import COLUMNS, front, importances, knee, saved_by_pruning
+from isoscope.platform.search.outcomes import COLUMNS, PROVENANCE, front, importances, knee, saved_by_pruning
 from isoscope.platform.search.search_figures import front as front_figure
 from isoscope.platform.search.search_figures import history, pictures, pruning, shown_points, slices, trial_rows
 from search_material import NAMES, new, points, searched
@@ -58,8 +58,9 @@ def trial(*values: float, rate: float = 0.1, reports: dict[int, float] | None = 
 
 
 FAILED = create_trial(state=TrialState.FAIL)
-UNREPORTED = {0: math.nan, 1: math.nan}
-PRUNED = create_trial(state=TrialState.PRUNED, intermediate_values=UNREPORTED)
+UNREPORTED = {1: math.nan, 2: math.nan}
+STEPS = {PROVENANCE: {"steps": 4, "epochs": 2}}
+PRUNED = create_trial(state=TrialState.PRUNED, intermediate_values=UNREPORTED, user_attrs=STEPS)
 FRONTS = {"front", "front-2", "front-3", "slice", "slice-2", "slice-3"}
 STUDIES: dict[str, tuple[Study, set[str]]] = {
     "none": (new(), set()),
@@ -79,6 +80,7 @@ STUDIES: dict[str, tuple[Study, set[str]]] = {
     "one number": (study_of(trial(0.5), *5 * [trial(math.inf)]), {"history"}),
     "reports missing": (study_of(*6 * [trial(0.5, reports=UNREPORTED)]), {"history"}),
     "all pruned": (study_of(*6 * [PRUNED]), {"pruning"}),
+    "pruned before its steps were noted": (study_of(create_trial(state=TrialState.PRUNED)), set()),
     "all failed": (study_of(*6 * [FAILED]), set()),
     "two equal objectives": (study_of(*6 * [trial(0.5, 0.5)], objectives=2), {"history", "front"}),
     "an endless objective": (study_of(*(trial(k, math.inf) for k in range(6)), objectives=2), set()),

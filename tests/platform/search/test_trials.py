@@ -11,16 +11,20 @@ from typing import Any
 import optuna
 import pytest
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import FrozenTrial
 
 from isoscope.base.errors import InputError
 from isoscope.platform.config.searching import corners
-from isoscope.platform.executor.child import CANCELLED, CRASHED, Ending
+from isoscope.platform.executor.child import CANCELLED, CRASHED, CROWDED, DONE, STOPPED, Ending
 from isoscope.platform.executor.execute import TRIES
 from isoscope.platform.search import space, under_way
+from isoscope.platform.search.driver import Driver
+from isoscope.platform.search.outcomes import saved_by_pruning
 from isoscope.platform.search.space import combinations, point, sampler, value_at, wanted
 from isoscope.platform.search.status import status
 from isoscope.platform.search.storage import place
-from isoscope.platform.search.study import BASE, forget, held_study, stored_study
+from isoscope.platform.search.study import BASE, differences, forget, held_study, identity, stored_study
+from isoscope.platform.search.trials_table import reported
 from isoscope.platform.search.under_way import UnderWay
 from search_under_way import begin, ended, trials_of
 from search_work import FINITE, IDENTITY, SAMPLERS, SPACE, a_driver, a_search, driven, never
@@ -237,6 +241,120 @@ def test_hopeless_trials_are_ended_early(kind: str, tmp_path: Path) -> None:
         assert (len(trial.intermediate_values) == 6) == (trial.state == STATES.COMPLETE)
         if trial.state == STATES.COMPLETE:
             assert trial.value == pytest.approx(trial.intermediate_values[6])
+
+
+class Curve:
+    """A run that is not carried out: its epochs are there one by one, as the test lets them."""
+
+    arguments, steps = (), 4
+
+    def __init__(self, values: Sequence[float]) -> None:
+        self.values, self.seen, self.digest = values, 0, f"run of {values}"
+
+    def do(self, shown: object) -> str:
+        raise AssertionError("no process is started here")
+
+    def done(self) -> bool:
+        return False
+
+    def reports(self) -> list[tuple[int, float]]:
+        return [*enumerate(self.values[: self.seen], start=1)]
+
+    def metrics(self) -> dict[str, float]:
+        return {"validation/accuracy": self.values[-1]}
+
+
+def worked_off(driver: Driver, curves: Sequence[Curve]) -> FrozenTrial:
+    """Let a driver's next trial report epoch after epoch, until it is pruned or complete; return it."""
+    driver.plan = lambda chosen: curves
+    one = driver._claimed()
+    assert one is not None
+    driver.trials[one.title] = one
+    while one.title in driver.trials:
+        one.job.seen += 1
+        if one.job.seen < one.job.steps:
+            one.pruned = one.hopeless()
+        if one.pruned or one.job.seen == one.job.steps:
+            driver._ended(one, Ending(STOPPED if one.pruned else DONE, ""))
+    return driver.one.study.trials[one.trial.number]
+
+
+def seeds_of(*levels: float) -> list[Curve]:
+    """Runs of a trial, a seed each, that end at these values."""
+    return [Curve([level * (epoch + 1) / 4 for epoch in range(4)]) for level in levels]
+
+
+def test_wilcoxon_ends_what_is_worse_over_seeds_and_counts_the_epochs_that_ran(tmp_path: Path) -> None:
+    pruner = {"kind": "wilcoxon", "p": 0.2, "startup": 3}
+    search = a_search(pruner=pruner, seeds=[0, 1, 2, 3, 4, 5], sampler={"kind": "random", "seed": 0})
+    with held_study(search, IDENTITY, place(None, tmp_path), steps=24) as one:
+        driver = a_driver(one)
+        driver._start = lambda trial: None  # type: ignore[method-assign]
+        best = worked_off(driver, seeds_of(0.9, 0.91, 0.92, 0.93, 0.94, 0.95))
+        better = worked_off(driver, seeds_of(0.91, 0.92, 0.93, 0.94, 0.95, 0.96))
+        worse = worked_off(driver, seeds_of(0.5, 0.52, 0.54, 0.56, 0.58, 0.6))
+        assert [trial.state for trial in (best, better, worse)] == [STATES.COMPLETE, STATES.COMPLETE, STATES.PRUNED]
+        assert [*best.intermediate_values] == [1, 2, 3, 4, 5, 6]
+        assert [*worse.intermediate_values] == [1, 2, 3], "p of three pairs is .125"
+        assert saved_by_pruning(one.study) == (24 + 24 + 12, 72, pytest.approx(12 / 72), 1)
+        assert reported(one.study).groupby("number")["step"].max().tolist() == [6, 6, 3]
+
+
+def test_a_pruner_that_can_prune_nothing_is_refused() -> None:
+    """Of five seeds at most four pairs are tested: p is at least .0625."""
+    with pytest.raises(ValueError, match=r"p 0\.05 prunes nothing: of 5 seeds the least possible p is 0\.0625"):
+        a_search(pruner={"kind": "wilcoxon", "p": 0.05, "startup": 2}, seeds=[0, 1, 2, 3, 4])
+    a_search(pruner={"kind": "wilcoxon", "p": 0.05, "startup": 2}, seeds=[0, 1, 2, 3, 4, 5])
+
+
+def test_trials_that_report_by_seed_and_by_epoch_are_of_two_studies() -> None:
+    """Optuna compares what trials report at a step; these would be an epoch of one and a seed of another."""
+    kinds: list[dict[str, object]] = [
+        {"kind": "none"},
+        {"kind": "median", "startup": 1, "warmup": 0},
+        {"kind": "hyperband", "reduction": 2},
+        {"kind": "wilcoxon", "p": 0.1, "startup": 2},
+    ]
+    known: dict[str, Any] = {"fixed": {}, "overlays": {}, "inputs": {}, "code": "", "plugins": {}}
+    found = [identity(a_search(pruner=kind, seeds=[0, 1, 2, 3, 4, 5]), **known) for kind in kinds]
+    assert found[0] == found[1] == found[2] != found[3]
+    assert differences(found[0], found[3]) == "pruner reports absent → by seed"
+
+
+def test_a_trial_that_waits_for_room_on_a_card_can_be_pruned(tmp_path: Path) -> None:
+    """It has no process that could be stopped, and is never started again."""
+    pruner = {"kind": "median", "startup": 1, "warmup": 0}
+    search = a_search(pruner=pruner, sampler={"kind": "random", "seed": 0}, budget={"trials": 2, "hours": None})
+    with held_study(search, IDENTITY, place(None, tmp_path), steps=4) as one:
+        driver = a_driver(one)
+        driver._start = lambda trial: None  # type: ignore[method-assign]
+        worked_off(driver, seeds_of(0.9))
+        driver.plan = lambda chosen: seeds_of(0.1)
+        waiting = driver._claimed()
+        assert waiting is not None
+        driver.trials[waiting.title] = waiting
+        driver._ended(waiting, Ending(CROWDED, "no memory"))
+        assert driver.crowded == [waiting]
+        waiting.job.seen = 2  # read from its record after its end
+        driver.pool = SimpleNamespace(  # type: ignore[assignment]
+            takes=lambda workers: False, ended=list, at_work=lambda title: False
+        )
+        driver._drive(iter(()))
+        assert driver.crowded == []
+        assert one.study.trials[1].state == STATES.PRUNED
+        assert one.study.trials[1].user_attrs["provenance"]["epochs"] == 1
+
+
+def test_an_empty_study_that_a_kill_has_left_is_named_with_what_to_do(tmp_path: Path) -> None:
+    where = place(None, tmp_path)
+    with held_study(a_search(), IDENTITY | {"seeds": [1]}, where, steps=1) as one:
+        optuna.delete_study(study_name="sleep", storage=one.storage)
+        optuna.create_study(study_name="sleep", storage=one.storage)
+    with (
+        pytest.raises(InputError, match=r"another program; choose another name; if a killed isoscope left it"),
+        held_study(a_search(), IDENTITY, where, steps=1),
+    ):
+        pass
 
 
 def test_another_search_under_the_same_name_is_refused_with_the_difference(tmp_path: Path) -> None:

@@ -83,6 +83,17 @@ def test_a_seed_without_a_number_is_counted_and_the_others_are_not_tested(arm: s
     assert (found.loc[("a_1", "fft"), "dropped"] == 0) == (arm == "conv2d")
 
 
+def test_an_arm_without_any_number_is_named_and_not_tested() -> None:
+    """It must not look as if it had not been measured."""
+    table = figures(additive=0.0, conv2d=1.0, fft=0.0)
+    table.loc[(table["figure"] == "a_1") & (table["arm"] == "conv2d"), "value"] = np.nan
+    found = differences(table, confidence=0.95, power=0.8).set_index(["figure", "arm"])
+    row = found.loc[("a_1", "conv2d")]
+    assert (row["n"], row["dropped"], row["tests"]) == (0, len(SEEDS), 1)
+    assert row[["mean", "difference", "sd", "low", "high", "p", "p_holm", "detectable"]].isna().all()
+    assert found.loc[("a_1", "fft"), "p_holm"] == found.loc[("a_1", "fft"), "p"]
+
+
 def test_seeds_are_paired_and_those_of_one_arm_alone_left_out() -> None:
     table = figures(additive=0.0, conv2d=0.0)
     table = table[~((table["arm"] == "conv2d") & (table["seed"] > 2))]

@@ -59,13 +59,9 @@ def run(
     if if_any and configuration.root.search is None:
         load("platform.stages.nothing").write_no_search(project)
         return {"study": None}, "no search in params.yaml"
-    section, _, _, where = searched = _searched(here, storage)
+    searched = _searched(here, storage)
     here.begin()
-    # reports/search holds the search of params.yaml; other searches have another folder.
-    other = [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
-    apart = other or configuration.extra_plugins
-    target = where.folder / "reports" / section.name if apart else project.folder / SEARCH
-    options = {"workers": workers, "placement": placement, "fork": fork, "target": target}
+    options = {"workers": workers, "placement": placement, "fork": fork, "target": _target(here, *searched)}
     seen, folder = load("platform.stages.search").search(*searched, **options)
     shown = f"{load('platform.search.status').in_words(seen)}\n{folder}"
     return {**seen._asdict(), "folder": str(folder)}, shown
@@ -126,14 +122,29 @@ def confirm(
 ) -> Said:
     """Train a trial and the default with fresh seeds and compare them: the best of many trials is optimistic.
 
+    The result goes to reports/search-confirmed.json, or to .isoscope/search/ if -S changes more than search.budget.
+
     Example: isoscope search confirm --seeds 5 --workers 2
     """
     searched = _searched(here, storage)
     here.begin()
+    target = _target(here, *searched)
     found = load("platform.stages.search_choice").confirm(
-        *searched, trial=trial, seeds=seeds, workers=workers, placement=here.placement
+        *searched,
+        trial=trial,
+        seeds=seeds,
+        workers=workers,
+        placement=here.placement,
+        target=target.with_name(f"{target.name}-confirmed.json"),
     )
     return found._asdict(), found.as_text()
+
+
+def _target(here: Here, section: Any, configuration: Any, project: Any, where: Any) -> Any:
+    """Return the folder of a search's results: reports/search holds that of params.yaml, others have their own."""
+    other = [one for one in configuration.overrides if not one.name.startswith("search.budget.")]
+    apart = other or configuration.extra_plugins
+    return where.folder / "reports" / section.name if apart else project.folder / SEARCH
 
 
 def _searched(here: Here, storage: str | None) -> tuple[Any, Any, Any, Any]:

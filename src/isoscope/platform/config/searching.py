@@ -188,6 +188,11 @@ class Search(Section):
     sampler: Annotated[ModelBased | NSGAII | Unguided, Field(discriminator="kind")]
     pruner: Annotated[NoPruner | Median | Hyperband | Wilcoxon, Field(discriminator="kind")]
 
+    @property
+    def by_seed(self) -> bool:
+        """Whether a trial reports a value after each seed; else after each epoch."""
+        return isinstance(self.pruner, Wilcoxon)
+
     def _conflicts(self) -> Conflicts:
         yield len(set(self.seeds)) < len(self.seeds), f"seeds {list(self.seeds)} contain a duplicate"
         for name in (*self.objectives, *self.constraints):
@@ -199,6 +204,12 @@ class Search(Section):
         if isinstance(self.pruner, Wilcoxon):
             few = f"pruner 'wilcoxon' compares over seeds: give more than {self.pruner.startup} seeds"
             yield len(self.seeds) <= self.pruner.startup, few
+            least = 0.5 ** (len(self.seeds) - 1)  # one-sided, and after its last seed a trial is complete
+            yield (
+                least >= self.pruner.p,
+                f"pruner 'wilcoxon': p {self.pruner.p} prunes nothing: of {len(self.seeds)} seeds the least possible p "
+                f"is {least:g}; give more seeds or a larger p",
+            )
         earlier: dict[str, tuple[Value, ...]] = {}
         for name, one in self.space.items():
             yield (

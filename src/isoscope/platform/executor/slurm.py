@@ -213,7 +213,8 @@ class Job(Process):
         self.piece, self.progress, self.began, self.signal = piece, Progress(), False, 0
         self.submission, self.number = submission, number
         self.ended: Ending | None = None
-        self._place, self._stays = place, submission is not None  # another command's
+        self._place = place
+        self._stays = submission is not None and not piece.alone  # another command's
         self.lines = [f"job {self.id} does it already; this command waits for it"] if submission else []
         self._read, self._rest, self._told, self._gone = 0, b"", -inf, inf
 

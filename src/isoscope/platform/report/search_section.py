@@ -121,13 +121,13 @@ def read_search(
             "best_params": {name: _text(value) for name, value in (study["best_params"] or {}).items()},
             "overlay": (folder / BEST).read_text("utf-8") if (folder / BEST).is_file() else None,
             "trials": _trials(rows, study, address),
-            "confirmed": _confirmed(folder.parent / CONFIRMED.name, study["name"]),
+            "confirmed": _confirmed(folder.parent / CONFIRMED.name, study["digest"]),
             "importances": [row | {"objective": title_of(row["objective"])} for row in read_rows(folder / IMPORTANCES)],
             "drawings": numbered(drawings, chapter),
         }
 
 
-def _confirmed(file: Path, search: str) -> dict[str, Any] | None:
+def _confirmed(file: Path, digest: str) -> dict[str, Any] | None:
     """Return what `isoscope search confirm` found last: trial, seeds, sentences; None if it was of another search."""
     if not file.exists():
         return None
@@ -135,7 +135,7 @@ def _confirmed(file: Path, search: str) -> dict[str, Any] | None:
         known = unsealed(file.read_text("utf-8"))
         said = [confirmed(_with_numbers(row), _with_numbers(known["believed"])) for row in known["rows"]]
         found = {"trial": known["trial"], "seeds": ", ".join(map(str, known["seeds"])), "findings": said}
-        return found if known["search"] == search else None
+        return found if known["digest"] == digest else None
 
 
 def _with_numbers(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -92,10 +92,14 @@ class Driver:
                 return
             for piece, ending in self.pool.ended():
                 self._ended(self.trials[piece.name], ending)
-            for trial in self.trials.values():
+            for trial in [*self.trials.values()]:
                 trial.clock(at_work=self.pool.at_work(trial.title))
                 if not trial.pruned and self._persist(trial.hopeless):
                     trial.pruned = True
+                    if trial in self.crowded:  # no process would end
+                        self.crowded.remove(trial)
+                        self._tell(trial, TrialState.PRUNED)
+                        continue
                     self.pool.stop(trial.title)
                 with suppress(*TROUBLE):
                     trial.note()
@@ -145,7 +149,7 @@ class Driver:
     def _start(self, one: UnderWay) -> None:
         """Start the run at work in a process, which inherits no connection to the storage."""
         self.one.storage.engine.dispose()
-        self.pool.start(Piece(one.title, one.job.do, one.job.arguments))
+        self.pool.start(Piece(one.title, one.job.do, one.job.arguments, alone=True))  # the study's lock is ours
 
     def _ended(self, one: UnderWay, ending: Ending) -> None:
         """Start the next run of a trial, or the same again, or tell Optuna how the trial has ended."""

@@ -21,7 +21,8 @@ INSIDE = (2.5, 97.5)
 """Percentiles of an interval."""
 COLUMNS = ["architecture", "objective", "parameter", "importance", "low", "high", "trials"]
 PROVENANCE = "provenance"
-"""Attribute of a trial: where and with which code it ran, the `digests` of its runs, its working `seconds`."""
+"""Attribute of a trial: where and with which code it ran, the `digests` of its runs, its working `seconds`; also the
+`steps` of a trial that is not pruned (an epoch of a seed each), and how many `epochs` it ran if it was."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -65,7 +66,8 @@ def knee(front: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> 
     """Return the trial of a front that is farthest from the line between its ends, on the side of the ideal point.
 
     Of equal trials the first (with one objective: the first of the best). None for an empty front, and if the best two
-    differ but are equally far, as on any front of two: then the front itself suggests neither. With losses u and v
+    differ but are equally far, as on any front of two with two objectives: then the front itself suggests neither. With
+    losses u and v
     scaled to [0, 1] over the front, the ends are (0, 1) and (1, 0), and the distance to the line between them is
     (1 − u − v) / √2. So it is the trial with the smallest sum of scaled losses; this also applies to more than two
     objectives. If the front bends the other way, its ends are the best, and equally far. Trials with values that are
@@ -131,15 +133,25 @@ def architectures(study: Study) -> dict[str, list[FrozenTrial]]:
 def saved_by_pruning(study: Study) -> Saved:
     """Compare the steps that complete and pruned trials ran with those of as many full trials.
 
-    A complete trial has run all its steps (the study's attribute `steps`). A pruned trial has run the steps that it
-    reported. Failed and running trials do not count.
+    Failed and running trials do not count.
+    """
+    trials = ran(study)
+    run, full = trials["run"].sum(), trials["full"].sum()
+    return Saved(int(run), int(full), float(1 - run / full) if full else 0.0, int(trials["pruned"].sum()))
+
+
+def ran(study: Study) -> pd.DataFrame:
+    """Return the steps that each complete or pruned trial `run`, those of a `full` trial, and whether it was `pruned`.
+
+    A step is an epoch of a seed. A complete trial has run all.
     """
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
-    steps = study.user_attrs["steps"]
-    pruned = [trial for trial in trials if trial.state == TrialState.PRUNED]
-    unrun = sum(max(0, steps - len(trial.intermediate_values)) for trial in pruned)
-    full = steps * len(trials)
-    return Saved(full - unrun, full, unrun / full if full else 0.0, len(pruned))
+    rows = []
+    for trial in trials:
+        pruned, known = trial.state == TrialState.PRUNED, trial.user_attrs.get(PROVENANCE, {})
+        full = known.get("steps", 0)
+        rows.append((known.get("epochs", 0) if pruned else full, full, pruned))
+    return pd.DataFrame(rows, columns=["run", "full", "pruned"]).astype({"run": int, "full": int, "pruned": bool})
 
 
 def _signs(directions: Sequence[StudyDirection]) -> Floats:

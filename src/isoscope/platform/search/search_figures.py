@@ -22,11 +22,12 @@ from isoscope.platform.figures.interval_form import Intervals
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.scatter_form import Scatter
 from isoscope.platform.figures.style import INK, SHAPES, to_svg, wrapped
-from isoscope.platform.search.outcomes import ALL, architectures, saved_by_pruning
+from isoscope.platform.search.outcomes import ALL, architectures, ran, saved_by_pruning
+from isoscope.platform.search.study import IDENTITY, REPORTS
 from isoscope.platform.search.trials_table import reported, trials_table
 
 BROKEN = "breaks a constraint"
-STEP = "Step: epochs, seed after seed"
+STEP, SEEDS = "Step: epochs, seed after seed", "Seeds"
 _LINEAR = ("linear", "linear")
 
 
@@ -162,7 +163,7 @@ def intermediate(study: Study, trials: pd.DataFrame) -> Figure | None:
         y="value",
         series="architecture",
         thin="number",
-        labels=(STEP, wrapped(label, 2.0, size=8)),
+        labels=(SEEDS if REPORTS in study.user_attrs.get(IDENTITY, {}) else STEP, wrapped(label, 2.0, size=8)),
         scales=_LINEAR,
         names=counted(study, trials.loc[trials["number"].isin(last.index), "architecture"].value_counts()),
     )
@@ -171,13 +172,12 @@ def intermediate(study: Study, trials: pd.DataFrame) -> Figure | None:
 
 def pruning(study: Study) -> Figure:
     """Draw the number of complete and pruned trials that ran each step; the area above the line is what was saved."""
-    found, steps = saved_by_pruning(study), study.user_attrs["steps"]
-    ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
-    ran = [steps if one.state == TrialState.COMPLETE else len(one.intermediate_values) for one in ended]
-    left = [sum(one > step for one in ran) for step in range(steps)]
+    found, trials = saved_by_pruning(study), ran(study)
+    steps = range(1, trials["full"].max() + 1)
+    left, whole = ([int((trials[of] >= step).sum()) for step in steps] for of in ("run", "full"))
     note = f"saved: {found.full - found.run:,} of {found.full:,} steps, {found.share:.0%}"
-    about = {"what": "complete and pruned trials", "high": len(ran), "note": note}
-    rows = pd.DataFrame({"step": range(1, steps + 1), "trials": left, "low": left}).assign(**about)
+    about = {"what": "complete and pruned trials", "note": note}
+    rows = pd.DataFrame({"step": steps, "trials": left, "low": left, "high": whole}).assign(**about)
     labels = (STEP, "Trials that ran it")
     return Curves(x="step", y="trials", series="what", labels=labels, scales=_LINEAR)(rows)
 
@@ -195,7 +195,7 @@ def figures(study: Study, importances: pd.DataFrame, chosen: int | None) -> Iter
             yield _numbered("slice", place), slices(study, points, objective)
     if len(objectives) == 1:
         yield "intermediate", intermediate(study, trials)
-    if any(trial.state == TrialState.PRUNED for trial in study.get_trials(deepcopy=False)):
+    if (found := saved_by_pruning(study)).pruned and found.full:
         yield "pruning", pruning(study)
 
 

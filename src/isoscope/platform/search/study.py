@@ -25,7 +25,7 @@ from isoscope.platform.search.trials_table import StoredTrials, add, catch_up, n
 
 _NOT_OF_IT = ("name", "study", "budget", "retries", "sampler", "pruner")
 _OF_SPACE = ("space", "overlays", "code", "plugins")
-IDENTITY, AXIS, STEPS = "isoscope", "axis", "steps"
+IDENTITY, AXIS, STEPS, REPORTS = "isoscope", "axis", "steps", "pruner reports"
 BASE = "default"
 """Attribute of a study: metrics of the default arm."""
 _SHOWN = 3
@@ -183,7 +183,10 @@ def _free(storage: RDBStorage, name: str) -> str:
         study: attrs for study, attrs in _namesakes(storage, name).items() if IDENTITY in attrs or STEPS not in attrs
     }
     if name in taken and IDENTITY not in taken[name]:
-        raise InputError(f"search.name: the storage has a study {name!r} of another program; choose another name")
+        empty = "" if taken[name] else "; if a killed isoscope left it (it is empty), delete it: optuna delete-study"
+        raise InputError(
+            f"search.name: the storage has a study {name!r} of another program; choose another name{empty}"
+        )
     numbers = [1 if study == name else int(study.rpartition("-")[2]) for study in taken]
     return f"{name}-{max(numbers) + 1}" if numbers else name
 
@@ -224,12 +227,14 @@ def identity(
 ) -> dict[str, Any]:
     """Everything that determines the value of a trial: space, objectives, seeds, fixed parameters, data, code.
 
-    Name, budget, sampler and pruner are left out: they may change within a study. `fixed`: the default arm, resolved;
-    `overlays`: overlay files named in the space; `plugins`: file → sha256 of its code.
+    Name, budget, sampler and pruner are left out: they may change within a study, except that trials which report by
+    seed and trials which report by epoch cannot be compared. `fixed`: the default arm, resolved; `overlays`: overlay
+    files named in the space; `plugins`: file → sha256 of its code.
     """
     parts = {name: value for name, value in search.model_dump(mode="json").items() if name not in _NOT_OF_IT}
     parts["objectives"] = list(parts["objectives"].items())  # Optuna stores values by position
     numbers = {name: value for name, value in flatten(fixed).items() if name not in NOT_IN_DIGEST}
-    known = {"plugins": dict(plugins)} if plugins else {}
+    known: dict[str, Any] = {"plugins": dict(plugins)} if plugins else {}
+    known |= {REPORTS: "by seed"} if search.by_seed else {}
     whole = {**parts, "default": numbers, "overlays": overlays, "inputs": inputs, "code": code, **known}
     return json.loads(json.dumps(whole))

@@ -30,8 +30,9 @@ def trials_table(study: Study) -> pd.DataFrame:
     """One row per trial, by number, with readable columns and the column `trial` for `rebuilt`.
 
     Columns: number; state; started and ended (UTC); seconds (of work where the trial noted them, else from start to
-    end); feasible and on_front; `objective/<name>`; `constraint/<name>`; `param/<name>` (numbers as numbers, choices as
-    text); digests of its runs; trial (JSON as Python writes it, NaN included). Missing is missing, never 0.
+    end); feasible (of complete trials) and on_front; `objective/<name>`; `constraint/<name>`; `param/<name>` (numbers
+    as numbers, choices as text); digests of its runs; trial (JSON as Python writes it, NaN included). Missing is
+    missing, never 0.
     """
     trials, best = study.get_trials(deepcopy=False), {trial.number for trial in front(study)}
     spaces = {name: one for trial in trials for name, one in trial.distributions.items()}
@@ -41,7 +42,8 @@ def trials_table(study: Study) -> pd.DataFrame:
         "state": "string",
         **dict.fromkeys(("started", "ended"), TIME),
         "seconds": "float64",
-        **dict.fromkeys(("feasible", "on_front"), "bool"),
+        "feasible": "boolean",
+        "on_front": "bool",
         **dict.fromkeys(objectives, "float64"),
         **{f"constraint/{name}": "float64" for trial in trials for name in trial.constraints},
         **{f"param/{name}": _kind(one) for name, one in spaces.items()},
@@ -55,7 +57,7 @@ def trials_table(study: Study) -> pd.DataFrame:
             "started": trial.datetime_start and trial.datetime_start.astimezone(UTC),
             "ended": trial.datetime_complete and trial.datetime_complete.astimezone(UTC),
             "seconds": _seconds(trial),
-            "feasible": feasible(trial),
+            "feasible": feasible(trial) if trial.state == TrialState.COMPLETE else None,
             "on_front": trial.number in best,
             **dict(zip(objectives, trial.values or (), strict=False)),
             **{f"constraint/{name}": value for name, value in trial.constraints.items()},
@@ -71,7 +73,7 @@ def trials_table(study: Study) -> pd.DataFrame:
 def reported(study: Study) -> pd.DataFrame:
     """Return what each trial reported, a row per trial and step: number, state, step (from 1), value."""
     rows = [
-        (trial.number, trial.state.name, step + 1, value)
+        (trial.number, trial.state.name, step, value)
         for trial in study.trials
         for step, value in sorted(trial.intermediate_values.items())
     ]

@@ -60,11 +60,12 @@ class UnderWay:
         self.search, self.jobs, self.index, self.pruned = search, jobs, 0, False
         self.trial: Any = trial
         self.title = "default arm" if trial is None else f"trial {trial.number}"
-        self.facts = {**facts, "digests": [job.digest for job in jobs]}
+        steps = sum(job.steps for job in jobs)
+        self.facts = {**facts, "digests": [job.digest for job in jobs], "steps": steps}
         self._before = 0.0 if trial is None else worked(trial)
         self._since: float | None = None
         self._noted = -math.inf
-        self._by_seed, self._tries = search.pruner.kind == "wilcoxon", Counter[bool]()
+        self._by_seed, self._tries = search.by_seed, Counter[bool]()
         self._reported = set(reported)
         self._undecided = bool(reported)  # the search may have died between a report and the decision to prune
         self._reused = jobs[0].done()
@@ -78,7 +79,9 @@ class UnderWay:
     def provenance(self) -> dict[str, Any]:
         """Facts about the trial so far."""
         now = time.monotonic()
-        return {**self.facts, "seconds": self._before + (now - self._since if self._since is not None else 0.0)}
+        seconds = self._before + (now - self._since if self._since is not None else 0.0)
+        ended = sum(job.steps for job in self.jobs[: self.index + 1])
+        return {**self.facts, "seconds": seconds, "epochs": ended if self._by_seed else len(self._reported)}
 
     def clock(self, *, at_work: bool) -> None:
         """Start or stop to count its seconds: a job that waits in a queue does not work."""
@@ -134,13 +137,13 @@ class UnderWay:
     def _points(self) -> list[tuple[int, float]]:
         """Values of the run at work by step of the trial: epochs, seed after seed; or by seed."""
         if self._by_seed:
-            return [(self.index, mean([self.job.metrics()], next(iter(self.search.objectives))))]
+            return [(self.index + 1, mean([self.job.metrics()], next(iter(self.search.objectives))))]
         before = sum(job.steps for job in self.jobs[: self.index])
         return [(before + step, value) for step, value in self.job.reports()]
 
     def _decided(self) -> bool:
         """Whether Optuna prunes the trial at its last step; a complete trial is never pruned."""
-        last = len(self.jobs) - 1 if self._by_seed else sum(job.steps for job in self.jobs)
+        last = len(self.jobs) if self._by_seed else self.facts["steps"]
         found: bool = max(self._reported) < last and self.trial.should_prune()
         self._undecided = False
         return found

@@ -22,6 +22,7 @@ from isoscope.platform.runs.lines import plain
 from isoscope.platform.search import space
 from isoscope.platform.search.confirmation import Fresh, confirmation
 from isoscope.platform.search.outcomes import PROVENANCE, front
+from isoscope.platform.search.records import digest
 from isoscope.platform.search.storage import Place
 from isoscope.platform.search.study import stored_study
 from isoscope.platform.stages.mirror import following
@@ -79,11 +80,18 @@ def confirm(
     seeds: int,
     workers: int,
     placement: Placement,
+    target: Path,
 ) -> Confirmation:
     """Train a trial and the default with unused seeds and compare them in pairs on the test split.
 
-    Writes `reports/search-confirmed.json`. Raises `RunError` if a run fails, `StoppedError` after a signal.
+    `target`: the file to write. Raises `RunError` if a run fails, `StoppedError` after a signal, and `InputError` for
+    a search that is judged at the last epoch.
     """
+    if search.at == "last":
+        raise InputError(
+            "search.at: last: confirm reads the test split, which is scored at the best epoch alone; "
+            "confirm a search with at: best"
+        )
     name, known = _trial(search, configuration, project, where, trial)
     runs = plan(configuration, search, project)
     first = max(search.seeds) + 1
@@ -92,7 +100,8 @@ def confirm(
     training = default[0].work.job.parts.training
     place = placement.room_for(training.threads, training.device, project=project)
     with StopSignal() as stop, following(project), place as opened:
-        pieces = [Piece(run.work.run.identity.title, run.run) for run in (*default, *chosen)]
+        arms = {"default": default, f"trial {known.number}": chosen}
+        pieces = [Piece(f"{arm} seed {one.work.run.identity.seed}", one.run) for arm, of in arms.items() for one in of]
         side_by_side(pieces, title="confirm", workers=workers, stop=stop, place=opened)
     old, new = ([_fresh(one) for one in arm] for arm in (default, chosen))
     options = configuration.root.analysis.model_dump(include={"confidence", "power", "margin"})
@@ -101,8 +110,9 @@ def confirm(
     believed = dict(zip(search.objectives, known.values or (), strict=True))
     result = Confirmation(known.number, fresh, found, believed)
     digests = {name: [one.digest for one in arm] for name, arm in (("default", default), ("chosen", chosen))}
-    text = sealed_json(plain(result._asdict() | {"search": name, "digests": digests}))
-    write_text(project.folder / paths.CONFIRMED, text, "report")
+    study = digest(identified(configuration, search, project), name=name)
+    text = sealed_json(plain(result._asdict() | {"search": name, "digest": study, "digests": digests}))
+    write_text(target, text, "report")
     return result
 
 

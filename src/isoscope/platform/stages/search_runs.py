@@ -134,12 +134,12 @@ def identified(configuration: Configuration, search: Search, project: paths.Proj
     axes = {name: one.choices for name, one in search.space.items() if "." not in name}
     files = [paths.overlay(axis, str(value)) for axis, values in axes.items() for value in values]
     runs = plan(configuration, search, project)
-    of_corners = [runs(chosen)[0].work.run for chosen in corners(search)]
+    of_corners = [runs(chosen)[0].work.run for chosen in ({}, *corners(search))]  # {}: the default arm
     return identity(
         search,
         fixed={section: found.tree[section] for section in SECTIONS},
         overlays={file.as_posix(): flatten(configuration.overlay(file)) for file in files},
-        inputs=runs({})[0].work.run.identity.inputs,
+        inputs=of_corners[0].identity.inputs,
         code=" ".join(sorted({run.code for run in of_corners})),
         plugins={file: code for run in of_corners for file, code in run.identity.plugins.items()},
     )

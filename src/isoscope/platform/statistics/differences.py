@@ -1,12 +1,13 @@
 """Test whether arms differ in metrics, paired by seed with the study's first arm."""
 
+import math
 from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
 import pandas as pd
 
-from isoscope.platform.statistics.paired import in_family, paired_t
+from isoscope.platform.statistics.paired import Paired, in_family, paired_t
 
 COLUMNS = [
     *("figure", "arm", "reference", "n", "mean_reference", "mean", "difference", "sd", "low", "high", "p"),
@@ -37,7 +38,7 @@ def differences(
     - `detectable` is for Holm's first step.
     - Fewer than three seeds give no interval.
     - `dropped` counts common seeds at which an arm has no finite value. The remaining seeds are then selected by the
-      outcome, so their difference has no interval and no test.
+      outcome, so their difference has no interval and no test. If none remains, there is no difference.
     """
     against = dict.fromkeys(figures["arm"], figures["arm"].iloc[0]) if against is None else against
     numbers = figures["value"].astype(float)
@@ -50,10 +51,12 @@ def differences(
             continue
         both = pd.concat([values[first], values[arm]], axis=1, keys=["reference", "arm"], join="inner")
         pairs = both.dropna()
-        if pairs.empty:
+        if both.empty:
             continue
-        scale = float(pairs.abs().max(axis=None))
-        test = paired_t((pairs["arm"] - pairs["reference"]).tolist(), confidence=confidence, scale=scale)
+        test = Paired(0, math.nan, None, None, None)
+        if len(pairs):
+            scale = float(pairs.abs().max(axis=None))
+            test = paired_t((pairs["arm"] - pairs["reference"]).tolist(), confidence=confidence, scale=scale)
         if lost := len(both) - len(pairs):
             test = test._replace(interval=None, p=None)
         tests.append(test)
