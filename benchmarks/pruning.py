@@ -142,7 +142,7 @@ def main() -> None:
             found = [best(configured(folder, grid, way, seed)[1], curves, grid.epochs, epochs) for seed in grid.seeds]
             begun[way] = sum(trials for _, trials in found) / len(found)
             rows += [
-                {"figure": "best", "arm": way, "seed": seed, "value": value}
+                {"metric": "best", "arm": way, "seed": seed, "value": value}
                 for seed, (value, _) in zip(grid.seeds, found, strict=True)
             ]
         held = differences(pd.DataFrame(rows), confidence=0.95, power=0.8).set_index("arm")

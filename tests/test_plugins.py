@@ -196,7 +196,7 @@ def test_a_penalty_of_ones_own_is_typed_hashed_and_at_work(project: Path) -> Non
     assert found is not None
     points = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
     looked = found.look(points, torch.zeros(20, dtype=torch.int64), step=0, total=1)
-    assert looked.figures["penalty"] == pytest.approx(float((points.var(0, correction=0).mean() - 0.5) ** 2))
+    assert looked.metrics["penalty"] == pytest.approx(float((points.var(0, correction=0).mean() - 0.5) ** 2))
     moved = points - 0.1 * looked.gradient
     assert abs(moved.var(0).mean() - 0.5) < abs(points.var(0).mean() - 0.5)
     alone = found.look(points[:1], torch.zeros(1, dtype=torch.int64), step=0, total=1)
@@ -230,7 +230,7 @@ def own_penalty(tmp_path: Path, result: str) -> WeightedPenalty:
 
 def look(penalty: WeightedPenalty, *, step: int = 0, classes: int = 2) -> dict[str, float]:
     points = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
-    return penalty.look(points, torch.arange(6) % classes, step=step, total=10).figures
+    return penalty.look(points, torch.arange(6) % classes, step=step, total=10).metrics
 
 
 NAMED = "__import__('collections').namedtuple('T', {fields!r})({values})"
@@ -325,7 +325,7 @@ def test_a_fusion_that_fails_is_not_taken_for_a_bad_checkpoint(tmp_path: Path) -
 @pytest.mark.parametrize("result", ["None", "3", "{'a': 'b'}", "{'a': None}", "[1]", "{'a': cell}"])
 def test_a_measure_that_gives_no_numbers_is_a_failure_by_name(tmp_path: Path, result: str) -> None:
     own(tmp_path, f'@plugins.measure("own")\ndef own(cell):\n    return {result}\n')
-    with pytest.raises(RunError, match=r"^plugin 'own' \(.*own\.py\): returns .*; expected {'figure': number}"):
+    with pytest.raises(RunError, match=r"^plugin 'own' \(.*own\.py\): returns .*; expected {'metric': number}"):
         measure("own")(object())  # type: ignore[arg-type]
 
 

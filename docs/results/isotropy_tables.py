@@ -47,10 +47,10 @@ def values(metric: str) -> dict[str, dict[int, float]]:
         return by_seed(RUNS, metric)
     if metric == STS:
         rows = stored("isotropy/mrpc_transformed.csv")
-        rows = rows[(rows["figure"] == "sts") & (rows["vectors"] == "pairs_mean") & (rows["transform"] == "none")]
+        rows = rows[(rows["metric"] == "sts") & (rows["vectors"] == "pairs_mean") & (rows["transform"] == "none")]
     else:
         rows = stored("isotropy/mrpc_averages.csv")
-        rows = rows[rows["figure"] == metric]
+        rows = rows[rows["metric"] == metric]
     return seeds_of(rows)
 
 
@@ -101,8 +101,8 @@ def anisotropy() -> Table:
     rows = []
     for arm, bars in ARMS.items():
         cells = [
-            f"{spread(values(figure)[arm].values())}{_published(bars, figure.removeprefix('step/'))}"
-            for figure in (BATCH, "step/a_2", "step/a_3", CENTRED)
+            f"{spread(values(metric)[arm].values())}{_published(bars, metric.removeprefix('step/'))}"
+            for metric in (BATCH, "step/a_2", "step/a_3", CENTRED)
         ]
         rows.append((bars, *cells, *(spread(values(f"validation/{one}")[arm].values()) for one in VALIDATION)))
     heads = ("a₁", "a₂", "a₃", "a₁, mean removed")
@@ -114,20 +114,20 @@ def anisotropy() -> Table:
 VALIDATION = {"a_1": "a₁", "a_1_centred": "a₁, mean removed", "a_1_within": "a₁ within classes"}
 
 
-def _published(bars: str, figure: str) -> str:
-    place, known = PUBLISHED["figures"].index(figure), PUBLISHED["values"]["bert"]["mrpc"]
+def _published(bars: str, metric: str) -> str:
+    place, known = PUBLISHED["metrics"].index(metric), PUBLISHED["values"]["bert"]["mrpc"]
     return f" ({short(known[bars][place])})" if bars in known else ""
 
 
 def order() -> Table:
     """Return in how many seeds a₁ has the published order none > all > selected, and each step of it."""
     rows = []
-    for figure in (BATCH, CENTRED):
-        found = values(figure)
+    for metric in (BATCH, CENTRED):
+        found = values(metric)
         steps = [*pairwise((NONE, "additive-all_mrpc", SELECTED))]
         seeds = [*found[NONE]]
         right = np.array([[found[one][seed] > found[other][seed] for one, other in steps] for seed in seeds])
-        rows.append((CALLED[figure], *(f"{count} of {len(seeds)}" for count in (*right.sum(0), right.all(1).sum()))))
+        rows.append((CALLED[metric], *(f"{count} of {len(seeds)}" for count in (*right.sum(0), right.all(1).sum()))))
     return Table(("of", "none > all", "all > selected", "both"), rows)
 
 

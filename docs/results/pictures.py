@@ -36,7 +36,7 @@ def contexts() -> Figure:
     """Draw the published measures of one space by layer: models of captions, beside models of random weights."""
     stored_rows = {"contextuality": stored("spaces/captions/contextuality.parquet")}
     rows = pd.concat([table for view in CONTEXTS for table in view.table(stored_rows)], ignore_index=True)
-    return profile([*CONTEXT], CONTEXT, "pseudo-sentences")(rows[rows["figure"].isin(CONTEXT)])
+    return profile([*CONTEXT], CONTEXT, "pseudo-sentences")(rows[rows["metric"].isin(CONTEXT)])
 
 
 def trials() -> pd.DataFrame:

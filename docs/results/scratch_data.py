@@ -48,7 +48,7 @@ def add_columns(table: pd.DataFrame, name: str) -> None:
 def course(tables: Path) -> pd.DataFrame:
     """Return the separability of the label in [CLS] by run, layer and epoch, with the phase, and chance."""
     geometry, phases = pd.read_csv(tables / "geometry.csv"), pd.read_csv(tables / "phases.csv")
-    rows = geometry[(geometry["figure"] == "linear_separability") & (geometry["vectors"] == "first")]
+    rows = geometry[(geometry["metric"] == "linear_separability") & (geometry["vectors"] == "first")]
     rows = rows[rows["step"].notna()].merge(phases, on=["arm", "seed", "snapshot"])
     (chance,) = {*pd.read_csv(tables / "baselines.csv").query("task == 'label'")["chance"]}
     columns = ["arm", "seed", "epoch", "layer", "best", "value", "phase"]

@@ -9,7 +9,7 @@ from per_run import stored
 from written import CONFIDENCE, NONE, Table, between, number
 
 from isoscope.platform.statistics.paired import Interval
-from isoscope.studies.spaces.models_against_seeds import told_apart
+from isoscope.studies.spaces.models_against_seeds import models_against_seeds
 
 MODELS = ("MLM", "CLM", "MT")
 TEXTS = {"captions": "captions", "sts": "STS"}
@@ -34,7 +34,7 @@ def apart(text: str, of: str) -> Table:
     table = stored(f"spaces/{text}/similarity.parquet")
     table = table[(table["of"] == of) & table["measure"].isin([*ALIKE])]
     seeds = {name: sorted(table["seed"].dropna().astype(int).unique()) for name in MODELS}
-    judged = told_apart(table, seeds, confidence=CONFIDENCE, power=POWER, margin=MARGIN)
+    judged = models_against_seeds(table, seeds, confidence=CONFIDENCE, power=POWER, margin=MARGIN)
     rows = []
     for (one, other, measure), own in judged.groupby(["model", "other_model", "measure"], sort=False):
         last = own.loc[own["layer"].idxmax()]

@@ -66,7 +66,7 @@ def differences() -> Table:
 def transforms(vectors: str = "pairs_mean", metric: str = "sts") -> Table:
     """Return each arm after each transform: mean ± sd, and its difference from no penalty without a transform."""
     every = stored("stsb/transformed.csv")
-    every = every[(every["vectors"] == vectors) & (every["figure"] == metric)]  # a family
+    every = every[(every["vectors"] == vectors) & (every["metric"] == metric)]  # a family
     table = every[every["seed"].notna()]
     against = dict.fromkeys(table["arm"].unique(), f"additive-{REFERENCE}")
     found = compared(table, against, confidence=CONFIDENCE, power=POWER, margin=MARGIN)

@@ -117,7 +117,7 @@ def test_a_measure_added_is_the_only_one_computed(place: Path) -> None:
     isoscope(place, *command("--plugin", "size.py", "--measure", "size"), before=BARRED)
     new = set((place / "page/cache/tables").iterdir()) - made
     assert len(new) == 2, "one for each checkpoint"
-    assert "points" in set(pd.read_parquet(place / "page/geometry.parquet")["figure"])
+    assert "points" in set(pd.read_parquet(place / "page/geometry.parquet")["metric"])
     shown = (place / "page/index.html").read_text("utf-8")
     assert "Further measures of the first token ([CLS] of an encoder), by layer." in shown
     assert (place / "page/figures/further-words.svg").is_file()
@@ -215,7 +215,7 @@ def test_a_folder_of_pickles_is_converted_and_looked_at(place: Path, tmp_path: P
     assert manifest["about"] == {"out": ["weights: fp32", "last layer: the model has no final norm"]}
     assert "weights: fp32<br>last layer: the model has no final norm" in (tmp_path / "page/index.html").read_text()
     own, other = (pd.read_parquet(one / "page/geometry.parquet") for one in (tmp_path, place))
-    keys = ["layer", "vectors", "figure"]
+    keys = ["layer", "vectors", "metric"]
     both = own[own["step"].notna()].merge(other[(other["checkpoint"] == "encoder") & other["step"].notna()], on=keys)
     assert len(both) == own["step"].notna().sum()
     assert both["value_x"].equals(both["value_y"])

@@ -66,7 +66,7 @@ def read(place: Path, page: str, table: str) -> pd.DataFrame:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_vectors_of_a_checkpoint_have_exactly_its_numbers(place: Path, name: str) -> None:
-    own, given = (read(place, page, "geometry").set_index("figure") for page in ("page", f"page-{name}"))
+    own, given = (read(place, page, "geometry").set_index("metric") for page in ("page", f"page-{name}"))
     alike = [figure for figure in given.index if figure not in OF_TOKENS]
     assert len(alike) > 30
     for column in ("value", "low", "high", "baseline", "n", "d"):
@@ -122,7 +122,7 @@ def test_a_second_call_reads_no_vectors_and_a_changed_file_is_read(
 
 def test_a_checkpoint_and_vectors_stand_on_one_page_over_the_same_rows(place: Path) -> None:
     run(place, "geometry", "encoder", "v.npy", *OWN, "--out", "both", *FEW[:1], "20", *FEW[2:], *SOME)
-    table = read(place, "both", "geometry").set_index(["figure", "checkpoint"])["value"].unstack()
+    table = read(place, "both", "geometry").set_index(["metric", "checkpoint"])["value"].unstack()
     known = table.drop(index=[*OF_TOKENS], errors="ignore").dropna()
     assert len(known) > 25
     assert known["encoder"].tolist() == known["v.npy"].tolist()
@@ -138,7 +138,7 @@ def test_empty_and_repeated_sentences_leave_out_their_own_vectors(place: Path, t
     np.save(tmp_path / "v.npy", points)
     options = (*FEW, "--measure", "isoscore", "--analysis", "measures", "--out", "page")
     run(tmp_path, "geometry", "v.npy", "--text", "texts.csv", *options)
-    found = pd.read_parquet(tmp_path / "page/geometry.parquet").set_index("figure")
+    found = pd.read_parquet(tmp_path / "page/geometry.parquet").set_index("metric")
     kept = np.delete(points, [4, 9], axis=0)
     assert found.loc["effective_rank", "n"] == 28
     assert found.loc["effective_rank", "value"] == pytest.approx(effective_rank(spectrum(kept)), rel=1e-12)
@@ -181,7 +181,7 @@ def test_groups_are_held_out_together(tmp_path: Path) -> None:
         "rows with the same doc are drawn, left out and held out together" in (tmp_path / "page/index.html").read_text()
     )
     for rows, least, most in ((None, 0.9, 1.0), (group, 0.0, 0.8)):
-        found = isoscope.geometry(points, labels=label, groups=rows, measures=["classes"]).set_index("figure")
+        found = isoscope.geometry(points, labels=label, groups=rows, measures=["classes"]).set_index("metric")
         assert least <= found.loc["linear_separability", "value"] <= most
 
 
@@ -318,12 +318,12 @@ def test_wrong_input_of_spaces_is_one_line(pair: tuple[Path, pd.DataFrame], plac
 def test_arrays_in_python_have_the_numbers_of_files(place: Path, pair: tuple[Path, pd.DataFrame]) -> None:
     points, label = np.load(place / "v.npy"), sentences()["label"].to_pylist()
     options: dict[str, Any] = {"labels": label, "subsample": 16, "draws": 3}
-    command = read(place, "page-v.npy", "geometry").set_index("figure")["value"]
-    found = isoscope.geometry(points, **options).set_index("figure")["value"]
+    command = read(place, "page-v.npy", "geometry").set_index("metric")["value"]
+    found = isoscope.geometry(points, **options).set_index("metric")["value"]
     assert found.to_dict() == pytest.approx(command.to_dict(), abs=0, nan_ok=True)
     several = isoscope.geometry({"one": points, "other": torch.tensor(points)}, **options)
     for _, own in several.groupby("checkpoint"):
-        assert own.set_index("figure")["value"].to_dict() == pytest.approx(command.to_dict(), abs=0, nan_ok=True)
+        assert own.set_index("metric")["value"].to_dict() == pytest.approx(command.to_dict(), abs=0, nan_ok=True)
     folder, table = pair
     arrays, keys = {}, {}
     for name in ("A", "B", "N"):

@@ -96,7 +96,7 @@ def test_each_figure_is_a_metric_of_a_run_that_names_the_training_run(explored: 
     assert found.tags["isoscope.dep.extracted by"] == extracted.tags["isoscope.digest"]
     table = measured(explored.project, "additive")
     rows = table[
-        (table["figure"] == "avg_sim") & (table["layer"] == 1) & (table["vectors"] == "first") & table["step"].notna()
+        (table["metric"] == "avg_sim") & (table["layer"] == 1) & (table["vectors"] == "first") & table["step"].notna()
     ]
     assert found.points["geometry/layer_01/first/avg_sim"] == [
         (int(step), pytest.approx(value)) for step, value in zip(rows["step"], rows["value"], strict=True)
@@ -147,8 +147,8 @@ def test_a_measure_in_one_file_stands_in_every_result(project: Project) -> None:
     assert {digest for digest, record in project.records().items() if record.run.stage == "extract"} == extracted
     assert {arm: file_md5s(states(project, arm)) for arm in ARMS} == before
     table = measured(project, "conv2d")
-    norms = table[table["figure"] == "mean_norm"]
-    assert len(norms) == len(table[table["figure"] == "avg_sim"])
+    norms = table[table["metric"] == "mean_norm"]
+    assert len(norms) == len(table[table["metric"] == "avg_sim"])
     assert norms.loc[norms["snapshot"] == "random", "value"].notna().any()
     project.isoscope("analyse", "fusion")
     project.isoscope("report")
@@ -156,7 +156,7 @@ def test_a_measure_in_one_file_stands_in_every_result(project: Project) -> None:
     drawn = {path.stem for path in (parts / "figures").glob("*.svg")}
     assert {f"{name}-{kind}" for name in ("own-norms", "layers-mean_norm") for kind in ("first", "words")} <= drawn
     found = pd.read_parquet(parts / "tables/differences.parquet")
-    assert {"mean_norm", "mean_norm of words"} <= set(found["figure"])
+    assert {"mean_norm", "mean_norm of words"} <= set(found["metric"])
     page = (project.folder / "reports/index.html").read_text("utf-8")
     assert "The measure norms of [CLS] over training." in page
     assert "Mean norm, of sampled words, by layer and snapshot." in page
@@ -182,7 +182,7 @@ def test_an_arm_without_a_norm_after_its_embedding_block_is_compared(project: Pr
     for name in ("map", "cosine_maps"):
         assert {*pd.read_parquet(tables / f"{name}.parquet")["arm"]} == {"additive", "marian"}
     found = pd.read_parquet(tables / "differences.parquet")
-    assert {"tokens' cosine: all", "tokens' neighbours: same word", "read back: position"} <= {*found["figure"]}
+    assert {"tokens' cosine: all", "tokens' neighbours: same word", "read back: position"} <= {*found["metric"]}
     assert {*found["arm"]} == {"marian"}
 
 

@@ -175,7 +175,7 @@ def test_a_sweep_is_compared_at_equal_effect_and_by_share_of_the_data(
     whole = equal[equal["reference"] == "additive-selected-whole"]
     assert set(whole["arm"]) == {"additive-all-whole"}
     assert set(equal["reference"]) == {"additive-selected-whole", "additive-selected-tenth"}
-    at_a_1 = whole[whole["figure"].str.startswith("validation/accuracy where validation/a_1 is")]
+    at_a_1 = whole[whole["metric"].str.startswith("validation/accuracy where validation/a_1 is")]
     assert at_a_1["difference"].tolist() == pytest.approx([-0.1 * (0.9 - a_1) for a_1 in (0.6, 0.7, 0.8)], abs=2e-3)
     table = pd.read_parquet(folder / "tables/differences.parquet")
     assert set(table["arm"] + table["reference"].str[-len("w0-whole") :].str[:2]) == {

@@ -151,7 +151,7 @@ def test_it_is_confirmed_with_fresh_seeds(project: Project) -> None:
     done = project.isoscope("search", "confirm", "--seeds", "3", "--workers", "2", "--json")
     found = json.loads(done.out)
     assert found["seeds"] == [1, 2, 3]
-    assert [(row["figure"], row["judged"]) for row in found["rows"]] == [
+    assert [(row["metric"], row["judged"]) for row in found["rows"]] == [
         ("validation/accuracy", "test/accuracy"), ("validation/loss", "test/loss"),
     ]  # fmt: skip
     assert all(row["n"] == 3 and row["low"] <= row["difference"] <= row["high"] for row in found["rows"])

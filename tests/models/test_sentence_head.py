@@ -213,11 +213,11 @@ def test_geometry_shows_the_sentence_vector_of_such_folders_at_the_last_layer(tm
     assert len(facts["about"]["other"]) == 2
     found = vectors(folder / "tiny", TEXTS).double()
     values = torch.linalg.svdvals(found) ** 2
-    own = rows[rows["step"].notna() & (rows["vectors"] == "sentence")].set_index("figure")["value"]
+    own = rows[rows["step"].notna() & (rows["vectors"] == "sentence")].set_index("metric")["value"]
     assert own["a_1"] == pytest.approx(float(values[0] / values.sum()), rel=1e-5)
     similar = [float(found[row] @ found[-1 - row]) for row in range(12)]
     expected = pd.Series(similar).corr(pd.Series(range(12)), method="spearman")
-    own = rows[rows["step"].notna() & (rows["vectors"] == "pairs_sentence")].set_index("figure")["value"]
+    own = rows[rows["step"].notna() & (rows["vectors"] == "pairs_sentence")].set_index("metric")["value"]
     assert own["sts"] == pytest.approx(expected, abs=1e-6)
 
 

@@ -33,7 +33,7 @@ def test_a_trajectory_has_the_tables_of_numpy(device: str, tmp_path: Path) -> No
     assert {*on_cpu} == {*moved} == {"geometry", "transformed"}
     for name, table in on_cpu.items():
         assert table["value"].notna().sum() > 100
-        rank = table["figure"] == "effective_rank"
+        rank = table["metric"] == "effective_rank"
         pd.testing.assert_frame_equal(moved[name][~rank], table[~rank], rtol=1e-9, atol=1e-12)
         pd.testing.assert_frame_equal(moved[name][rank], table[rank], rtol=1e-7)
     assert any((moved[name]["value"] != table["value"]).any() for name, table in on_cpu.items()), "another library"

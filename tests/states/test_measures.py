@@ -133,7 +133,7 @@ def test_agreement_of_clusters_has_an_interval_over_all_sentences() -> None:
 def test_n_beside_an_interval_is_that_of_what_it_is_over(tmp_path: Path) -> None:
     run = write_run(tmp_path)
     cells = Cells(run, DEFAULTS._replace(subsample=16, draws=3, confidence=0.9))
-    rows = {row["figure"]: row for row in cells.at((run.best, "mean", 1), ["shape", "intrinsic"], ["none"])}
+    rows = {row["metric"]: row for row in cells.at((run.best, "mean", 1), ["shape", "intrinsic"], ["none"])}
     assert rows["clusters_ami_length"]["n"] == len(run.probe) == 32
     assert rows["two_nn_at_n"]["n"] == 16
 

@@ -130,7 +130,7 @@ def test_sts_is_measured_by_layer_and_pooling_beside_the_random_weights_control(
     assert pairs is not None
     for kind, points in (("pairs_mean", mean[2]), ("pairs_first_last", (mean[1] + mean[2]) / 2)):
         expected = sts.spearman_of_cosines(points[pairs.first], points[pairs.second], pairs.score).spearman
-        row = rows[(rows["vectors"] == kind) & (rows["layer"] == 2) & (rows["figure"] == "sts") & rows["best"]].iloc[0]
+        row = rows[(rows["vectors"] == kind) & (rows["layer"] == 2) & (rows["metric"] == "sts") & rows["best"]].iloc[0]
         np.testing.assert_allclose(row[["value", "low", "high"]].astype(float), expected, atol=1e-4)
         assert abs(row["baseline"]) < 0.9
     with pytest.raises(InputError, match=r"measures\.names: sts needs scored pairs of sentences; set ext"):
@@ -145,7 +145,7 @@ def test_vectors_whose_cosines_are_the_scores_have_an_sts_of_one(tmp_path: Path)
     only = Snapshot("step-0", 0, 0, True, "a")
     run = planted(tmp_path, {"step-0": {"pairs_mean": vectors}}, snapshots=[only])
     assert [*places(run)] == [(only, "pairs_mean", 0)]  # a single layer has no first and last
-    found = measured(run, ["sts"], [], FEW, title="")["geometry"].set_index("figure")["value"]
+    found = measured(run, ["sts"], [], FEW, title="")["geometry"].set_index("metric")["value"]
     assert found["sts"] == pytest.approx(1.0)
     assert np.isnan(found["sts_overlap"])  # all overlaps are 0
 
@@ -158,8 +158,8 @@ def test_transforms_are_fitted_on_other_sentences_than_those_that_are_measured(t
     pd.testing.assert_frame_equal(tables["geometry"], alone["geometry"])
     table, cells = tables["transformed"], Cells(run, FEW)
 
-    def values(vectors: str, figure: str, depth: int) -> dict[str, float]:
-        own = table[(table["vectors"] == vectors) & (table["figure"] == figure) & (table["layer"] == depth)]
+    def values(vectors: str, metric: str, depth: int) -> dict[str, float]:
+        own = table[(table["vectors"] == vectors) & (table["metric"] == metric) & (table["layer"] == depth)]
         return own[own["best"]].set_index("transform")["value"].to_dict()
 
     states, pairs = run.arrays(run.best), read_pairs(tmp_path)
@@ -191,14 +191,14 @@ def test_without_other_sentences_a_transform_has_a_reason_and_the_measure_stays(
     run = planted(tmp_path, known, snapshots=run.snapshots)
     tables = measured(run, ["sts"], [], FEW, title="", transforms=["none", "whitened"])
     geometry, transformed = (one[one["vectors"] == "pairs_mean"] for one in tables.values())
-    assert geometry.loc[geometry["figure"] == "sts", "value"].notna().all()
+    assert geometry.loc[geometry["metric"] == "sts", "value"].notna().all()
     rows = transformed.groupby("transform")
     assert rows.get_group("whitened")["value"].isna().all()
     assert {*rows.get_group("whitened")["note"]} == {
         "0 points to fit them on, apart from those that are measured; give other texts"
     }
     plain = rows.get_group("none")
-    assert plain.loc[plain["figure"] == "sts", "value"].notna().all()
+    assert plain.loc[plain["metric"] == "sts", "value"].notna().all()
 
 
 def test_the_command_asks_for_pairs_if_a_measure_is_of_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

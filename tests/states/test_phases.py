@@ -14,8 +14,8 @@ CHANCE_ERROR = 0.5 / 20  # √(.5 · .5 / 400)
 def table(separability: np.ndarray, similarity: np.ndarray) -> pd.DataFrame:
     """Return the geometry table of one run whose last layer follows these curves."""
     rows = [
-        {"snapshot": f"step-{step}", "step": step, "vectors": "first", "figure": figure, "layer": layer, "value": value}
-        for figure, course in zip(NEEDED, (separability, similarity), strict=True)
+        {"snapshot": f"step-{step}", "step": step, "vectors": "first", "metric": metric, "layer": layer, "value": value}
+        for metric, course in zip(NEEDED, (separability, similarity), strict=True)
         for step, level in enumerate(course)
         for layer, value in ((1, 0.0), (2, level))
     ]
@@ -96,6 +96,6 @@ def test_a_smooth_learning_curve_never_falls() -> None:
 def test_the_last_layer_counts_and_the_order_of_rows_does_not() -> None:
     shuffled = ALL.sample(frac=1.0, random_state=0)
     pd.testing.assert_frame_equal(named(ALL, LABELS, **OPTIONS), named(shuffled, LABELS, **OPTIONS))
-    without = ALL[~((ALL["figure"] == "avg_sim") & (ALL["step"] == 3))]
+    without = ALL[~((ALL["metric"] == "avg_sim") & (ALL["step"] == 3))]
     assert 3 not in named(without, LABELS, **OPTIONS)["step"].tolist()
-    assert phases(named(ALL[ALL["figure"] != "avg_sim"], LABELS, **OPTIONS)) == []
+    assert phases(named(ALL[ALL["metric"] != "avg_sim"], LABELS, **OPTIONS)) == []

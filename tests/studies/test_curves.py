@@ -93,12 +93,12 @@ def test_averages_are_of_the_last_updates_and_evaluations(tmp_path: Path) -> Non
     table = points(tmp_path, sd=0.0)
     found = averages(table, last=0.3)
     for arm, level in LEVELS.items():
-        rows = found[found["arm"] == f"additive-{arm}"].set_index(["figure", "seed"])
+        rows = found[found["arm"] == f"additive-{arm}"].set_index(["metric", "seed"])
         assert rows.loc[("step/a_1", 0), "value"] == pytest.approx(level)
         assert rows.loc[("step/a_1", 0), "points"] == round(0.3 * UPDATES)
         assert rows.loc[("validation/accuracy", 1), "value"] == pytest.approx(0.8 + 0.1 * level)
         assert rows.loc[("validation/accuracy", 1), "points"] == round(0.3 * UPDATES / EVERY)
-    whole = averages(table, last=1.0).set_index(["arm", "figure", "seed"])
+    whole = averages(table, last=1.0).set_index(["arm", "metric", "seed"])
     assert whole.loc[("additive-none", "step/a_1", 0), "value"] == pytest.approx((0.9 + 0.7) / 2)
     accuracy = whole.loc[("additive-none", "validation/accuracy", 0), "value"]
     assert accuracy == pytest.approx(0.8 + 0.1 * (0.9 + 0.7) / 2), "the score before the first update does not count"
@@ -106,11 +106,11 @@ def test_averages_are_of_the_last_updates_and_evaluations(tmp_path: Path) -> Non
 
 def test_a_metric_that_ends_before_its_run_has_no_value_at_the_end(tmp_path: Path) -> None:
     whole = points(tmp_path)
-    kept = averages(whole, last=0.3).set_index(["arm", "figure", "seed"])["value"]
+    kept = averages(whole, last=0.3).set_index(["arm", "metric", "seed"])["value"]
     lost = (whole["metric"] == "step/a_1") & (whole["arm"] == "additive-all") & (whole["seed"] == 1)
     for share in (0.6, 0.0):  # a cloud that collapses within training, and one that is collapsed from the start
         found = averages(whole[~lost | (whole["step"] <= share * UPDATES)], last=0.3)
-        own = found[(found["figure"] == "step/a_1") & (found["arm"] == "additive-all")].set_index("seed")
+        own = found[(found["metric"] == "step/a_1") & (found["arm"] == "additive-all")].set_index("seed")
         assert own["value"].isna().to_dict() == {seed: seed == 1 for seed in own.index}
         assert own.loc[0, "value"] == kept[("additive-all", "step/a_1", 0)]
         against = dict.fromkeys(found["arm"], "additive-none")
@@ -128,7 +128,7 @@ def test_arms_are_compared_in_the_figures_that_were_taken(tmp_path: Path) -> Non
     against = dict.fromkeys(found["arm"], "additive-none")
     figures = ["validation/a_1", "step/a_1", "step/absent"]
     table = compared(found, figures, against=against, confidence=0.95, power=0.8)
-    assert table["figure"].tolist() == ["validation/a_1"] * 2 + ["step/a_1"] * 2
+    assert table["metric"].tolist() == ["validation/a_1"] * 2 + ["step/a_1"] * 2
     assert table["arm"].tolist() == ["additive-selected", "additive-all"] * 2
     first = table.iloc[0]
     assert first["reference"] == "additive-none"

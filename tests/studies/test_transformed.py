@@ -23,7 +23,7 @@ def table(seeds: int = 4) -> pd.DataFrame:
         noise = np.random.default_rng(seed).normal() / 50 + np.random.default_rng((seed, len(name))).normal() / 500
         value = 0.4 + EFFECTS[name] + 0.05 * (arm == "all") + noise if best and depth == 2 else 9.0
         about = {"arm": arm, "seed": seed, "transform": name, "layer": depth, "best": best, "step": 8 if best else 4}
-        rows.append(about | {"vectors": "pairs_mean", "figure": "sts", "value": value, "n": 99, "fitted_on": 50})
+        rows.append(about | {"vectors": "pairs_mean", "metric": "sts", "value": value, "n": 99, "fitted_on": 50})
     return pd.DataFrame(rows).assign(low=np.nan, high=np.nan, note=None)
 
 
@@ -59,7 +59,7 @@ def test_two_arms_whose_vectors_score_nothing_are_not_called_alike() -> None:
         given.assign(value=given["value"] / 1e4), AGAINST, confidence=0.95, power=0.8, margin=0.01
     )
     assert {*found["verdict"]} == {"reference", "no verdict"}
-    angles = given.assign(value=given["value"] / 1e4, figure="avg_sim")
+    angles = given.assign(value=given["value"] / 1e4, metric="avg_sim")
     other = transformed.compared(angles, AGAINST, confidence=0.95, power=0.8, margin=0.01)
     assert "no verdict" not in {*other["verdict"]}, "a mean cosine has no chance level"
 

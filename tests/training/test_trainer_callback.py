@@ -20,7 +20,7 @@ from isoscope.platform.config.kinds import options_of
 from isoscope.platform.config.training import Allocation as Settings
 from isoscope.platform.config.tree import read_yaml
 from isoscope.training.allocation_sets import folded_set
-from isoscope.training.anisotropy import batch_figures, sample_figures
+from isoscope.training.anisotropy import batch_metrics, sample_metrics
 from isoscope.training.observers.lca import Allocation
 from isoscope.training.observers.trainer_callback import ObserverCallback, TrainerData
 from isoscope.training.observers.watch import Watch
@@ -226,8 +226,8 @@ def test_the_lines_of_the_documentation_log_anisotropy(tmp_path: Path, parts: in
         batches = seen[(step - 1) * parts : step * parts]
         rows = [by_ids[tuple(ids)] for batch in batches for ids in batch]
         assert len(rows) == 8
-        assert value == pytest.approx(batch_figures(points(watched, rows))["a_1"], rel=1e-5)
-    sample = sample_figures(
+        assert value == pytest.approx(batch_metrics(points(watched, rows))["a_1"], rel=1e-5)
+    sample = sample_metrics(
         points(watched, watched.eval_dataset).astype(np.float32),
         np.array([int(row["labels"]) for row in watched.eval_dataset]),
         clusters=4,

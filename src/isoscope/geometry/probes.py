@@ -97,8 +97,8 @@ def linear_probes(
             given = (train[taught], energy, mine[:, taught], classes, best)
             fits = logistic_regressions(*given, tolerance=LAST, start=start)
             right = (chances(held, fits).argmax(1) == of[:, test]).sum(1)
-            for name, *figures in zip(names, right.tolist(), np.log(best).tolist(), strict=True):
-                found[name] += figures
+            for name, *scores in zip(names, right.tolist(), np.log(best).tolist(), strict=True):
+                found[name] += scores
     (n, d), chance = cloud.shape, {name: float(np.bincount(of).max()) / len(cloud) for name, of in labels.items()}
     return {
         name: LinearProbe(float(right) / n, chance[name], n, d, float(np.exp(logs / folds)))
@@ -166,10 +166,10 @@ def ridge_probes(
         error += ((sought - (rest @ train / (energy + ridge[:, None])) @ held.T) ** 2).sum(1)
         spread += (sought**2).sum(1)
         logs += np.log(ridge) / folds
-    figures = zip(1 - error / spread, np.exp(logs), strict=True)
+    scores = zip(1 - error / spread, np.exp(logs), strict=True)
     return {
         name: RidgeProbe(float(r2), len(cloud), cloud.shape[1], float(ridge))
-        for name, (r2, ridge) in zip(tasks, figures, strict=True)
+        for name, (r2, ridge) in zip(tasks, scores, strict=True)
     }
 
 

@@ -231,4 +231,4 @@ def decoding_table(run: Trajectory, *, seed: int) -> Iterator[Rows]:
             above = [({**snapshot.who, "part": f"layer {k}"}, points) for k, points in enumerate(layers, start=1)]
             for who, points in (*_parts(run, [snapshot], PARTS[2:]), *above):
                 found = decodability(points[inner], targets, sentence, seed=seed)
-                yield from ({**who, "read": name, **figures._asdict()} for name, figures in found.items())
+                yield from ({**who, "read": name, **metrics._asdict()} for name, metrics in found.items())

@@ -118,7 +118,7 @@ class Cell:
         """Return a metric of `subsample` points, see `spread`."""
         return self.spread([function(self.points[rows]) for rows in self.subsamples])
 
-    def spread(self, figures: list[float]) -> Estimate:
+    def spread(self, numbers: list[float]) -> Estimate:
         """Return the mean of a metric over subsamples, and its prediction interval for as many other points.
 
         The interval has probability `confidence`: mean ± t(k − 1)·sd·√((1 + m/n)/(1 − m/n) + 1/k) for k subsamples of m
@@ -126,7 +126,7 @@ class Cell:
         has the error of all n points. There is no interval for fewer than two subsamples' worth of points, or for one
         draw. NaN if a value is not finite.
         """
-        values, share = np.array(figures), self.subsample / self.n
+        values, share = np.array(numbers), self.subsample / self.n
         mean = float(values.mean()) if np.isfinite(values).all() else float("nan")
         if np.isnan(mean) or share > 0.5 or len(values) < 2:
             return Estimate(mean, float("nan"), float("nan"))

@@ -113,10 +113,10 @@ class Cells:
         rows, owners = [], dict[str, str]()
         for name in (one for one in names if (kind_of(one) == "pairs") == (cell.pairs is not None)):
             baseline = self._baseline(name, vectors, cell)
-            found, note = ({}, lacking) if lacking else _figures(name, cell)
-            for figure in found:
-                if (other := owners.setdefault(figure, name)) != name:
-                    raise InputError(f"measures {other!r} and {name!r} both return {figure!r}; rename it in the plugin")
+            found, note = ({}, lacking) if lacking else _metrics(name, cell)
+            for metric in found:
+                if (other := owners.setdefault(metric, name)) != name:
+                    raise InputError(f"measures {other!r} and {name!r} both return {metric!r}; rename it in the plugin")
             if cell.fault or lacking:  # mark the cell and give no values
                 found = dict.fromkeys(baseline, OfAll(*NONE))
             rows += [
@@ -125,15 +125,15 @@ class Cells:
                     "layer": layer,
                     "vectors": vectors,
                     "measure": name,
-                    "figure": figure,
+                    "metric": metric,
                     **estimate._asdict(),
-                    "baseline": baseline.get(figure, np.nan),
+                    "baseline": baseline.get(metric, np.nan),
                     "n": cell.items if isinstance(estimate, OfAll) else min(cell.subsample, cell.n),
                     "d": cell.d,
                     "degenerate": cell.fault is not None,
                     "note": note,
                 }
-                for figure, estimate in found.items()
+                for metric, estimate in found.items()
             ]
         return rows
 
@@ -141,8 +141,8 @@ class Cells:
         """Measure isotropic noise with as many points, dimensions, classes and words."""
         key = (name, vectors, cell.n, cell.d)
         if key not in self._baselines:
-            found, _ = _figures(name, cell.twin())
-            self._baselines[key] = {figure: estimate.value for figure, estimate in found.items()}
+            found, _ = _metrics(name, cell.twin())
+            self._baselines[key] = {metric: estimate.value for metric, estimate in found.items()}
         return self._baselines[key]
 
 
@@ -164,7 +164,7 @@ def measured(
     return tabulated([row for place in shown for row in cells.at(place, names, transforms)])
 
 
-def _figures(name: str, cell: Cell) -> tuple[dict[str, Estimate], str | None]:
+def _metrics(name: str, cell: Cell) -> tuple[dict[str, Estimate], str | None]:
     """Return a measure's values; if the cell has none, NaN under the measure's name, and the reason."""
     function = measure_of(name)  # raises for an unknown name
     if cell.fault:
@@ -291,6 +291,6 @@ def points(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """
     for row in rows:
         if "transform" not in row and not (pd.isna(row["step"]) or pd.isna(row["value"])):
-            name = f"geometry/layer_{row['layer']:02d}/{row['vectors']}/{row['figure']}"
+            name = f"geometry/layer_{row['layer']:02d}/{row['vectors']}/{row['metric']}"
             epoch = None if pd.isna(row["epoch"]) else int(row["epoch"])
             yield {"name": name, "value": row["value"], "step": int(row["step"]), "epoch": epoch}

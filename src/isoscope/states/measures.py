@@ -295,4 +295,4 @@ def _of_plugin(plugin: Entry, cell: Cell) -> Figures:
     try:
         return {str(name): one if isinstance(one, Estimate) else float(one) for name, one in found.items()}
     except (AttributeError, TypeError, ValueError):
-        raise RunError(f"{plugin.title}: returns {brief(found)}; expected {{'figure': number}}") from None
+        raise RunError(f"{plugin.title}: returns {brief(found)}; expected {{'metric': number}}") from None

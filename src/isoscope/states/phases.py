@@ -30,8 +30,8 @@ def named(geometry: pd.DataFrame, labels: npt.ArrayLike, *, chance: float, best:
     + 4) (Agresti and Coull 1998), which is not 0 at p = 1.
     """
     rows = geometry[(geometry["vectors"] == "first") & geometry["step"].notna()]
-    rows = rows[(rows["layer"] == rows["layer"].max()) & rows["figure"].isin(NEEDED)]
-    table = rows.pivot_table(index=["step", "snapshot"], columns="figure", values="value", sort=False)
+    rows = rows[(rows["layer"] == rows["layer"].max()) & rows["metric"].isin(NEEDED)]
+    table = rows.pivot_table(index=["step", "snapshot"], columns="metric", values="value", sort=False)
     table = table.reindex(columns=list(NEEDED)).dropna().sort_index(level="step").reset_index()
     if table.empty:
         return table.assign(phase=[])

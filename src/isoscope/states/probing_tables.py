@@ -20,7 +20,7 @@ from isoscope.geometry.moments import Floats, distinct
 from isoscope.states.probe_tasks import TASKS, Cloud, Labels, clouds
 from isoscope.states.trajectory import RANDOM, Trajectory
 
-FIGURES = ("score", "chance", "permuted", "control", "selectivity", "compression", "control_compression", "penalty")
+SCORES = ("score", "chance", "permuted", "control", "selectivity", "compression", "control_compression", "penalty")
 CONTROL = "control of "
 DRAWS = 5  # random word vectors of a baseline
 PERMUTATIONS = 3  # label permutations per task; their mean score is chance on these folds
@@ -155,17 +155,17 @@ def _rows(cloud: Cloud, points: Vectors, close: bool, settings: Mapping[str, Any
     found = _scores(points, cloud, asked | without, settings) if different > 1 else {}
     codes = probes.online_code_lengths(points, asked, cloud.groups, seed=settings["seed"]) if coded else {}
     for task in cloud.tasks:
-        figures, control = dict.fromkeys(FIGURES, np.nan), f"{CONTROL}{task}"
+        metrics, control = dict.fromkeys(SCORES, np.nan), f"{CONTROL}{task}"
         if task in found:
             score, against = found[task][0], found[control][0] if control in found else np.nan
-            figures |= {"score": score, "chance": getattr(found[task], "chance", np.nan)}
-            figures |= {"control": against, "selectivity": score - against, "penalty": found[task].penalty}
+            metrics |= {"score": score, "chance": getattr(found[task], "chance", np.nan)}
+            metrics |= {"control": against, "selectivity": score - against, "penalty": found[task].penalty}
         if coded:
-            figures |= {"permuted": float(np.mean([found[f"{draw} {task}"][0] for draw in range(PERMUTATIONS)]))}
+            metrics |= {"permuted": float(np.mean([found[f"{draw} {task}"][0] for draw in range(PERMUTATIONS)]))}
         for column, name in (("compression", task), ("control_compression", control)):
-            figures |= {column: codes[name].compression} if name in codes else {}
+            metrics |= {column: codes[name].compression} if name in codes else {}
         what = {"vectors": cloud.vectors, "task": task, "metric": cloud.metric}
-        yield what | figures | size | {"degenerate": different == 1}
+        yield what | metrics | size | {"degenerate": different == 1}
 
 
 def _permuted(cloud: Cloud, settings: Mapping[str, Any]) -> dict[str, Labels]:

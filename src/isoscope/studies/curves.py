@@ -14,7 +14,7 @@ from isoscope.platform.runs.output_files import read_metrics
 from isoscope.platform.statistics.differences import differences
 from isoscope.platform.statistics.paired import paired_t
 
-COLUMNS = ["arm", "seed", "figure", "value", "points"]
+COLUMNS = ["arm", "seed", "metric", "value", "points"]
 MOST = 60
 """Maximum points of a curve; neighbouring updates are averaged."""
 GROUPS = ("step/", "validation/", "posthoc/")
@@ -22,9 +22,9 @@ GROUPS = ("step/", "validation/", "posthoc/")
 
 
 def averages(curves: pd.DataFrame, *, last: float) -> pd.DataFrame:
-    """Return each run's mean of each metric over the last share of its updates: arm, seed, figure, value, points.
+    """Return each run's mean of each metric over the last share of its updates: arm, seed, metric, value, points.
 
-    `figure` is the metric's name with its group (`GROUPS`). The updates are those of the run at which any run has the
+    `metric` is the metric's name with its group (`GROUPS`). The updates are those of the run at which any run has the
     metric, without the start of training (step 0). `points` is the number of averaged points, without those that are no
     number. NaN: the run has no point there, but another seed of its arm has the metric. `curves`: see `studies.curves`.
     """
@@ -45,12 +45,12 @@ def averages(curves: pd.DataFrame, *, last: float) -> pd.DataFrame:
 
 
 def compared(
-    averages: pd.DataFrame, figures: Sequence[str], *, against: Mapping[str, str], confidence: float, power: float
+    averages: pd.DataFrame, metrics: Sequence[str], *, against: Mapping[str, str], confidence: float, power: float
 ) -> pd.DataFrame:
     """Return the arms' differences from their references in these metrics, if measured; see `differences`."""
-    shown = averages[averages["figure"].isin(figures)]
+    shown = averages[averages["metric"].isin(metrics)]
     found = differences(shown, against=against, confidence=confidence, power=power)
-    return in_order(found, "figure", figures).reset_index(drop=True)
+    return in_order(found, "metric", metrics).reset_index(drop=True)
 
 
 def thinned(curves: pd.DataFrame, most: int = MOST) -> pd.DataFrame:

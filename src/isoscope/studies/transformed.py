@@ -48,31 +48,31 @@ def compared(
     At the last layer and the chosen snapshot. Columns: `COLUMNS`, verdict, reason. mean and sd: over seeds; the others
     as in `statistics.differences`, where a family has all arms after all transforms of a metric of a kind of vectors.
     """
-    rows = _ends(table[table["figure"].isin(ASKED)])
-    rows = rows.assign(metric=rows["figure"], figure=rows["figure"] + " of " + rows["vectors"])
+    rows = _ends(table[table["metric"].isin(ASKED)])
+    rows = rows.assign(measured=rows["metric"], metric=rows["metric"] + " of " + rows["vectors"])
     rows = rows.assign(both=rows["arm"] + ", " + rows["transform"])
-    keys = ["metric", "vectors", "arm", "transform", "figure", "both"]
+    keys = ["measured", "vectors", "arm", "transform", "metric", "both"]
     means = rows.groupby(keys, sort=False)["value"].agg(seeds="count", mean="mean", sd="std").reset_index()
     references = {f"{arm}, {name}": f"{of}, none" for arm, of in against.items() for name in TRANSFORMS}
     named = rows.drop(columns="arm").rename(columns={"both": "arm"})
     tested = differences(named, against=references, confidence=confidence, power=power)
     options: dict[str, Any] = {"confidence": confidence, "margin": margin}
     verdicts = [
-        of_row(row, row["figure"], **options, above=_above_chance(row)).verdict for row in tested.to_dict("records")
+        of_row(row, row["metric"], **options, above=_above_chance(row)).verdict for row in tested.to_dict("records")
     ]
     words = pd.DataFrame(verdicts, columns=["verdict", "reason"])
-    known = pd.concat([tested[["figure", "arm", *COLUMNS[7:]]].rename(columns={"arm": "both"}), words], axis=1)
-    found = means.sort_values("figure", kind="stable").merge(known, on=["figure", "both"], how="left")
+    known = pd.concat([tested[["metric", "arm", *COLUMNS[7:]]].rename(columns={"arm": "both"}), words], axis=1)
+    found = means.sort_values("metric", kind="stable").merge(known, on=["metric", "both"], how="left")
     own = found["both"] == found["both"].map(references)
     unpaired = judge(None, None, p_holm=None, detectable=None, confidence=confidence, margin=margin)
     for name, of_reference, none in zip(words, ("reference", ""), unpaired, strict=True):
         found[name] = found[name].fillna(none).mask(own, of_reference)
-    return found[[*COLUMNS, *words]]
+    return found.drop(columns="metric").rename(columns={"measured": "metric"})[[*COLUMNS, *words]]
 
 
 def _above_chance(row: Mapping[str, Any]) -> tuple[float, ...]:
     """Return by how much both sides are better than equal vectors, whose scores correlate with nothing."""
-    return (row["mean"], row["mean_reference"]) if str(row["figure"]).startswith("sts ") else ()
+    return (row["mean"], row["mean_reference"]) if str(row["metric"]).startswith("sts ") else ()
 
 
 def at_the_end(table: pd.DataFrame) -> Table:
@@ -82,7 +82,7 @@ def at_the_end(table: pd.DataFrame) -> Table:
 
 def _ends(table: pd.DataFrame) -> pd.DataFrame:
     """Return what `at_the_end` returns, with the rows without a number: no other layer or snapshot replaces them."""
-    rows = table[table["step"].notna() & table["figure"].isin(COMPARED)]
+    rows = table[table["step"].notna() & table["metric"].isin(COMPARED)]
     runs = rows.groupby([name for name in ("arm", "seed") if name in rows], sort=False)
     chosen, last = (rows[name] == runs[name].transform("max") for name in ("best", "step"))
     there = runs["best"].transform("max").astype(bool)
@@ -93,7 +93,7 @@ def _points(table: pd.DataFrame) -> pd.DataFrame:
     table = in_order(table, "transform", TRANSFORMS)
     # Intervals of single runs are over pairs, those of a study are over seeds.
     left_out = ["note", "gap", *(["low", "high"] if "seed" in table else [])]
-    return table.assign(figure=table["figure"].map(title)).drop(columns=left_out, errors="ignore")
+    return table.assign(metric=table["metric"].map(title)).drop(columns=left_out, errors="ignore")
 
 
 def _caption(table: pd.DataFrame) -> str:
@@ -127,5 +127,5 @@ COMPARISON = View(
 def view(**changes: Any) -> View:
     """Return the view of `transformed`: a panel per metric, a row per transform, a series per arm."""
     about: dict[str, Any] = {"needs": ("transformed",), "rows": at_the_end, "by": "vectors", "caption": _caption}
-    form = Intervals(points=_points, x="value", y="transform", series="arm", columns="figure", names=CALLED)
+    form = Intervals(points=_points, x="value", y="transform", series="arm", columns="metric", names=CALLED)
     return View(**{"name": "transformed", "form": form, **about, **changes})

@@ -112,7 +112,7 @@ class Rows(IntervalRows):
         """The minibatch allocation of each update to stack × layer × component; empty if it was not asked for."""
         return self._of["updates"]
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return metrics: ΣA − ΔL over all intervals in nats, and the share of closed intervals, by set."""
         values, losses = self.stacked("value"), self.stacked("losses")
         gaps = values.sum(-1) - (losses[..., 1] - losses[..., 0])

@@ -60,7 +60,7 @@ MAPPED = tuple(
 METRICS = (*isotropy.METRICS, *OWN, *MAPPED)
 
 
-def batch_figures(points: npt.ArrayLike) -> dict[str, float]:
+def batch_metrics(points: npt.ArrayLike) -> dict[str, float]:
     """Return the shares `a_1` … `a_3` of the raw cloud, `a_1_centred` … of the centred cloud, and `n` of points.
 
     The shares depend on `n`. A cloud with NaN or infinity gives `n` only; the loss reports the divergence.
@@ -70,8 +70,8 @@ def batch_figures(points: npt.ArrayLike) -> dict[str, float]:
     return _shares(cloud) | _shares(centre(cloud), "_centred") | size if np.isfinite(cloud).all() else size
 
 
-def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dict[str, float]:
-    """Return the metrics of `batch_figures` and more metrics of the same cloud, the first three if it has classes:
+def sample_metrics(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dict[str, float]:
+    """Return the metrics of `batch_metrics` and more metrics of the same cloud, the first three if it has classes:
 
     - `a_1_within` …: shares after subtraction of the class means.
     - `between_share`: share of the variance between classes.
@@ -87,12 +87,12 @@ def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dic
     """
     cloud = np.asarray(points, dtype=np.float64)
     if not np.isfinite(cloud).all():
-        return batch_figures(cloud)
+        return batch_metrics(cloud)
     random, centred = np.random.default_rng(0), centre(cloud)
     bars = [h0_bars(cloud[labels == one]) for one in np.unique(labels)]
     bars = [one[one > 0] for one in bars if (one > 0).sum() > 1]
-    figures = {
-        **batch_figures(cloud),
+    metrics = {
+        **batch_metrics(cloud),
         **_shares(_within_clusters(cloud, clusters), "_clustered"),
         **_shares(_within_clusters(_gaussian(cloud), clusters), "_clustered_null"),
         "radius": float(np.sqrt((centred**2).sum(1).mean())),
@@ -100,22 +100,22 @@ def sample_figures(points: npt.ArrayLike, labels: Ints, *, clusters: int) -> dic
     if (labels != labels[0]).any():
         top = _top(centred)
         shuffled = [abs(top @ _normal(centred, random.permutation(labels))) for _ in range(20)]
-        figures |= {
+        metrics |= {
             **_shares(within_classes(cloud, labels), "_within"),
             "between_share": between_share(cloud, labels),
             "normal_cosine": float(abs(top @ _normal(centred, labels))),
             "normal_cosine_shuffled": float(np.mean(shuffled)),
         }
     if bars:
-        figures |= {
+        metrics |= {
             "bar_mean": float(np.mean([one.mean() for one in bars])),
             "bar_longest": float(np.mean([one.max() for one in bars])),
             "bar_evenness": float(np.mean([persistent_entropy(one) / np.log(len(one)) for one in bars])),
         }
-    return {name: value for name, value in figures.items() if np.isfinite(value)}
+    return {name: value for name, value in metrics.items() if np.isfinite(value)}
 
 
-def posthoc_figures(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
+def posthoc_metrics(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
     """Return metrics `map/…` of a cloud `[n, d]`: untouched, and mapped by maps fitted on its other half.
 
     Maps: `all_but_the_top` removes d/100 directions. `whitened` keeps the directions with variance, at most one per 4
@@ -139,7 +139,7 @@ def posthoc_figures(points: npt.ArrayLike, labels: Ints) -> dict[str, float]:
         half[rows[: len(rows) // 2]] = True
     if min(half.sum(), len(half) - half.sum()) < 2:
         return {}
-    ways = [_mapped_figures(cloud[a], labels[a], cloud[~a], labels[~a]) for a in (half, ~half)]
+    ways = [_mapped_metrics(cloud[a], labels[a], cloud[~a], labels[~a]) for a in (half, ~half)]
     means = {name: float(np.mean([way[name] for way in ways])) for name in ways[0] if name in ways[1]}
     return means | {"chance": float(counts.max() / len(cloud))}
 
@@ -178,7 +178,7 @@ def _shares(cloud: Floats, suffix: str = "") -> dict[str, float]:
     return {f"a_{k}{suffix}": float(value) for k, value in enumerate(found, start=1) if np.isfinite(value)}
 
 
-def _mapped_figures(reference: Floats, known: Ints, points: Floats, labels: Ints) -> dict[str, float]:
+def _mapped_metrics(reference: Floats, known: Ints, points: Floats, labels: Ints) -> dict[str, float]:
     values = np.linalg.svd(reference - reference.mean(0), compute_uv=False)
     varying = int((values**2 > 1e-12 * values[0] ** 2).sum())
     top, most = max(1, reference.shape[1] // 100), min(varying, len(reference) // 4)
@@ -187,12 +187,12 @@ def _mapped_figures(reference: Floats, known: Ints, points: Floats, labels: Ints
         maps["all_but_the_top"] = all_but_the_top(reference, top)
     if most:
         maps["whitened"] = whitened(reference, most, ridge=0.0)
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for name, mapped in maps.items():
         train, test = mapped(reference), mapped(points)
-        found = batch_figures(test) | {"directions": float(test.shape[1])} | _probed(train, known, test, labels)
-        figures |= {f"{name}/{figure}": value for figure, value in found.items()}
-    return figures
+        found = batch_metrics(test) | {"directions": float(test.shape[1])} | _probed(train, known, test, labels)
+        metrics |= {f"{name}/{metric}": value for metric, value in found.items()}
+    return metrics
 
 
 def _probed(train: Floats, known: Ints, test: Floats, labels: Ints) -> dict[str, float]:

@@ -79,7 +79,7 @@ class Backward:
                 self.ranks.backward(minimised)
             if len(micro):
                 tally = tally + vector_of(forward.tally, self.ranks.device)
-        return Gradients(tally, result.figures, {place: whole[place] for place in observed})
+        return Gradients(tally, result.metrics, {place: whole[place] for place in observed})
 
     def _forward(self, micro: Indices, rows: Indices, epoch: int, places: Collection[Place]) -> Forward:
         """Run a micro-batch. A micro-batch without rows runs one row of the batch and returns no points."""
@@ -102,7 +102,7 @@ class Backward:
         there = to_device(numbers, points.device)
         result = self.penalised.look(points, there["labels"], step=step, total=total)
         gradient = None if result.gradient is None else result.gradient[there["own"]]
-        return PenaltyResult(gradient, result.figures), whole
+        return PenaltyResult(gradient, result.metrics), whole
 
     def _ranks_of(self, rows: Indices, place: Place) -> Indices:
         """Return the process that computes each point of the global batch (see `Ranks.share`)."""

@@ -17,17 +17,17 @@ class Log(Protocol):
 class Display(Protocol):
     """Where the loop shows progress: a bar on a terminal, lines in a log."""
 
-    def update(self, step: int, total: int, figures: dict[str, float]) -> None: ...
+    def update(self, step: int, total: int, metrics: dict[str, float]) -> None: ...
 
-    def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None: ...
+    def epoch(self, epoch: int, step: int, total: int, metrics: dict[str, dict[str, float]]) -> None: ...
 
 
 class Mute:
     """The loop's `Display` and `Log` in a process with rank > 0: it shows and logs nothing."""
 
-    def update(self, step: int, total: int, figures: dict[str, float]) -> None: ...
+    def update(self, step: int, total: int, metrics: dict[str, float]) -> None: ...
 
-    def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None: ...
+    def epoch(self, epoch: int, step: int, total: int, metrics: dict[str, dict[str, float]]) -> None: ...
 
     def metric(self, name: str, value: float, *, step: int, epoch: int | None = None) -> None: ...
 
@@ -52,17 +52,17 @@ class Progressbar:
         if sys.stderr.isatty():
             self.bar = tqdm(total=total, initial=done, desc=self.title, unit="step", dynamic_ncols=True)
 
-    def update(self, step: int, total: int, figures: dict[str, float]) -> None:
+    def update(self, step: int, total: int, metrics: dict[str, float]) -> None:
         """Move the bar to `step`."""
         if self.bar is not None:
-            self.bar.set_postfix({name: f"{value:.3f}" for name, value in figures.items()}, refresh=False)
+            self.bar.set_postfix({name: f"{value:.3f}" for name, value in metrics.items()}, refresh=False)
             self.bar.update(step - self.bar.n)
 
-    def epoch(self, epoch: int, step: int, total: int, figures: dict[str, dict[str, float]]) -> None:
+    def epoch(self, epoch: int, step: int, total: int, metrics: dict[str, dict[str, float]]) -> None:
         """Print an epoch's metrics and the time left."""
         spent = time.monotonic() - self.began
         left = spent / max(step - self.start, 1) * (total - step)
-        shown = {split: ", ".join(f"{name} {one:.3f}" for name, one in own.items()) for split, own in figures.items()}
+        shown = {split: ", ".join(f"{name} {one:.3f}" for name, one in own.items()) for split, own in metrics.items()}
         line = (
             f"epoch {epoch}, step {step}/{total}: train {shown['train']}, "
             f"validation {shown['validation']} ({left:.0f} s left)"

@@ -28,7 +28,7 @@ class PenaltyResult(NamedTuple):
     """
 
     gradient: Tensor | None
-    figures: dict[str, Any]
+    metrics: dict[str, Any]
 
 
 class WeightedPenalty:
@@ -75,14 +75,14 @@ class WeightedPenalty:
             every = len(labels[chosen].unique()) == self.classes  # with fewer classes a plugin may return a constant
             for fault in _faults(penalty, others, classes=self.classes, first=step == 0, every=every):
                 raise InputError(f"{self.plugin.title}: {fault}")
-        figures = {"penalty": penalty.detach(), "penalty_weight": weight} | _figures(others)
+        metrics = {"penalty": penalty.detach(), "penalty_weight": weight} | _metrics(others)
         if weight == 0:
-            return PenaltyResult(None, figures)
+            return PenaltyResult(None, metrics)
         found = torch.zeros_like(leaf)
         if penalty.requires_grad:  # a plugin may return a constant, e.g. for a batch of one class
             (found,) = torch.autograd.grad(weight * penalty, leaf, materialize_grads=True)
         gradient = torch.zeros_like(points).index_copy(0, chosen, found)
-        return PenaltyResult(gradient, figures | {"penalty_gradient_norm": gradient.norm()})
+        return PenaltyResult(gradient, metrics | {"penalty_gradient_norm": gradient.norm()})
 
     def refer_to(self, points: Tensor) -> None:
         """Set the buffer `reference` to the covariance of these training points `[n, d]`."""
@@ -147,7 +147,7 @@ def _shown(value: Any) -> str:
     return f"a tensor of shape {list(value.shape)} and type {value.dtype}" if tensor else brief(value)
 
 
-def _figures(others: Fields) -> dict[str, Tensor]:
+def _metrics(others: Fields) -> dict[str, Tensor]:
     """Return a penalty's other fields as metrics: a number by its name, a number per class as `name/class_0` …."""
     numbers = [(name, torch.as_tensor(value).detach().double()) for name, value in others]
     return {

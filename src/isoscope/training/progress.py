@@ -136,9 +136,9 @@ def _head(path: Path, count: int) -> bytes:
         return b"".join(islice(file, count))
 
 
-def begin_trace(figures: Mapping[str, float]) -> Trace:
+def begin_trace(metrics: Mapping[str, float]) -> Trace:
     """Start a trace from the validation metrics before the first update; floats as hexadecimals, which are exact."""
-    return {"validation": {name: value.hex() for name, value in figures.items()}, "steps": [], "weights": None}
+    return {"validation": {name: value.hex() for name, value in metrics.items()}, "steps": [], "weights": None}
 
 
 def add_to_trace(trace: Trace, loss: float, gradient_norm: float, weights: Weights) -> None:

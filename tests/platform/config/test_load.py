@@ -23,7 +23,7 @@ from isoscope.platform.config.load import Configuration
 from isoscope.platform.config.overrides import parse_override, split_overrides
 from isoscope.platform.config.searching import Dimension
 from isoscope.platform.config.tree import flatten, merge, parse_yaml
-from isoscope.training.anisotropy import batch_figures, posthoc_figures, sample_figures
+from isoscope.training.anisotropy import batch_metrics, posthoc_metrics, sample_metrics
 
 ROOT = Path(__file__).parents[3]
 PARAMS = parse_yaml((ROOT / "params.yaml").read_text(), "params.yaml")
@@ -376,9 +376,9 @@ CLASSES = np.arange(60) % 2
 
 
 def test_every_metric_of_the_watch_names_it() -> None:
-    names = {f"step/{name}" for name in batch_figures(CLOUD)}
-    names |= {f"validation/{name}" for name in sample_figures(CLOUD, CLASSES, clusters=3)}
-    names |= {f"posthoc/{name}" for name in posthoc_figures(CLOUD, CLASSES)}
+    names = {f"step/{name}" for name in batch_metrics(CLOUD)}
+    names |= {f"validation/{name}" for name in sample_metrics(CLOUD, CLASSES, clusters=3)}
+    names |= {f"posthoc/{name}" for name in posthoc_metrics(CLOUD, CLASSES)}
     assert len(names) > 40
     assert {logged_by(name) for name in names} == {"it is logged where training.watch is set"}
 

@@ -26,7 +26,7 @@ SHOWN: dict[str, dict[str, list[Any]]] = {
     "geometry": {
         "vectors": ["first", "words", "first"],
         "measure": ["similarity", "similarity", "isoscore"],
-        "figure": ["avg_sim", "self_sim", "effective_rank"],
+        "metric": ["avg_sim", "self_sim", "effective_rank"],
         "layer": [0, 0, 0],
         "degenerate": [True, False, True],
         "arm": ["additive"] * 3,
@@ -128,7 +128,7 @@ def explored() -> dict[str, Any]:
 def differences() -> list[dict[str, Any]]:
     """Two metrics of an arm against the first arm; the second metric has too few seeds for an interval."""
     row = {
-        "figure": "avg_sim",
+        "metric": "avg_sim",
         "reference": "additive",
         "arm": "conv2d",
         "n": 3,
@@ -140,7 +140,7 @@ def differences() -> list[dict[str, Any]]:
         "dropped": 0,
     }
     few = {
-        "figure": "effective_rank",
+        "metric": "effective_rank",
         "family": "effective_rank",
         "tests": 0,
         "n": 2,

@@ -30,11 +30,11 @@ def write(out: Path, checkpoints: tuple[str, ...] = ("encoder", "decoder"), **ch
             single = layer == 0 and checkpoint == checkpoints[0]
             for vectors in ("first", "words"):
                 one_point = single and vectors == "first"
-                for step, (figure, measure) in [(step, one) for step in (0, None) for one in FIGURES.items()]:
+                for step, (metric, measure) in [(step, one) for step in (0, None) for one in FIGURES.items()]:
                     value = np.nan if one_point else rng.uniform()
-                    spread = 0.125 if figure == "two_nn_at_n" else np.nan
+                    spread = 0.125 if metric == "two_nn_at_n" else np.nan
                     row = {"checkpoint": checkpoint, "layer": layer, "vectors": vectors, "step": step}
-                    row |= {"measure": measure, "figure": figure, "value": value, "baseline": 0.25, "d": 8}
+                    row |= {"measure": measure, "metric": metric, "value": value, "baseline": 0.25, "d": 8}
                     row |= {"low": value - spread, "high": value + spread, "degenerate": one_point}
                     rows.append(
                         row
@@ -102,7 +102,7 @@ def test_the_table_holds_the_last_layers_numbers_beside_twin_and_noise(made: Pat
     found = rows_of((made / "index.html").read_text("utf-8"), "What are all metrics at the last layer?")
     assert len(found) == len(last) // 2
     assert list(dict.fromkeys(row[1] for row in found)) == ["first", "words"]
-    where = (last["checkpoint"] == "decoder") & (last["figure"] == "two_nn_at_n") & (last["vectors"] == "words")
+    where = (last["checkpoint"] == "decoder") & (last["metric"] == "two_nn_at_n") & (last["vectors"] == "words")
     own, twin = (last[where & (last["step"].isna() == other)].iloc[0] for other in (False, True))
     (row,) = [row for row in found if row[0].startswith("Intrinsic") and row[1:3] == ["words", "decoder"]]
     assert row[3:] == [
@@ -141,7 +141,7 @@ def test_only_the_figures_of_changed_numbers_are_drawn_again(tmp_path: Path, mon
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     page(tmp_path)
     assert (drawn, {path: path.read_bytes() for path in before}) == ([], before), "the same tables, the same page"
-    table.loc[(table["figure"] == "avg_sim") & (table["vectors"] == "words"), "value"] += 0.5
+    table.loc[(table["metric"] == "avg_sim") & (table["vectors"] == "words"), "value"] += 0.5
     again(tmp_path, table)
     assert drawn == ["similarity-words"]
     assert (tmp_path / "figures/similarity-words.svg").read_bytes() != before[tmp_path / "figures/similarity-words.svg"]
@@ -189,7 +189,7 @@ def test_one_point_few_points_and_missing_measures_are_said_first(tmp_path: Path
 
 def test_the_first_table_is_a_summary_of_the_last_layer_beside_twin_and_noise(tmp_path: Path) -> None:
     table = write(tmp_path)
-    table["figure"] = table["figure"].replace({"two_nn_at_n": "a_1", "clusters_ami_label": "linear_separability"})
+    table["metric"] = table["metric"].replace({"two_nn_at_n": "a_1", "clusters_ami_label": "linear_separability"})
     table.loc[table["checkpoint"] == "encoder", "layer"] += 1  # of another depth
     text = again(tmp_path, table)
     assert text.index('<h2 id="summary">') < text.index("What limits these results?") < text.index("<figure>")
@@ -201,11 +201,11 @@ def test_the_first_table_is_a_summary_of_the_last_layer_beside_twin_and_noise(tm
     for row in rows:
         last = table[(table["checkpoint"] == row["checkpoint"]) & (table["layer"] == row["layer"])]
         last = last[last["vectors"] == "first"]
-        for figure in ("a_1", "avg_sim", "linear_separability"):
+        for metric in ("a_1", "avg_sim", "linear_separability"):
             own, twin = (
-                last[(last["figure"] == figure) & (last["step"].isna() == it)]["value"].item() for it in (0, 1)
+                last[(last["metric"] == metric) & (last["step"].isna() == it)]["value"].item() for it in (0, 1)
             )
-            assert row[figure] == {"value": own, "twin": twin, "noise": 0.25}
+            assert row[metric] == {"value": own, "twin": twin, "noise": 0.25}
         assert "effective_rank" not in row, "not measured"
     assert summary({}) == []
     cells = rows_of(text, "How do the checkpoints differ at their last layer?")

@@ -74,7 +74,7 @@ def write_study(folder: Path, runs: Path, accuracy: float) -> None:
     rows = [(row.actual, row.predicted) for row in made.by_name["confusion"].itertuples() for _ in range(row.count)]
     with (folder / "layers.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(("figure", "arm", "layer", "step", "mean", "sd", "n"))
+        writer.writerow(("metric", "arm", "layer", "step", "mean", "sd", "n"))
         for number, (figure, arm, step, layer) in enumerate(product(FIGURES, ("fft", "additive"), STEPS, LAYERS)):
             writer.writerow((figure, arm, layer, step, "" if (arm, layer) == DEGENERATE else number / 100, 0.1, 3))
     with (folder / "predictions.csv").open("w", newline="") as file:

@@ -16,8 +16,8 @@ from isoscope.studies.fusion.probing_scores import PROBING
 from isoscope.studies.fusion.spectra import SPECTRUM
 from isoscope.studies.hybrids.views import VIEWS as HYBRIDS
 from isoscope.studies.isotropy.views import VIEWS as ISOTROPY
-from isoscope.studies.spaces.models_against_seeds import couples, told_apart
-from isoscope.studies.spaces.similarity_views import LAST, SIMILARITY, TOLD_APART
+from isoscope.studies.spaces.models_against_seeds import couples, models_against_seeds
+from isoscope.studies.spaces.similarity_views import LAST, MODELS_AGAINST_SEEDS, SIMILARITY
 
 
 def said(views: Any, **tables: pd.DataFrame) -> list[dict[str, str]]:
@@ -66,7 +66,7 @@ def test_values_without_a_test(found: Untested, end: str) -> None:
 
 
 def test_what_a_trial_was_with_fresh_seeds() -> None:
-    row = {"figure": "validation/a_1", "judged": "test/a_1", "mean_reference": 0.52, "mean": 0.49, "difference": -0.03}
+    row = {"metric": "validation/a_1", "judged": "test/a_1", "mean_reference": 0.52, "mean": 0.49, "difference": -0.03}
     row |= {"low": -0.05, "high": -0.01, "by": "seeds", "n": 3, "verdict": "holds", "reason": "why"}
     found = confirmed(row, {"validation/a_1": 0.45})
     assert found["word"] == "holds"
@@ -89,12 +89,12 @@ def test_models_less_alike_than_seeds_and_more_alike(between: float, way: str) -
             about |= {"of": "words", "measure": "cka", "other_layer": layer, "twin": False, "null": 0.0}
             without = value + 0.001 * draw.standard_normal(20)
             rows.append(about | {"value": value, "adjusted": value, "without": without})
-    table = told_apart(pd.DataFrame(rows), seeds, confidence=0.95, power=0.8, margin=0.01)
-    (found,) = said([TOLD_APART], told_apart=table)
+    table = models_against_seeds(pd.DataFrame(rows), seeds, confidence=0.95, power=0.8, margin=0.01)
+    (found,) = said([MODELS_AGAINST_SEEDS], models_against_seeds=table)
     assert found["word"] == "holds"
     assert found["text"].startswith(f"CKA at layer 1 as (value − null)/(1 − null), mlm and mt ({between:.1f}")
     assert f") against two seeds of one model (0.70): {way}, {'+' if way == 'higher' else '−'}0." in found["text"]
-    assert not said([TOLD_APART], told_apart=table.assign(of="words without their form's mean"))
+    assert not said([MODELS_AGAINST_SEEDS], models_against_seeds=table.assign(of="words without their form's mean"))
 
 
 @pytest.mark.parametrize("high", [0.2, 0.7])
@@ -169,8 +169,8 @@ def test_losses_stand_beside_the_better_counting_model(loss: float) -> None:
 def test_anisotropy_and_its_cost(low: float) -> None:
     means = {"validation/a_1": {"none": 0.6, "all": low}, "validation/accuracy": {"none": 0.8, "all": 0.7}}
     rows = [
-        {"arm": arm, "seed": seed, "figure": figure, "value": value + 0.01 * (2 * seed - 1)}
-        for figure, arms in means.items()
+        {"arm": arm, "seed": seed, "metric": metric, "value": value + 0.01 * (2 * seed - 1)}
+        for metric, arms in means.items()
         for arm, value in arms.items()
         for seed in (0, 1)
     ]

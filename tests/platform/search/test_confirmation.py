@@ -69,9 +69,10 @@ def test_a_score_that_is_no_number_is_read_by_the_page(tmp_path: Path, values: t
     old = [Fresh({"validation/spearman": 0.5, "test/spearman": 0.5 + seed / 100}) for seed in range(len(values))]
     new = [Fresh({"validation/spearman": 0.5, "test/spearman": value}) for value in values]
     rows = [*confirmation(["validation/spearman"], old, new, confidence=0.95, power=0.8, margin=0.02)]
-    facts = {"trial": 3, "seeds": [5, 6], "rows": rows, "believed": {"validation/spearman": 0.7}, "search": "fusion"}
+    facts = {"trial": 3, "seeds": [5, 6], "rows": rows, "believed": {"validation/spearman": 0.7}, "digest": "5ea2c4"}
     (tmp_path / "confirmed.json").write_text(sealed_json(plain(facts)), "utf-8")
-    found = _confirmed(tmp_path / "confirmed.json", "fusion")
+    assert _confirmed(tmp_path / "confirmed.json", "another search, of the same name or not") is None
+    found = _confirmed(tmp_path / "confirmed.json", "5ea2c4")
     assert found is not None
     (finding,) = found["findings"]
     assert said in finding["text"]
@@ -87,7 +88,7 @@ def test_a_trial_that_was_lucky_on_validation_is_not_confirmed(tmp_path: Path) -
     assert found["low"] < 0 < found["high"]
 
 
-def test_a_figure_without_sentences_has_seeds_alone_and_is_of_test_where_it_can_be(tmp_path: Path) -> None:
+def test_a_metric_without_sentences_has_seeds_alone_and_is_of_test_where_it_can_be(tmp_path: Path) -> None:
     default, chosen = arms(tmp_path, 0.1)
     a_1, bars = confirmation(["validation/a_1", "validation/bar_mean"], default, chosen, **OPTIONS)
     assert (a_1["judged"], a_1["by"]) == ("posthoc/untouched/a_1", "seeds")
@@ -98,8 +99,8 @@ def test_a_figure_without_sentences_has_seeds_alone_and_is_of_test_where_it_can_
     assert bars["verdict"] == "under-powered", "the search has seen the validation split"
 
 
-@pytest.mark.parametrize("figure", ["accuracy", "f1", "matthews", "loss"])
-def test_a_trial_and_a_default_at_chance_have_no_verdict(figure: str) -> None:
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews", "loss"])
+def test_a_trial_and_a_default_at_chance_have_no_verdict(metric: str) -> None:
     """Both predict the class that is the larger in a test split of 220 and 180, at every seed."""
     label = np.repeat([0, 1], [180, 220])
     logit = float(np.log(220 / 180))
@@ -110,7 +111,7 @@ def test_a_trial_and_a_default_at_chance_have_no_verdict(figure: str) -> None:
     metrics = {"test/accuracy": share, "test/f1": 2 * share / (1 + share), "test/matthews": 0.0, "test/loss": entropy}
     better = {name: value + (-0.2 if name == "test/loss" else 0.2) for name, value in metrics.items()}
     same, other = (
-        next(confirmation([f"validation/{figure}"], [Fresh(metrics, items)] * 3, [Fresh(one, items)] * 3, **OPTIONS))
+        next(confirmation([f"validation/{metric}"], [Fresh(metrics, items)] * 3, [Fresh(one, items)] * 3, **OPTIONS))
         for one in (metrics, better)
     )
     assert (same["verdict"], same["difference"]) == ("no verdict", 0.0)

@@ -66,7 +66,7 @@ def test_verdicts(counts: dict[str, int], options: dict[str, Any], said: str) ->
 
 def written(folder: Path, **tables: pd.DataFrame) -> Path:
     """Write an analysed study with these tables."""
-    bands = pd.DataFrame(columns=["study", "arm", "figure", "epoch", "mean", "sd", "n"])
+    bands = pd.DataFrame(columns=["study", "arm", "metric", "epoch", "mean", "sd", "n"])
     confusion = pd.DataFrame(columns=["study", "arm", "actual", "predicted", "n"])
     by_name = {"bands": bands, "confusion": confusion, "metrics": table_of_metrics([])} | tables
     write_tables(folder / "dynamics", Tables("dynamics", by_name, [], [], confidence=0.95, power=0.8, margin=0.01))

@@ -34,7 +34,7 @@ def drawn(view: View, *tables: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_cells_without_geometry_and_without_a_number_differ_and_have_no_value() -> None:
-    table = crossed(arm=("additive", "conv2d"), seed=(0, 1), layer=(0, 1), step=(*STEPS, None)).assign(figure="avg_sim")
+    table = crossed(arm=("additive", "conv2d"), seed=(0, 1), layer=(0, 1), step=(*STEPS, None)).assign(metric="avg_sim")
     table = table.assign(degenerate=(table["arm"] == "additive") & (table["layer"] == 0))  # whatever its values say
     table.loc[(table["arm"] == "conv2d") & (table["layer"] == 1) & (table["step"] == 10), "value"] = np.nan
     found = drawn(LAYERS, table)
@@ -45,7 +45,7 @@ def test_cells_without_geometry_and_without_a_number_differ_and_have_no_value() 
 
 
 def test_one_point_is_no_value_and_checkpoints_of_different_depth_share_an_axis() -> None:
-    table = crossed(checkpoint=("encoder", "decoder"), step=(0, None), figure=("avg_sim",), layer=range(4))
+    table = crossed(checkpoint=("encoder", "decoder"), step=(0, None), metric=("avg_sim",), layer=range(4))
     table = table.assign(low=0.0, high=1.0, vectors="first", degenerate=table["layer"] == 0)
     form = profile(("self_sim", "avg_sim"))
     assert form.drawn(table).groupby("layer")["value"].count().tolist() == [0, 4, 4, 4]

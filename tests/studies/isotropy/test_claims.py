@@ -17,7 +17,7 @@ def found(
         for arm in arms
         for seed in range(seeds)
     ]
-    table = differences(pd.DataFrame(rows, columns=["arm", "seed", "figure", "value"]), confidence=0.95, power=0.8)
+    table = differences(pd.DataFrame(rows, columns=["arm", "seed", "metric", "value"]), confidence=0.95, power=0.8)
     said = claims({"differences": table}, confidence=0.95, margin=0.01)
     return [(one.one, one.verdict.word, one.difference) for one in said]
 

@@ -54,12 +54,12 @@ def test_the_trade_shows_runs_with_their_family_and_weight(tmp_path: Path) -> No
     found = form("trade").drawn(means, doses)
     assert found["text"].tolist() == ["0"] * 3 + ["10"] * 3 + ["1"] * 3, "arms of a family in the order of weights"
     for across, column in (("validation/a_1", "across"), ("validation/accuracy", "up")):
-        own = means[means["figure"] == across].set_index(["arm", "seed"])["value"]
+        own = means[means["metric"] == across].set_index(["arm", "seed"])["value"]
         assert found[column].tolist() == [own[place] for place in zip(found["arm"], found["seed"], strict=True)]
     (axes,) = form("trade")(means, doses).axes
     assert [text.get_text() for text in axes.texts] == ["0", "10"]
     with pytest.raises(ValueError, match="none of these was measured: validation/a_1_centred"):
-        form("trade").drawn(means[means["figure"] != "validation/a_1_centred"].assign(across="a_1_centred"), doses)
+        form("trade").drawn(means[means["metric"] != "validation/a_1_centred"].assign(across="a_1_centred"), doses)
 
 
 def test_metrics_by_share_of_the_data_have_a_line_per_arm_and_a_place_per_share(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_metrics_by_share_of_the_data_have_a_line_per_arm_and_a_place_per_share(
     assert {*found["arm"]} == {"additive-none"}
     seen = found[found["metric"] == "validation/accuracy"].dropna(subset=["seed"]).sort_values(["step", "seed"])
     assert seen["step"].tolist() == [10.0] * 3 + [100.0] * 3
-    alone = own[own["figure"] == "validation/accuracy"].sort_values("seed")["value"]
+    alone = own[own["metric"] == "validation/accuracy"].sort_values("seed")["value"]
     assert seen["value"].tolist() == pytest.approx([*alone, *(alone + 1)])
     lacking = rows[(rows["step"] == 10.0) | (rows["seed"] != 0)]
     assert {*view.form.points(lacking).dropna(subset=["seed"])["step"]} == {10.0}, (

@@ -24,7 +24,7 @@ def table(slopes: dict[str, float], paths: dict[str, tuple[float, ...]] = PATHS)
                 own = 0.01 * seed * (1 + (family == "cosine"))
                 found = {ACROSS: place, METRIC: 0.9 - slopes[family] * (0.8 - place) + own, FORCE: 0.003 * weight}
                 rows += [(f"{family}-x{weight:g}", seed, figure, value) for figure, value in found.items()]
-    return pd.DataFrame(rows, columns=["arm", "seed", "figure", "value"])
+    return pd.DataFrame(rows, columns=["arm", "seed", "metric", "value"])
 
 
 def doses(times: float = 1.0) -> dict[str, Dose]:
@@ -33,10 +33,10 @@ def doses(times: float = 1.0) -> dict[str, Dose]:
 
 def test_a_line_is_read_off_exactly() -> None:
     slopes = {"entropy": 0.1, "cosine": 0.3}
-    found = equated(table(slopes), doses(), across=ACROSS, figures=[METRIC])
+    found = equated(table(slopes), doses(), across=ACROSS, metrics=[METRIC])
     low, high = 0.3, 0.8  # what both reach
     levels = np.linspace(low, high, LEVELS + 2)[1:-1]
-    assert found["figure"].drop_duplicates().tolist() == [f"{METRIC} where {ACROSS} is {one:.3g}" for one in levels]
+    assert found["metric"].drop_duplicates().tolist() == [f"{METRIC} where {ACROSS} is {one:.3g}" for one in levels]
     assert len(found) == LEVELS * 2 * len(SEEDS)
     for family, slope in slopes.items():
         rows = found[found["arm"] == family]
@@ -49,7 +49,7 @@ def test_a_line_is_read_off_exactly() -> None:
 @pytest.mark.parametrize("other", [250.0, -1.0], ids=["other units", "turned round"])
 def test_units_and_sign_of_a_weight_do_not_matter(other: float) -> None:
     averages = table({"entropy": 0.1, "cosine": 0.3})
-    found = [equated(averages, doses(times), across=ACROSS, figures=[METRIC]) for times in (1.0, other)]
+    found = [equated(averages, doses(times), across=ACROSS, metrics=[METRIC]) for times in (1.0, other)]
     pd.testing.assert_frame_equal(*found)
 
 
@@ -57,33 +57,33 @@ def test_the_smallest_dose_that_gets_there_counts() -> None:
     """A path that turns back is read at its first crossing of the level, not at the next."""
     turning = PATHS | {"cosine": (0.8, 0.4, 0.7, 0.3)}
     averages = table({"entropy": 0.0, "cosine": 0.0}, turning)
-    late = averages["arm"].isin(["cosine-x10", "cosine-x100"]) & (averages["figure"] == METRIC)
+    late = averages["arm"].isin(["cosine-x10", "cosine-x100"]) & (averages["metric"] == METRIC)
     averages.loc[late, "value"] = 0.1
-    found = equated(averages, doses(), across=ACROSS, figures=[METRIC])
+    found = equated(averages, doses(), across=ACROSS, metrics=[METRIC])
     rows = found[(found["arm"] == "cosine") & (found["seed"] == 0)]
     assert rows["value"].tolist() == pytest.approx([0.9] * LEVELS), "the first step, from 0.8 to 0.4, passes all levels"
 
 
 def test_levels_that_are_close_keep_names_of_their_own() -> None:
     narrow = {name: tuple(1 - place / 1e5 for place in places) for name, places in PATHS.items()}
-    found = equated(table({"entropy": 0.1, "cosine": 0.1}, narrow), doses(), across=ACROSS, figures=[METRIC])
-    assert found["figure"].nunique() == LEVELS
+    found = equated(table({"entropy": 0.1, "cosine": 0.1}, narrow), doses(), across=ACROSS, metrics=[METRIC])
+    assert found["metric"].nunique() == LEVELS
 
 
 def test_paths_that_share_nothing_are_not_compared() -> None:
     apart = {"entropy": (0.9, 0.85, 0.8, 0.7), "cosine": (0.6, 0.5, 0.4, 0.3)}
     averages = table({"entropy": 0.1, "cosine": 0.1}, apart)
-    assert equated(averages, doses(), across=ACROSS, figures=[METRIC]).empty
+    assert equated(averages, doses(), across=ACROSS, metrics=[METRIC]).empty
     two = averages[~averages["arm"].str.endswith(("x10", "x100"))]
-    assert equated(two, doses(), across=FORCE, figures=[METRIC], log=True).empty, "two weights are no path"
-    assert equated(averages, doses(), across="validation/absent", figures=[METRIC]).empty
+    assert equated(two, doses(), across=FORCE, metrics=[METRIC], log=True).empty, "two weights are no path"
+    assert equated(averages, doses(), across="validation/absent", metrics=[METRIC]).empty
 
 
 def test_a_seed_that_never_gets_there_is_left_out() -> None:
     averages = table({"entropy": 0.1, "cosine": 0.1})
-    stuck = (averages["arm"].str.startswith("cosine")) & (averages["seed"] == 2) & (averages["figure"] == ACROSS)
+    stuck = (averages["arm"].str.startswith("cosine")) & (averages["seed"] == 2) & (averages["metric"] == ACROSS)
     averages.loc[stuck, "value"] = 0.8
-    found = equated(averages, doses(), across=ACROSS, figures=[METRIC])
+    found = equated(averages, doses(), across=ACROSS, metrics=[METRIC])
     missing = found[found["value"].isna()]
     assert set(missing["arm"]) == {"cosine"}
     assert set(missing["seed"]) == {2}
@@ -93,15 +93,15 @@ def test_a_seed_that_never_gets_there_is_left_out() -> None:
 def test_a_level_that_a_seed_never_reaches_is_not_tested() -> None:
     """Seeds that reach the level are selected by the outcome: their difference has no interval and no p."""
     averages = table({"entropy": 0.1, "cosine": 0.3})
-    short = (averages["arm"].str.startswith("cosine")) & (averages["seed"] == 2) & (averages["figure"] == ACROSS)
+    short = (averages["arm"].str.startswith("cosine")) & (averages["seed"] == 2) & (averages["metric"] == ACROSS)
     averages.loc[short, "value"] = 0.8
     found = at_equal(averages, doses(), **OPTIONS)
-    lost = found["figure"].str.contains(f"where {ACROSS}")
+    lost = found["metric"].str.contains(f"where {ACROSS}")
     assert found.loc[lost, "dropped"].tolist() == [1] * LEVELS
     assert found.loc[lost, ["low", "high", "p", "p_holm", "detectable"]].isna().all(axis=None)
     assert (found.loc[lost, "n"] == len(SEEDS) - 1).all()
     assert found.loc[lost, "difference"].notna().all()
-    accuracy = found["figure"].str.startswith(METRIC)
+    accuracy = found["metric"].str.startswith(METRIC)
     assert (found.loc[accuracy, "tests"] == found.loc[accuracy & ~lost, "p"].notna().sum()).all()
 
 
@@ -109,11 +109,11 @@ def test_a_seed_without_a_path_is_not_passed_over() -> None:
     """Anisotropy is NaN at one of three weights: the seed has no path, and the other seeds are a selection."""
     averages = table({"entropy": 0.1, "cosine": 0.3})
     averages = averages[~averages["arm"].str.endswith("x100")]
-    gone = (averages["arm"] == "cosine-x1") & (averages["seed"] == 2) & (averages["figure"] == ACROSS)
+    gone = (averages["arm"] == "cosine-x1") & (averages["seed"] == 2) & (averages["metric"] == ACROSS)
     assert gone.sum() == 1
     averages.loc[gone, "value"] = np.nan
     found = at_equal(averages, doses(), **OPTIONS)
-    lost = found[found["figure"].str.contains(f"where {ACROSS}")]
+    lost = found[found["metric"].str.contains(f"where {ACROSS}")]
     assert lost["dropped"].tolist() == [1] * LEVELS
     assert lost["p"].isna().all()
 
@@ -123,29 +123,29 @@ def test_nothing_is_interpolated_across_a_weight_without_anisotropy(seeds: tuple
     """A cloud that collapsed at a middle weight: beside it nobody knows the path."""
     averages = table({"entropy": 0.1, "cosine": 0.3})
     own = averages["arm"] == "cosine-x10"
-    averages.loc[own & (averages["figure"] == METRIC), "value"] = 0.1
-    averages.loc[own & (averages["figure"] == ACROSS) & averages["seed"].isin(seeds), "value"] = np.nan
-    found = equated(averages, doses(), across=ACROSS, figures=[METRIC])
+    averages.loc[own & (averages["metric"] == METRIC), "value"] = 0.1
+    averages.loc[own & (averages["metric"] == ACROSS) & averages["seed"].isin(seeds), "value"] = np.nan
+    found = equated(averages, doses(), across=ACROSS, metrics=[METRIC])
     cosine = found[(found["arm"] == "cosine") & found["seed"].isin(seeds)]
-    at = cosine["figure"].str.rpartition(" is ")[2].astype(float)
+    at = cosine["metric"].str.rpartition(" is ")[2].astype(float)
     assert (at < 0.75).any()
     assert cosine.loc[at < 0.75, "value"].isna().all()
     assert cosine.loc[at >= 0.75, "value"].notna().all()
 
 
 def test_runs_without_an_update_have_nothing_to_match() -> None:
-    empty = pd.DataFrame(columns=["arm", "seed", "figure", "value"])
-    assert equated(empty, doses(), across=ACROSS, figures=[METRIC]).empty
+    empty = pd.DataFrame(columns=["arm", "seed", "metric", "value"])
+    assert equated(empty, doses(), across=ACROSS, metrics=[METRIC]).empty
 
 
 def test_force_is_read_over_its_logarithm_without_the_weight_of_zero() -> None:
     averages = table({"entropy": 0.0, "cosine": 0.0})
-    rows = averages["figure"] == METRIC
+    rows = averages["metric"] == METRIC
     weights = averages.loc[rows, "arm"].str.rpartition("x")[2].astype(float)
     averages.loc[rows, "value"] = np.log10(weights.clip(lower=1e-9))
-    found = equated(averages, doses(), across=FORCE, figures=[METRIC], log=True)
+    found = equated(averages, doses(), across=FORCE, metrics=[METRIC], log=True)
     levels = [0.003 * 10 ** (2 * share) for share in (0.25, 0.5, 0.75)]
-    assert found["figure"].drop_duplicates().tolist() == [f"{METRIC} where {FORCE} is {one:.3g}" for one in levels]
+    assert found["metric"].drop_duplicates().tolist() == [f"{METRIC} where {FORCE} is {one:.3g}" for one in levels]
     assert found["value"].to_numpy() == pytest.approx(np.repeat([0.5, 1.0, 1.5], 2 * len(SEEDS)))
 
 
@@ -153,15 +153,15 @@ def test_families_are_compared_with_the_first_one_by_seed() -> None:
     averages = table({"entropy": 0.1, "cosine": 0.3})
     found = at_equal(averages, doses(), **OPTIONS)
     assert len(found) == LEVELS * 3  # accuracy at equal a_1; accuracy and a_1 at equal force
-    at_a_1 = found[found["figure"].str.contains(f"where {ACROSS}")]
+    at_a_1 = found[found["metric"].str.contains(f"where {ACROSS}")]
     levels = np.linspace(0.3, 0.8, LEVELS + 2)[1:-1]
     assert at_a_1["difference"].tolist() == pytest.approx([-0.2 * (0.8 - level) + 0.01 for level in levels])
     fewer = averages.assign(arm="few-" + averages["arm"], value=averages["value"] / 100)
     mixed = {f"few-{arm}": one._replace(family=f"few-{one.family}", fraction=0.1) for arm, one in doses().items()}
     both = at_equal(pd.concat([averages, fewer]), doses() | mixed, **OPTIONS)
     assert set(both["reference"]) == {"few-entropy", "entropy"}, "each share of the data by itself"
-    whole = both[both["reference"] == "entropy"].set_index(["figure", "arm"])
-    alike = found.set_index(["figure", "arm"]).loc[whole.index]
+    whole = both[both["reference"] == "entropy"].set_index(["metric", "arm"])
+    alike = found.set_index(["metric", "arm"]).loc[whole.index]
     of_family = ["tests", "p_holm", "detectable"]
     pd.testing.assert_frame_equal(whole.drop(columns=of_family), alike.drop(columns=of_family))
     assert (whole["tests"] == 2 * alike["tests"]).all()
@@ -177,19 +177,19 @@ def test_a_path_that_shares_no_more_than_seeds_differ_is_not_compared() -> None:
     for _ in range(20):
         averages = table({"entropy": 0.1, "cosine": 0.1}, flat)
         averages["value"] += 0.01 * random.standard_normal(len(averages))
-        assert equated(averages, doses(), across=ACROSS, figures=[METRIC]).empty
+        assert equated(averages, doses(), across=ACROSS, metrics=[METRIC]).empty
 
 
 def test_the_weight_of_zero_has_no_force_and_no_share_in_the_noise() -> None:
     """A range of forces narrower than twice the spread of seeds has no level, with an arm without force and without."""
     for spread, empty in ((0.2, True), (0.17, False)):
         averages = table({"entropy": 0.1, "cosine": 0.1})
-        force, weightless = averages["figure"] == FORCE, averages["arm"].str.endswith("-x0")
+        force, weightless = averages["metric"] == FORCE, averages["arm"].str.endswith("-x0")
         powers = averages["arm"].map({arm: np.log10(max(1.0, one.weight)) for arm, one in doses().items()})
         own = np.exp(0.185 * powers + spread * (averages["seed"] - 1))
         averages.loc[force, "value"] = own[force].where(~weightless[force], 0.0)
         for rows in (averages, averages[~weightless]):
-            assert equated(rows, doses(), across=FORCE, figures=[METRIC], log=True).empty == empty
+            assert equated(rows, doses(), across=FORCE, metrics=[METRIC], log=True).empty == empty
 
 
 def test_where_nothing_happens_holm_finds_nothing_at_any_level() -> None:
@@ -197,11 +197,11 @@ def test_where_nothing_happens_holm_finds_nothing_at_any_level() -> None:
     random, found = np.random.default_rng(0), 0
     for _ in range(60):
         averages = table({"entropy": 0.0, "cosine": 0.0})
-        noise = averages["figure"] == METRIC
+        noise = averages["metric"] == METRIC
         averages.loc[noise, "value"] = 0.8 + 0.01 * random.standard_normal(int(noise.sum()))
         rows = at_equal(averages, doses(), **OPTIONS)
         assert len(rows) == LEVELS * 3
-        found += bool((rows[rows["figure"].str.startswith(METRIC)]["p_holm"] < 0.05).any())
+        found += bool((rows[rows["metric"].str.startswith(METRIC)]["p_holm"] < 0.05).any())
     assert found <= 6
 
 

@@ -26,9 +26,9 @@ ROOT = Path(__file__).parents[3]
 HALF = Known(0.5, 0.05, 0.2)
 
 
-def averages(values: list[float], arm: str = "additive-selected", figure: str = "a_1") -> pd.DataFrame:
-    rows = [(arm, seed, f"step/{figure}", value, 10) for seed, value in enumerate(values)]
-    return pd.DataFrame(rows, columns=["arm", "seed", "figure", "value", "points"])
+def averages(values: list[float], arm: str = "additive-selected", metric: str = "a_1") -> pd.DataFrame:
+    rows = [(arm, seed, f"step/{metric}", value, 10) for seed, value in enumerate(values)]
+    return pd.DataFrame(rows, columns=["arm", "seed", "metric", "value", "points"])
 
 
 def table(values: list[float], known: Known | str) -> pd.DataFrame:
@@ -50,7 +50,7 @@ def cells(values: list[float], known: Known | str) -> list[Any]:
         ([0.484, 0.50, 0.516], HALF, UNDERPOWERED),  # with the error of a mean of five runs it may be outside
         ([0.51, 0.52], HALF, UNDERPOWERED),  # two seeds have no interval
         ([0.51, 0.52, 0.53], "another backbone", ALONE),
-        # Arms that were published too near each other show nothing. .017 and .017 are one figure, and so may .017 and
+        # Arms that were published too near each other show nothing. .017 and .017 are one metric, and so may .017 and
         # .018 be; .485 and .541 are two unless runs differ as much.
         ([0.017, 0.0171, 0.0169], Known(0.017, 0.0, 0.0), INDISTINCT),
         ([0.5, 0.6], Known(0.017, 0.0005, 0.001), INDISTINCT),  # nor can ours that is far off
@@ -76,7 +76,7 @@ def test_a_published_mean_of_five_is_compared_as_often_wrongly_as_the_level_says
     assert 0.02 < failed / 600 < 0.08
     alone = sum(abs(np.mean(ours := draws.normal(0.5, 0.02, 5)) - draws.normal(0.5, 0.02, 5).mean())
                 > 2.776 * np.std(ours, ddof=1) / 5**0.5 for _ in range(600))  # fmt: skip
-    assert alone / 600 > 0.1, "as an exact figure it would fail too often"
+    assert alone / 600 > 0.1, "as an exact metric it would fail too often"
 
 
 def test_the_interval_is_students_and_the_effect_that_of_so_many_seeds() -> None:

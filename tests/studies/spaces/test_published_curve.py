@@ -162,7 +162,7 @@ def test_the_command(hub: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
     text = ("--text", str(hub / "some.txt"))
     assert not app(["reproduce", "spaces", "--checkpoint", "org/small", *text, "--json"], standalone_mode=False)
     found = json.loads(capsys.readouterr().out)["cells"]
-    assert [(cell["figure"], cell["layer"], cell["published"], cell["verdict"]) for cell in found] == [
+    assert [(cell["metric"], cell["layer"], cell["published"], cell["verdict"]) for cell in found] == [
         (name, layer, curve["values"][layer], "no verdict")
         for name, curve in PUBLISHED["curves"].items()
         for layer in range(3)

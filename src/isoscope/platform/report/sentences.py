@@ -50,8 +50,8 @@ def confirmed(row: Mapping[str, Any], believed: Mapping[str, float]) -> dict[str
 
     `believed`: the trial's objectives in the search.
     """
-    search = believed.get(row["figure"])
-    inside = "" if search is None else f"; in the search {title(row['figure'])} {numbers.score(search)}"
+    search = believed.get(row["metric"])
+    inside = "" if search is None else f"; in the search {title(row['metric'])} {numbers.score(search)}"
     few = "(an interval needs three seeds)" if row["n"] < FEWEST_SEEDS else numbers.NOTHING
     bounds = few if row["low"] is None else numbers.interval(Interval(row["low"], row["high"]))
     default, trial = (numbers.score(row[name]) for name in ("mean_reference", "mean"))

@@ -25,7 +25,7 @@ class Fresh(NamedTuple):
 
 
 def confirmation(
-    figures: Sequence[str],
+    metrics: Sequence[str],
     default: Sequence[Fresh],
     chosen: Sequence[Fresh],
     *,
@@ -36,14 +36,14 @@ def confirmation(
 ) -> Iterator[dict[str, Any]]:
     """Yield a row per metric of the search: the same metric on the test split, chosen − default, paired by seed.
 
-    Keys: figure (the metric of the search), judged (the metric compared), by (the samples: seeds and sentences, or
+    Keys: metric (the metric of the search), judged (the metric compared), by (the samples: seeds and sentences, or
     seeds for a metric without a value per sentence), n, mean_reference, mean, difference, low, high (two-way, or over
     seeds), p, tests (of the metric's family: one), p_holm, detectable, verdict, reason. A metric that is not measured
     on test is judged on validation, and `judged` says so. The verdict *holds* needs sentences, except of metrics of the
     test split that are no means over sentences, such as a₁; see `paired.judge`.
     """
-    for figure in figures:
-        judged = _on_test(figure, default[0].metrics)
+    for metric in metrics:
+        judged = _on_test(metric, default[0].metrics)
         pairs = np.array([[one.metrics[judged] for one in arm] for arm in (default, chosen)])
         paired = paired_t((pairs[1] - pairs[0]).tolist(), confidence=confidence, scale=float(np.abs(pairs).max()))
         name = judged.removeprefix(TEST)
@@ -63,7 +63,7 @@ def confirmation(
         )
         low, high = two_way or paired.interval or (None, None)
         yield {
-            "figure": figure,
+            "metric": metric,
             "judged": judged,
             "by": "seeds and sentences" if known else "seeds",
             "n": paired.n,
@@ -81,7 +81,7 @@ def confirmation(
         }
 
 
-def _on_test(figure: str, metrics: Mapping[str, float]) -> str:
+def _on_test(metric: str, metrics: Mapping[str, float]) -> str:
     """Return the test-split metric for a validation metric; the metric itself if there is none."""
-    name = figure.removeprefix(VALIDATION)
-    return next((one for one in (f"{TEST}{name}", f"{WHOLE_CLOUD}{name}") if one in metrics), figure)
+    name = metric.removeprefix(VALIDATION)
+    return next((one for one in (f"{TEST}{name}", f"{WHOLE_CLOUD}{name}") if one in metrics), metric)

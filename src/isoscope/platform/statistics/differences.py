@@ -10,7 +10,7 @@ import pandas as pd
 from isoscope.platform.statistics.paired import Paired, in_family, paired_t
 
 COLUMNS = [
-    *("figure", "arm", "reference", "n", "mean_reference", "mean", "difference", "sd", "low", "high", "p"),
+    *("metric", "arm", "reference", "n", "mean_reference", "mean", "difference", "sd", "low", "high", "p"),
     *("family", "tests", "p_holm", "detectable", "dropped"),
 ]
 _NUMBERS = ("sd", "low", "high", "p", "tests", "p_holm", "detectable")
@@ -20,7 +20,7 @@ WHERE = " where "
 
 
 def differences(
-    figures: pd.DataFrame,
+    metrics: pd.DataFrame,
     *,
     confidence: float,
     power: float,
@@ -28,23 +28,23 @@ def differences(
 ) -> pd.DataFrame:
     """Test each arm's metrics minus its reference's over common seeds: mean, paired-t interval, p, detectable effect.
 
-    Columns figure, arm, reference, n (seeds), mean_reference, mean, difference, sd (of the difference), low, high, p,
+    Columns metric, arm, reference, n (seeds), mean_reference, mean, difference, sd (of the difference), low, high, p,
     family, tests, p_holm, detectable, dropped.
 
     - `against`: arm → reference (None: the first arm, for all). An arm that is its own reference has no rows; nor has
       an arm whose reference was not measured.
-    - p is corrected by Holm over a `family`, a metric of the task: all arms of a figure, and all conditions (`WHERE`)
+    - p is corrected by Holm over a `family`, a metric of the task: all arms of a metric, and all conditions (`WHERE`)
       of a metric. `tests` is the number of tests in the family.
     - `detectable` is for Holm's first step.
     - Fewer than three seeds give no interval.
     - `dropped` counts common seeds at which an arm has no finite value. The remaining seeds are then selected by the
       outcome, so their difference has no interval and no test. If none remains, there is no difference.
     """
-    against = dict.fromkeys(figures["arm"], figures["arm"].iloc[0]) if against is None else against
-    numbers = figures["value"].astype(float)
-    finite = figures.assign(value=numbers.where(np.isfinite(numbers)))
+    against = dict.fromkeys(metrics["arm"], metrics["arm"].iloc[0]) if against is None else against
+    numbers = metrics["value"].astype(float)
+    finite = metrics.assign(value=numbers.where(np.isfinite(numbers)))
     rows, tests = [], []
-    for (figure, own), arm in product(finite.groupby("figure", sort=False), dict.fromkeys(figures["arm"])):
+    for (metric, own), arm in product(finite.groupby("metric", sort=False), dict.fromkeys(metrics["arm"])):
         values = own.groupby(["arm", "seed"])["value"].agg(lambda same: same.mean(skipna=False))
         first, measured = against[arm], set(own["arm"])
         if arm == first or not {arm, first} <= measured:
@@ -63,7 +63,7 @@ def differences(
         low, high = test.interval or (None, None)
         rows.append(
             {
-                "figure": figure,
+                "metric": metric,
                 "arm": arm,
                 "reference": first,
                 "n": test.n,
@@ -74,7 +74,7 @@ def differences(
                 "low": low,
                 "high": high,
                 "p": test.p,
-                "family": str(figure).partition(WHERE)[0],
+                "family": str(metric).partition(WHERE)[0],
                 "dropped": lost,
             }
         )

@@ -12,7 +12,7 @@ from isoscope.studies.arms.scores_on_test import baselines_of_runs, baselines_on
 from isoscope.studies.curves import bands, curves, seeds
 from isoscope.studies.transformed import together
 
-LAYERS = ["figure", "arm", "layer", "step", "mean", "sd", "n"]
+LAYERS = ["metric", "arm", "layer", "step", "mean", "sd", "n"]
 
 
 def study_runs(outputs: Iterable[Output], manifest: Mapping[str, Any], stores: Mapping[str, Any]) -> StudyRuns:

@@ -37,8 +37,8 @@ CALLED |= OF_PAIRS
 
 def with_gaps(geometry: pd.DataFrame) -> pd.DataFrame:
     """Mark degenerate cells as gaps, and give each metric its range and its title."""
-    geometry = with_range(geometry.drop(columns=["low", "high", "note"], errors="ignore"), "figure")  # of single runs
-    return geometry.assign(gap=where(geometry["degenerate"], SHARED), figure=geometry["figure"].map(title))
+    geometry = with_range(geometry.drop(columns=["low", "high", "note"], errors="ignore"), "metric")  # of single runs
+    return geometry.assign(gap=where(geometry["degenerate"], SHARED), metric=geometry["metric"].map(title))
 
 
 def cells(geometry: pd.DataFrame) -> pd.DataFrame:
@@ -67,7 +67,7 @@ def _bar(table: pd.DataFrame) -> str:
     }
     alike = set(texts.values())
     noise = alike or {"not known"} if len(alike) < 2 else {"; ".join(f"{arm} {text}" for arm, text in texts.items())}
-    return f"{table['figure'].iloc[0]}\nisotropic noise: {noise.pop()}".replace("-", "−")
+    return f"{table['metric'].iloc[0]}\nisotropic noise: {noise.pop()}".replace("-", "−")
 
 
 def why_hatched(table: pd.DataFrame, mark: str = "Hatched") -> str:
@@ -79,13 +79,13 @@ def why_hatched(table: pd.DataFrame, mark: str = "Hatched") -> str:
 
 def _mapped(geometry: pd.DataFrame) -> Table:
     """Return the rows of each map, with the map's name: metric and kind of representation."""
-    named = geometry.assign(map=geometry["figure"] + "-" + geometry["vectors"])
+    named = geometry.assign(map=geometry["metric"] + "-" + geometry["vectors"])
     asked = dict.fromkeys([*map("-".join, MAPS), *named.loc[added(named), "map"]])
     return (pd.concat([named[named["map"] == one] for one in asked]),)
 
 
 def _map_caption(geometry: pd.DataFrame) -> str:
-    metric, vectors = (geometry[name].iloc[0] for name in ("figure", "vectors"))
+    metric, vectors = (geometry[name].iloc[0] for name in ("metric", "vectors"))
     return (
         f"{title(metric)}, of {CALLED[vectors]}, by layer and snapshot. Mean over seeds. {EVERY} All arms share a "
         f"colour scale.{why_hatched(geometry)}"
@@ -93,7 +93,7 @@ def _map_caption(geometry: pd.DataFrame) -> str:
 
 
 def _of_cls(geometry: pd.DataFrame) -> Table:
-    return (geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(OVER_TRAINING)],)
+    return (geometry[(geometry["vectors"] == "first") & geometry["metric"].isin(OVER_TRAINING)],)
 
 
 def curves(geometry: pd.DataFrame) -> pd.DataFrame:
@@ -128,10 +128,10 @@ CURVES = View(
         points=curves,
         x="column",
         y="value",
-        rows="figure",
+        rows="metric",
         columns="layer",
         labels=("Update", ""),
-        names={title(figure): title(figure) for figure in OVER_TRAINING},
+        names={title(metric): title(metric) for metric in OVER_TRAINING},
         beside={"baseline": NOISE},
     ),
     caption=_curves_caption,
@@ -151,9 +151,9 @@ def by_depth(geometry: pd.DataFrame, *_: pd.DataFrame, metrics: Sequence[str]) -
     """
     table = geometry.drop(columns="note", errors="ignore")
     if metrics:
-        table = in_order(table[table["figure"].isin(metrics)], "figure", metrics)
+        table = in_order(table[table["metric"].isin(metrics)], "metric", metrics)
     else:
-        table = table.assign(figure=table["figure"].map(title))
+        table = table.assign(metric=table["metric"].map(title))
     depth = table.groupby("checkpoint")["layer"].transform("max")
     relative = depth.nunique() > 1
     # A single layer, as that of given vectors, is the last.
@@ -170,7 +170,7 @@ def profile(metrics: Sequence[str], titles: dict[str, str] | None = None, beside
         x="at",
         series="checkpoint",
         dash="weights",
-        columns="figure",
+        columns="metric",
         names={TRAINED: TRAINED, RANDOM: RANDOM} | (titles or {name: title(name) for name in metrics}),
         beside={"baseline": beside, "chance": "chance: the largest class"},
     )

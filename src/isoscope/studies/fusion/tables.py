@@ -37,8 +37,8 @@ from isoscope.studies.fusion.remedies import remedies
 def _measured(geometry: pd.DataFrame) -> pd.DataFrame:
     """Return rows of the compared metrics of [CLS] and of pairs, and of a plugin's measure all kinds of vectors."""
     own, first = added(geometry), geometry["vectors"] == "first"
-    of, shown = (" of " + geometry["vectors"]).where(~first, ""), geometry["figure"].isin(COMPARED)
-    return geometry.assign(figure=geometry["figure"] + of)[own | (shown & (first | paired(geometry)))]
+    of, shown = (" of " + geometry["vectors"]).where(~first, ""), geometry["metric"].isin(COMPARED)
+    return geometry.assign(metric=geometry["metric"] + of)[own | (shown & (first | paired(geometry)))]
 
 
 def _leaving(table: pd.DataFrame) -> pd.DataFrame:
@@ -46,7 +46,7 @@ def _leaving(table: pd.DataFrame) -> pd.DataFrame:
 
 
 CHOSEN: dict[str, tuple[str, str, str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
-    "geometry": ("", "figure", "value", _measured),
+    "geometry": ("", "metric", "value", _measured),
     "probing": ("probe: ", "task", "score", lambda rows: rows[rows["vectors"] != "mean"]),
     "cosines": ("tokens' cosine: ", "pairs", "cosine", _leaving),
     "neighbours": ("tokens' neighbours: ", "neighbours", "rate", _leaving),
@@ -55,19 +55,19 @@ CHOSEN: dict[str, tuple[str, str, str, Callable[[pd.DataFrame], pd.DataFrame]]] 
 """Table → prefix of its metrics' names, columns of name and value, and the rows that are compared."""
 
 
-def chosen_figures(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the metrics that arms are compared by, at each run's chosen epoch: arm, seed, figure, value.
+def chosen_metrics(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the metrics that arms are compared by, at each run's chosen epoch: arm, seed, metric, value.
 
     At the last layer: geometry of [CLS], probe scores, and the measures of plugins. For the embedding block's tokens:
     mean cosine, neighbours and decodability.
     """
     parts = []
-    for name, (called, figure, value, chosen) in CHOSEN.items():
+    for name, (called, metric, value, chosen) in CHOSEN.items():
         if name in tables and len(table := tables[name]):
             rows = chosen(table)
             rows = rows[rows["best"]]
             rows = at_last_layer(rows) if "layer" in rows else rows
-            parts.append(rows[["arm", "seed"]].assign(figure=called + rows[figure], value=rows[value]))
+            parts.append(rows[["arm", "seed"]].assign(metric=called + rows[metric], value=rows[value]))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -121,7 +121,7 @@ def tables(
     }
     found |= {one: table for one, table in optional.items() if len(table)}
     against = dict.fromkeys(study.arms, next(iter(study.arms)))
-    found["differences"] = differences(chosen_figures(found), against=against, confidence=confidence, power=power)
+    found["differences"] = differences(chosen_metrics(found), against=against, confidence=confidence, power=power)
     about = {"classes": classes, "axis": AXES[measures["alignment"]]}
     return {
         **found,
@@ -144,8 +144,8 @@ def _together(folders: Mapping[Key, Path], name: str) -> pd.DataFrame:
 
 def _by_layer(geometry: pd.DataFrame) -> pd.DataFrame:
     """Return the metrics `BY_LAYER` of [CLS]: mean, sd and n over seeds, at `common` updates."""
-    rows = geometry[(geometry["vectors"] == "first") & geometry["figure"].isin(BY_LAYER) & geometry["step"].notna()]
-    groups = common(rows, "step").groupby(["figure", "arm", "layer", "step"], sort=False)
+    rows = geometry[(geometry["vectors"] == "first") & geometry["metric"].isin(BY_LAYER) & geometry["step"].notna()]
+    groups = common(rows, "step").groupby(["metric", "arm", "layer", "step"], sort=False)
     found = groups["value"].agg(["mean", "std", "count"])
     return found.reset_index().rename(columns={"std": "sd", "count": "n"})
 
@@ -165,7 +165,7 @@ def _phases(folders: Mapping[Key, Path], labels: Labels, thresholds: Mapping[str
     limits = {name: value for name, value in thresholds.items() if name != "snapshots"}
     for (arm, seed), folder in folders.items():
         geometry = pd.read_parquet(folder / "geometry.parquet")
-        if not set(NEEDED) <= set(geometry.loc[geometry["vectors"] == "first", "figure"]):
+        if not set(NEEDED) <= set(geometry.loc[geometry["vectors"] == "first", "metric"]):
             continue
         table = named(geometry, labels, **limits)
         enough = len(table) >= least

@@ -91,7 +91,7 @@ def group(name: str, metrics: Sequence[str], kind: str) -> View:
         rows=lambda table: _with_numbers(
             table[
                 (table["vectors"] == kind)
-                & (table["figure"].isin(metrics) if metrics else added(table) | paired(table))
+                & (table["metric"].isin(metrics) if metrics else added(table) | paired(table))
             ]
         ),
         form=profile(metrics),
@@ -134,12 +134,12 @@ def _of_planes(points: pd.DataFrame, frames: pd.DataFrame, __: pd.DataFrame) -> 
 
 def as_measured(probing: pd.DataFrame) -> pd.DataFrame:
     """Return probe scores in the form of the geometry table; the control task's score is the baseline."""
-    table = probing.rename(columns={"task": "figure", "score": "value", "control": "baseline"})
+    table = probing.rename(columns={"task": "metric", "score": "value", "control": "baseline"})
     return table.assign(low=np.nan, high=np.nan)
 
 
 def _of_probes(table: pd.DataFrame) -> str:
-    n = {name: sizes(table[table["figure"] == name], "n") for name in TASKS if name in set(table["figure"])}
+    n = {name: sizes(table[table["metric"] == name], "n") for name in TASKS if name in set(table["metric"])}
     counts = ", ".join(f"{name} {count}" for name, count in n.items())
     if (table["vectors"] == GIVEN).all():
         return (
@@ -155,11 +155,11 @@ def _of_probes(table: pd.DataFrame) -> str:
 def _over_heads(attention: pd.DataFrame) -> Table:
     """Return the mean, minimum and maximum of each summary over the heads of a layer, if it has numbers."""
     numbers = attention.astype(dict.fromkeys(("step", *SUMMARIES), float))
-    long = numbers.melt(["checkpoint", "step", "layer", "head", "n"], list(SUMMARIES), "figure")
-    groups = long.groupby(["checkpoint", "step", "layer", "n", "figure"], sort=False, dropna=False)["value"]
+    long = numbers.melt(["checkpoint", "step", "layer", "head", "n"], list(SUMMARIES), "metric")
+    groups = long.groupby(["checkpoint", "step", "layer", "n", "metric"], sort=False, dropna=False)["value"]
     shown = groups.agg(value="mean", low="min", high="max").reset_index()
     shown = shown.assign(vectors="attention", baseline=np.nan, degenerate=False)
-    return (shown[shown.groupby("figure")["value"].transform("count") > 0],)
+    return (shown[shown.groupby("metric")["value"].transform("count") > 0],)
 
 
 def heads(summary: str) -> View:

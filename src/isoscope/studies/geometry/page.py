@@ -93,13 +93,13 @@ def summary(tables: Tables) -> list[dict[str, Any]]:
     if "geometry" not in tables:
         return []
     table = tables["geometry"]
-    table = last_layer(table[(table["vectors"] != "words") & table["figure"].isin(LAST_LAYER)])
+    table = last_layer(table[(table["vectors"] != "words") & table["metric"].isin(LAST_LAYER)])
     found = []
-    beside = beside_twin(table, "vectors", "figure").rename(columns={"baseline": "noise"})
+    beside = beside_twin(table, "vectors", "metric").rename(columns={"baseline": "noise"})
     for (checkpoint, vectors), own in beside.groupby(["checkpoint", "vectors"], sort=False):
         row = {"checkpoint": checkpoint, "vectors": vectors, "called": KINDS[str(vectors)]}
         row |= {name: int(own[name].iloc[0]) for name in ("layer", "n", "d")}
-        figures = own.set_index("figure")[["value", "twin", "noise"]].to_dict("index")
-        shown = [one for one in LAST_LAYER if one in figures]
-        found.append(row | {one: {name: number(value) for name, value in figures[one].items()} for one in shown})
+        metrics = own.set_index("metric")[["value", "twin", "noise"]].to_dict("index")
+        shown = [one for one in LAST_LAYER if one in metrics]
+        found.append(row | {one: {name: number(value) for name, value in metrics[one].items()} for one in shown})
     return found

@@ -53,17 +53,17 @@ def beside_twin(table: pd.DataFrame, *keys: str, value: str = "value") -> pd.Dat
 
 
 def _measured(geometry: pd.DataFrame) -> Table:
-    found = beside_twin(last_layer(geometry), "vectors", "figure")
+    found = beside_twin(last_layer(geometry), "vectors", "metric")
     bounds = [
         f"[{score(low)}, {score(high)}]" if pd.notna(low) else NOTHING
         for low, high in zip(found["low"], found["high"], strict=True)
     ]
-    found = found.assign(title=found["figure"].map(title), bounds=bounds)
-    return (found.sort_values(["vectors", "figure"], key=lambda names: pd.factorize(names)[0]),)
+    found = found.assign(title=found["metric"].map(title), bounds=bounds)
+    return (found.sort_values(["vectors", "metric"], key=lambda names: pd.factorize(names)[0]),)
 
 
 def _probed(probing: pd.DataFrame) -> Table:
-    return (beside_twin(last_layer(as_measured(probing)), "vectors", "figure").replace({"figure": TASKS}),)
+    return (beside_twin(last_layer(as_measured(probing)), "vectors", "metric").replace({"metric": TASKS}),)
 
 
 def _outliers(dimensions: pd.DataFrame) -> pd.DataFrame:
@@ -83,7 +83,7 @@ PROBED = View(
     needs=("probing",),
     rows=_probed,
     form=Texts(
-        heads={"figure": "Task", "vectors": "Vectors", "checkpoint": "Checkpoint", "value": "Accuracy"}
+        heads={"metric": "Task", "vectors": "Vectors", "checkpoint": "Checkpoint", "value": "Accuracy"}
         | {"twin": "Random-weights control", "chance": "Chance", "baseline": "Control", "selectivity": "Selectivity"}
         | {"compression": "Code", **SIZE}
     ),
@@ -172,7 +172,7 @@ def _given(name: str, metrics: Sequence[str]) -> View:
             points=partial(by_depth, metrics=metrics),
             x="value",
             y="checkpoint",
-            columns="figure",
+            columns="metric",
             names={metric: title(metric) for metric in metrics},
             beside={"baseline": NOISE},
         ),

@@ -17,5 +17,5 @@ def claims(tables: Mapping[str, pd.DataFrame], *, confidence: float, margin: flo
     Nothing below three seeds: the page says of all differences at once that they are under-powered.
     """
     rows = tables["differences"]
-    for row in rows[rows["figure"].isin(ASKED) & (rows["n"] >= FEWEST_SEEDS)].to_dict("records"):
-        yield of_row(row, title(str(row["figure"])), confidence=confidence, margin=margin)
+    for row in rows[rows["metric"].isin(ASKED) & (rows["n"] >= FEWEST_SEEDS)].to_dict("records"):
+        yield of_row(row, title(str(row["metric"])), confidence=confidence, margin=margin)

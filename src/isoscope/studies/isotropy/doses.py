@@ -19,7 +19,7 @@ narrower range, paths cross by chance."""
 LEVELS = 3
 """Number of levels at which families are compared, evenly spaced within the range that all reach."""
 Floats = npt.NDArray[np.float64]
-COLUMNS = ["arm", "seed", "figure", "value"]
+COLUMNS = ["arm", "seed", "metric", "value"]
 
 
 class Dose(NamedTuple):
@@ -59,23 +59,23 @@ def references(doses: Mapping[str, Dose]) -> dict[str, str]:
 
 
 def equated(
-    averages: pd.DataFrame, doses: Mapping[str, Dose], *, across: str, figures: Sequence[str], log: bool = False
+    averages: pd.DataFrame, doses: Mapping[str, Dose], *, across: str, metrics: Sequence[str], log: bool = False
 ) -> pd.DataFrame:
-    """Return each family's `figures` at `LEVELS` matched values of `across`: arm (the family), seed, figure, value.
+    """Return each family's `metrics` at `LEVELS` matched values of `across`: arm (the family), seed, metric, value.
 
-    - For each seed, a family's arms in the order of their weights form a path through (across, figure).
+    - For each seed, a family's arms in the order of their weights form a path through (across, metric).
     - The value at a level is interpolated linearly where the path first reaches the level, which is at the smallest
       dose. It is NaN if the path never reaches it, or has a weight without a value of `across` before it does.
     - Levels are evenly spaced in the range that all families reach, by the means over seeds of their ends. There are no
       levels if this range is at most `NOISE` sd between seeds.
     - `log`: interpolate over log(across), using only values above 0.
-    - `averages`: arm, seed, figure, value. Families with fewer than `FEWEST_WEIGHTS` weights are left out.
+    - `averages`: arm, seed, metric, value. Families with fewer than `FEWEST_WEIGHTS` weights are left out.
     """
     if averages.empty:  # runs without an update
         return pd.DataFrame(columns=COLUMNS)
-    wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
-    figures = [one for one in figures if one in wide]
-    if across not in wide or not figures:
+    wide = averages.pivot_table(index=["arm", "seed"], columns="metric", values="value", sort=False)
+    metrics = [one for one in metrics if one in wide]
+    if across not in wide or not metrics:
         return pd.DataFrame(columns=COLUMNS)
     paths = dict(_paths(wide, doses, across, log=log))
     ends = pd.DataFrame(
@@ -85,10 +85,10 @@ def equated(
     places = np.log(wide[across].where(wide[across] > 0)) if log else wide[across]
     noise = float(np.sqrt(np.nan_to_num(places.groupby("arm").var().mean())))
     levels = np.linspace(low, high, LEVELS + 2)[1:-1] if high - low > NOISE * noise else np.zeros(0)
-    texts = _told_apart(np.exp(levels) if log else levels)
+    texts = _distinct(np.exp(levels) if log else levels)
     rows = [
-        (*run, f"{figure}{WHERE}{across} is {text}", np.nan if path is None else _first_at(path[figure], float(level)))
-        for (level, text), (run, path), figure in product(zip(levels, texts, strict=True), paths.items(), figures)
+        (*run, f"{metric}{WHERE}{across} is {text}", np.nan if path is None else _first_at(path[metric], float(level)))
+        for (level, text), (run, path), metric in product(zip(levels, texts, strict=True), paths.items(), metrics)
     ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -113,8 +113,8 @@ def at_equal(
     against: dict[str, str] = {}
     for share in sorted({one.fraction for one in doses.values()}):
         rows = averages[[doses[arm].fraction == share for arm in averages["arm"]]]
-        tables = [equated(rows, doses, across=one, figures=metrics) for one in anisotropy]
-        tables.append(equated(rows, doses, across=force, figures=[*metrics, *anisotropy], log=True))
+        tables = [equated(rows, doses, across=one, metrics=metrics) for one in anisotropy]
+        tables.append(equated(rows, doses, across=force, metrics=[*metrics, *anisotropy], log=True))
         found.append(pd.concat(tables, ignore_index=True))
         families = [one.family for one in doses.values() if one.fraction == share]
         against |= dict.fromkeys(families, families[0])
@@ -136,7 +136,7 @@ def _paths(
             yield (str(family), int(seed)), path.set_index(place.rename("place")) if enough else None
 
 
-def _told_apart(values: Floats) -> list[str]:
+def _distinct(values: Floats) -> list[str]:
     """Format numbers with the fewest digits that tell them apart, at least three."""
     shown = ([f"{value:.{digits}g}" for value in values] for digits in range(3, 18))
     return next(texts for texts in shown if len(set(texts)) == len(set(values.tolist())))

@@ -16,8 +16,8 @@ from isoscope.platform.results.published import ALONE, INDISTINCT, UNDERPOWERED,
 from isoscope.platform.statistics.paired import FEWEST_SEEDS, Verdict, minimum_detectable_effect
 
 PUBLISHED = published(Path(__file__).parent)
-COMPONENTS, ROUNDING = PUBLISHED["figures"], PUBLISHED["rounding"]
-COLUMNS = ("arm", "figure", "published", "tolerance", "seeds", "mean", "sd", "low", "high", "detectable", "difference")
+COMPONENTS, ROUNDING = PUBLISHED["metrics"], PUBLISHED["rounding"]
+COLUMNS = ("arm", "metric", "published", "tolerance", "seeds", "mean", "sd", "low", "high", "detectable", "difference")
 
 
 class Known(NamedTuple):
@@ -58,10 +58,10 @@ def known_values(
     if told:
         return f"published with other settings: {'; '.join(told)}"
     shares = {}
-    for place, figure in enumerate(COMPONENTS):
+    for place, metric in enumerate(COMPONENTS):
         values = {name: row[place] for name, row in table.items()}
         nearest = min(abs(value - values[arm]) for name, value in values.items() if name != arm)
-        shares[figure] = Known(values[arm], min(tolerance, nearest / 2), nearest)
+        shares[metric] = Known(values[arm], min(tolerance, nearest / 2), nearest)
     return shares
 
 
@@ -110,18 +110,18 @@ def reproduction(
     - *ours alone*: there is no published value.
     """
     found = []
-    for arm, figure in product(dict.fromkeys(averages["arm"]), COMPONENTS):
-        rows = averages[(averages["arm"] == arm) & (averages["figure"] == f"step/{figure}")]
+    for arm, metric in product(dict.fromkeys(averages["arm"]), COMPONENTS):
+        rows = averages[(averages["arm"] == arm) & (averages["metric"] == f"step/{metric}")]
         if len(rows):
             of_arm = known[arm]
-            of_figure = of_arm if isinstance(of_arm, str) else of_arm[figure]
+            of_metric = of_arm if isinstance(of_arm, str) else of_arm[metric]
             values = rows["value"].dropna()
             if lost := len(rows) - len(values):
-                of_figure = f"{count(lost, 'seed')} without a value"
+                of_metric = f"{count(lost, 'seed')} without a value"
             if len(values):
-                found.append((arm, figure, *_row(of_figure, values.to_numpy(), confidence, power)))
+                found.append((arm, metric, *_row(of_metric, values.to_numpy(), confidence, power)))
     table = pd.DataFrame(found, columns=[*COLUMNS, "verdict", "reason"])
-    return table.astype({name: float for name in COLUMNS if name not in ("arm", "figure", "seeds")})
+    return table.astype({name: float for name in COLUMNS if name not in ("arm", "metric", "seeds")})
 
 
 def _row(known: Known | str, values: Any, confidence: float, power: float) -> tuple[Any, ...]:

@@ -66,8 +66,8 @@ def tables(
 
 def points(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
     """Return the study's own metrics, for MLflow: each arm's averages at the end of training, mean over its seeds."""
-    means = tables["averages"].groupby(["arm", "figure"], sort=False)["value"].mean(skipna=False)
-    return {f"end/{figure}/{arm}": float(value) for (arm, figure), value in means.dropna().items()}
+    means = tables["averages"].groupby(["arm", "metric"], sort=False)["value"].mean(skipna=False)
+    return {f"end/{metric}/{arm}": float(value) for (arm, metric), value in means.dropna().items()}
 
 
 def _dose(runs: list[dict[str, Any]], where: Path) -> Dose:

@@ -41,9 +41,9 @@ EXPLAINED_METRICS = titled(
 BARS_METRICS = titled("validation/bar_mean", "validation/bar_longest", "validation/bar_evenness", "validation/radius")
 PENALTY_METRICS = titled("step/penalty", "step/penalty_gradient_norm", "step/loss")
 POSTHOC = [
-    f"posthoc/{laid}/{figure}"
+    f"posthoc/{laid}/{metric}"
     for laid in ("untouched", "all_but_the_top", "whitened")
-    for figure in ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")
+    for metric in ("a_1", "a_1_centred", "ridge_accuracy", "ridge_matthews", "neighbour_accuracy", "neighbour_matthews")
 ]
 FORCE = "step/penalty_gradient_norm"
 PER_CLASS = {"entropy": "H of kept bars", "normalised": "H / ln k", "kept": "Kept bars"}
@@ -116,22 +116,22 @@ def _of_entropy(remakes: str, courses: pd.DataFrame) -> str | None:
 
 
 def _traded(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
-    there = [across for across in TRADED if across in set(averages["figure"])]
+    there = [across for across in TRADED if across in set(averages["metric"])]
     parts = [averages.assign(across=across.rpartition("/")[2]) for across in there]
     return pd.concat([averages[:0].assign(across=""), *parts]), doses
 
 
 def task_metric(averages: pd.DataFrame) -> str:
     """Return the task's metric that anisotropy is traded against: the first that was measured."""
-    there = {*averages["figure"]}
+    there = {*averages["metric"]}
     return next((one for one in TASK_METRICS if one in there), next(iter(TASK_METRICS)))
 
 
 def trade(averages: pd.DataFrame, doses: pd.DataFrame) -> pd.DataFrame:
     """Return a row per run: its task metric and its anisotropy, with its family and weight."""
     across, up = f"validation/{averages['across'].iloc[0]}", task_metric(averages)
-    wide = averages.pivot_table(index=["arm", "seed"], columns="figure", values="value", sort=False)
-    if missing := [figure for figure in (across, up) if figure not in wide]:
+    wide = averages.pivot_table(index=["arm", "seed"], columns="metric", values="value", sort=False)
+    if missing := [metric for metric in (across, up) if metric not in wide]:
         raise ValueError(f"none of these was measured: {', '.join(missing)}")
     runs = wide[[across, up]].dropna().reset_index().merge(doses[["arm", "family", "weight"]], on="arm")
     runs = runs.rename(columns={across: "across", up: "up"})
@@ -142,17 +142,17 @@ def trade(averages: pd.DataFrame, doses: pd.DataFrame) -> pd.DataFrame:
 def _traded_values(averages: pd.DataFrame, doses: pd.DataFrame) -> Iterator[Untested]:
     """Yield the anisotropy that the figure shows and, beside a₁, the task's metric, by arm."""
     across = f"validation/{averages['across'].iloc[0]}"
-    for figure in (across, *[task_metric(averages)] * (across == next(iter(TRADED)))):
-        rows = averages[averages["figure"] == figure]
+    for metric in (across, *[task_metric(averages)] * (across == next(iter(TRADED)))):
+        rows = averages[averages["metric"] == metric]
         if len(rows):
-            yield Untested.of_seeds(f"{title(figure)}, at the end of training", rows)
+            yield Untested.of_seeds(f"{title(metric)}, at the end of training", rows)
 
 
 def _by_fraction(averages: pd.DataFrame, doses: pd.DataFrame) -> Table:
     """Return the averages by share of the train split; no rows if all arms have the same share."""
     of = doses.set_index("arm").loc[averages["arm"]]
     step = 100 * of["fraction"]
-    shares = averages.assign(arm=[*of["group"]], step=[*step], metric=averages["figure"])
+    shares = averages.assign(arm=[*of["group"]], step=[*step])
     return (shares if doses["fraction"].nunique() > 1 else shares[:0],)
 
 

@@ -42,10 +42,10 @@ def _contexts(table: pd.DataFrame, titles: Mapping[str, str]) -> Table:
     keys = ["model", "twin", "layer", "measure"]
     means = over_seeds(table, keys)
     values = means.set_index(keys)["value"]
-    shown = means[means["measure"].isin(titles)].rename(columns={"measure": "figure"})
+    shown = means[means["measure"].isin(titles)].rename(columns={"measure": "metric"})
     baseline = [
         values.get((*key, BASELINES.get(measure)), np.nan)
-        for *key, measure in zip(*(shown[name] for name in (*keys[:-1], "figure")), strict=True)
+        for *key, measure in zip(*(shown[name] for name in (*keys[:-1], "metric")), strict=True)
     ]
     step = np.where(shown["twin"], np.nan, 0.0)
     own = {"checkpoint": shown["model"], "vectors": "words", "baseline": baseline, "degenerate": False, "step": step}
@@ -74,7 +74,7 @@ def over_seeds(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _caption(lead: str, titles: Mapping[str, str], table: pd.DataFrame) -> str:
-    n = table.groupby("figure", sort=False)["n"].max()
+    n = table.groupby("metric", sort=False)["n"].max()
     counts = ", ".join(f"{titles[str(name)]} {count:,}" for name, count in n.items())
     bands = "intervals over seeds, or of one seed over sentences, by bootstrap"
     return f"{lead} {AT_TABLE} Bands: {bands}. n (words, forms or sentences): {counts}."

@@ -68,7 +68,7 @@ def _pairs(seeds: Sequence[int]) -> list[tuple[int, int]]:
     return [*zip(seeds, _following(seeds), strict=True)][: len(seeds) if len(seeds) > 2 else len(seeds) - 1]
 
 
-def told_apart(
+def models_against_seeds(
     similarity: pd.DataFrame, models: Mapping[str, Sequence[int]], *, confidence: float, power: float, margin: float
 ) -> pd.DataFrame:
     """Return how much less alike two models are than two seeds of one model, per measure and layer.

@@ -43,7 +43,7 @@ class Sampled(NamedTuple):
 
 
 def repeated(states: Sampled, *, seed: int) -> dict[str, Floats]:
-    """Return each figure by the published procedure, repeated `[DRAWS, layers]`.
+    """Return each metric by the published procedure, repeated `[DRAWS, layers]`.
 
     `avg_sim`: mean cosine of pairs of random tokens; `sentence_words`: of tokens with their sentence's mean; `norm`:
     mean length of all tokens. Raises `InputError` for fewer than 1,000 sentences.
@@ -66,7 +66,7 @@ def repeated(states: Sampled, *, seed: int) -> dict[str, Floats]:
 
 
 def cells(found: Mapping[str, Floats], known: Mapping[str, Any], differs: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield a row per figure and layer: figure, layer, published, value, low, high, difference, verdict, reason.
+    """Yield a row per metric and layer: metric, layer, published, value, low, high, difference, verdict, reason.
 
     `found`: of `repeated`. A single repetition of the procedure lies between low and high with a probability of
     `CONFIDENCE`. Verdicts are those of `agrees`: the interval of the difference includes the rounding and the error of
@@ -74,15 +74,15 @@ def cells(found: Mapping[str, Floats], known: Mapping[str, Any], differs: Sequen
     (`differs`, as text).
     """
     reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, DRAWS - 1)) * (1 + 1 / DRAWS) ** 0.5
-    for figure, curve in known["curves"].items():
-        for layer, own in enumerate(found[figure].T):
+    for metric, curve in known["curves"].items():
+        for layer, own in enumerate(found[metric].T):
             value, half = float(own.mean()), reach * float(own.std(ddof=1))
             theirs = curve["values"][layer] if layer < len(curve["values"]) else None
             difference = None if theirs is None else value - theirs
             verdict = Verdict(NO_VERDICT, "; ".join(differs))
             if not differs and difference is not None:
                 verdict = agrees(difference, half + known["rounding"], curve["tolerance"])
-            row = {"figure": figure, "layer": layer, "published": theirs, "value": value}
+            row = {"metric": metric, "layer": layer, "published": theirs, "value": value}
             row |= {"low": value - half, "high": value + half, "difference": difference}
             yield row | {"verdict": verdict.word, "reason": verdict.reason}
 

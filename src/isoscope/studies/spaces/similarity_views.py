@@ -280,9 +280,9 @@ def _numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, ...]:
     return (table.assign(number=pd.factorize(table["of"])[0]),)
 
 
-TOLD_APART = View(
-    name="told_apart",
-    needs=("told_apart",),
+MODELS_AGAINST_SEEDS = View(
+    name="models_against_seeds",
+    needs=("models_against_seeds",),
     rows=_numbered,
     by="number",
     form=Profile(

@@ -18,7 +18,7 @@ from isoscope.states.choices import SPACES, SpaceSettings
 from isoscope.states.space_tables import Compared, Named
 from isoscope.states.space_tables import tables as tables_of
 from isoscope.states.word_space import write_space
-from isoscope.studies.spaces.models_against_seeds import couples, told_apart
+from isoscope.studies.spaces.models_against_seeds import couples, models_against_seeds
 from isoscope.studies.spaces.states_over_training import over_training as similarity_over_training
 
 WHOLE = SPACES._replace(max_length=10**6, batch_size=64)
@@ -67,7 +67,7 @@ def of_runs(
     over: Over,
     **options: Any,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `states.space_tables`, and `told_apart`, of models (name → seed → checkpoint).
+    """Return the tables of `states.space_tables`, and `models_against_seeds`, of models (name → seed → checkpoint).
 
     With `over_training`, every n-th snapshot is compared too: a table `over_training`, see `states_over_training`.
     Spaces: each seed of each model, and one random-weights control of each model. Pairs:
@@ -80,8 +80,8 @@ def of_runs(
     with TemporaryDirectory() as place:
         spaces = dict(_spaces(runs, table, settings, Path(place)))
         found = tables_of(Compared(table, spaces, pairs), settings, over)
-    apart = told_apart(found["similarity"], seeds, confidence=settings.confidence, power=power, margin=margin)
-    found |= {"told_apart": apart}
+    apart = models_against_seeds(found["similarity"], seeds, confidence=settings.confidence, power=power, margin=margin)
+    found |= {"models_against_seeds": apart}
     if over_training is not None:
         found["over_training"] = similarity_over_training(runs, table, settings, every=over_training, over=over)
     return found

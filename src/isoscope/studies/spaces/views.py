@@ -7,7 +7,13 @@ from isoscope.platform.figures.form import where
 from isoscope.platform.figures.line_form import Curves
 from isoscope.platform.figures.numbers import count
 from isoscope.studies.spaces.contextuality_views import CLASSES_OF_FORMS, CONTEXTS, COUNTS, DISTRIBUTIONS, over_seeds
-from isoscope.studies.spaces.similarity_views import CALLED, MAPS_BETWEEN, SIMILAR_ROWS, SIMILARITY, TOLD_APART
+from isoscope.studies.spaces.similarity_views import (
+    CALLED,
+    MAPS_BETWEEN,
+    MODELS_AGAINST_SEEDS,
+    SIMILAR_ROWS,
+    SIMILARITY,
+)
 
 CHOSEN = "chosen checkpoint"
 LINE = ["model", "with", "of", "measure", "layer"]
@@ -64,6 +70,6 @@ OVER_TRAINING = View(
 
 VIEWS: tuple[View, ...] = (
     *under("How contextual is each space?", *CONTEXTS, *CLASSES_OF_FORMS, DISTRIBUTIONS, COUNTS),
-    *under("How alike are two spaces?", SIMILARITY, SIMILAR_ROWS, MAPS_BETWEEN, TOLD_APART),
+    *under("How alike are two spaces?", SIMILARITY, SIMILAR_ROWS, MAPS_BETWEEN, MODELS_AGAINST_SEEDS),
     *under("How alike are they over training?", OVER_TRAINING),
 )

@@ -108,7 +108,7 @@ class Allocation(IntervalObserver):
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
         """Log how far the allocations so far are from the change of the loss, and the share of closed intervals."""
-        return self.rows.figures() if scored.split == "validation" and len(self.rows) else {}
+        return self.rows.metrics() if scored.split == "validation" and len(self.rows) else {}
 
     def finish(self, folder: Path) -> None:
         ends = self.ends[: len(self.rows)]

@@ -11,7 +11,7 @@ from torch import Tensor
 from isoscope.data.batches import drawn_rows
 from isoscope.objectives import Place, Scored
 from isoscope.plugins import observer
-from isoscope.training.anisotropy import batch_figures, posthoc_figures, sample_figures
+from isoscope.training.anisotropy import batch_metrics, posthoc_metrics, sample_metrics
 from isoscope.training.observers import Context, Observer, prefixed
 
 
@@ -38,14 +38,14 @@ class Watch(Observer):
     def after_update(self, step: int, points: Mapping[Place, Tensor]) -> dict[str, float]:
         if step % self.log_every != 0:
             return {}
-        return prefixed("step/", batch_figures(points[self.place].double().cpu().numpy()))
+        return prefixed("step/", batch_metrics(points[self.place].double().cpu().numpy()))
 
     def evaluated(self, scored: Scored, epoch: int | None) -> dict[str, float]:
         points = scored.points[self.place]
         if scored.split == "validation":
-            return prefixed("validation/", sample_figures(points[self.rows], self.labels, clusters=self.clusters))
+            return prefixed("validation/", sample_metrics(points[self.rows], self.labels, clusters=self.clusters))
         labels = self.objective.owners("test", np.arange(self.objective.size("test")), self.place)[1]
-        return {} if labels is None else prefixed("posthoc/", posthoc_figures(points, labels))
+        return {} if labels is None else prefixed("posthoc/", posthoc_metrics(points, labels))
 
 
 @observer("watch")

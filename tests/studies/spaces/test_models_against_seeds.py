@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from isoscope.base.errors import InputError
-from isoscope.studies.spaces.models_against_seeds import couples, told_apart
+from isoscope.studies.spaces.models_against_seeds import couples, models_against_seeds
 
 SEEDS = {"mlm": (0, 1, 2), "mt": (0, 1, 2)}
 OPTIONS: dict[str, Any] = {"confidence": 0.95, "power": 0.8, "margin": 0.01}
@@ -47,7 +47,7 @@ def planted(
 
 
 def test_a_planted_difference_holds_with_its_size_and_counts_seeds_and_sentences() -> None:
-    found = told_apart(planted(0.5, 0.8, 0.02), SEEDS, **OPTIONS)
+    found = models_against_seeds(planted(0.5, 0.8, 0.02), SEEDS, **OPTIONS)
     assert found[["model", "other_model", "measure", "layer"]].values.tolist() == [
         ["mlm", "mt", "cka", 0],
         ["mlm", "mt", "cka", 1],
@@ -65,14 +65,15 @@ def test_a_pair_without_a_number_leaves_its_layer_without_a_test_and_the_others_
     given = planted(0.5, 0.8, 0.02, models=models)
     gone = (given["layer"] == 1) & (given["model"] == "mlm") & (given["seed"] == 2)
     whole, found = (
-        told_apart(one, models, **OPTIONS) for one in (given, given.assign(adjusted=given["adjusted"].mask(gone)))
+        models_against_seeds(one, models, **OPTIONS)
+        for one in (given, given.assign(adjusted=given["adjusted"].mask(gone)))
     )
     assert found[["layer", "word"]].values.tolist() == [[0, "holds"], [1, "under-powered"]]
     assert found.loc[1, ["difference", "low", "two_way_low", "p_holm"]].isna().all()
     assert found.loc[0, "difference"] == whole.loc[0, "difference"]
     assert [*found["tests"]] == [1, 1]
     every = given.assign(adjusted=given["adjusted"].mask(given["layer"] == 1))
-    assert [*told_apart(every, models, **OPTIONS)["layer"]] == [0], "a layer without any number has no row"
+    assert [*models_against_seeds(every, models, **OPTIONS)["layer"]] == [0], "a layer without any number has no row"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_every_common_seed_counts_whatever_other_seeds_there_are(
     models = {"mlm": first, "mt": second}
     pairs = [frozenset(pair) for pair in couples(models)]
     assert len(pairs) == len(set(pairs)), "a pair is measured once"
-    found = told_apart(planted(0.5, 0.8, 0.02, models=models), models, **OPTIONS)
+    found = models_against_seeds(planted(0.5, 0.8, 0.02, models=models), models, **OPTIONS)
     assert set(found["n"]) == {common}
     assert set(found["word"]) == ({"holds"} if common > 2 else {"under-powered"})
     assert set(found["tests"]) == ({found["layer"].nunique()} if common > 2 else {0})
@@ -108,18 +109,20 @@ def test_every_common_seed_counts_whatever_other_seeds_there_are(
 def test_models_are_told_apart_if_they_are_less_alike_than_seeds(
     between: float, within: float, noise: float, word: str
 ) -> None:
-    assert set(told_apart(planted(between, within, noise), SEEDS, **OPTIONS)["word"]) == {word}
+    assert set(models_against_seeds(planted(between, within, noise), SEEDS, **OPTIONS)["word"]) == {word}
 
 
 def test_one_seed_has_no_ceiling_and_no_row() -> None:
     one = {"mlm": (0,), "mt": (0,)}
-    assert told_apart(planted(0.5, 0.8, 0.1).query("seed == 0 and model != other_model"), one, **OPTIONS).empty
+    assert models_against_seeds(
+        planted(0.5, 0.8, 0.1).query("seed == 0 and model != other_model"), one, **OPTIONS
+    ).empty
 
 
 def test_a_cell_without_a_value_has_no_row() -> None:
     table = planted(0.5, 0.8, 0.02)
     table["adjusted"] = table["adjusted"].where(table["layer"] == 1)
-    assert told_apart(table, SEEDS, **OPTIONS)["layer"].tolist() == [1]
+    assert models_against_seeds(table, SEEDS, **OPTIONS)["layer"].tolist() == [1]
 
 
 def test_an_effect_of_a_seed_on_both_sides_cancels_and_a_null_is_taken_off() -> None:
@@ -129,10 +132,10 @@ def test_an_effect_of_a_seed_on_both_sides_cancels_and_a_null_is_taken_off() -> 
     move = table["seed"].map(unlike) + table["other_seed"].map(unlike)
     table["adjusted"] += move
     table["without"] = [without + more for without, more in zip(table["without"], move, strict=True)]
-    found = told_apart(table, SEEDS, **OPTIONS)
+    found = models_against_seeds(table, SEEDS, **OPTIONS)
     assert set(found["word"]) == {"holds"}
     assert found["difference"].tolist() == pytest.approx([0.3, 0.3], abs=0.01)
     biased = planted(0.5, 0.8, 0.002)
     biased["null"], raw = 0.4, biased["without"]
     biased["without"] = [0.4 + 0.6 * without for without in raw]  # the raw similarities of these adjusted values
-    assert told_apart(biased, SEEDS, **OPTIONS)["difference"].tolist() == pytest.approx([0.3, 0.3], abs=0.01)
+    assert models_against_seeds(biased, SEEDS, **OPTIONS)["difference"].tolist() == pytest.approx([0.3, 0.3], abs=0.01)
