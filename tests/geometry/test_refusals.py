@@ -15,7 +15,7 @@ from isoscope.geometry.moments import as_cloud, between_share, covariance_traces
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.persistence import bottleneck, diagrams, persistent_entropy, wasserstein
 from isoscope.geometry.planes import planes
-from isoscope.geometry.probes import linear_probe, ridge_probe
+from isoscope.geometry.probes import linear_probe, online_code_length, ridge_probe
 from isoscope.geometry.sentence_permutations import sentence_groups
 from isoscope.geometry.separation import (
     ami_interval,
@@ -26,7 +26,7 @@ from isoscope.geometry.separation import (
     linear_separability,
     silhouette,
 )
-from isoscope.geometry.similarity import CCA, CKA, Procrustes
+from isoscope.geometry.similarity import CCA, CKA, PWCCA, SVCCA, Procrustes
 from isoscope.geometry.sts import rank_correlation, spearman_of_cosines
 from isoscope.geometry.transforms import all_but_the_top, centred, none, standardised, whitened
 from refused import refused
@@ -105,6 +105,25 @@ CASES: list[Case] = [
             ((NOISE, 7), f"components: 7; expected {least} to 6"),
             ((NOISE[:1], least), "points: 1, but this measure needs at least 2"),
         )
+    ),
+    *(
+        (said, function, (), said)
+        for function, said in (
+            (lambda: RSA(distance="Euclidean"), "RSA: distance: expected 'cosine', 'euclidean' or 'correlation', got"),
+            (lambda: PWCCA(side="two"), "PWCCA: side: expected 'one' or 'other', got 'two'"),
+            (lambda: SVCCA(variance=99.0), "SVCCA: variance: expected less than or equal to 1, got 99"),
+            (lambda: CCA(components=0), "CCA: components: expected greater than or equal to 1, got 0"),
+            (lambda: Neighbours(k=-1), "Neighbours: k: expected greater than or equal to 1, got -1"),
+        )
+    ),
+    *(
+        (
+            f"fractions {fractions}",
+            lambda fractions: online_code_length(NOISE, SENTENCES % 2, SENTENCES, seed=0, fractions=fractions),
+            (fractions,),
+            "fractions: expected rising shares that end at 1, got",
+        )
+        for fractions in ((0.1, 0.5), (0.5, 0.25, 1.0), (0.5, 0.5, 1.0), (0.0, 1.0), ())
     ),
     ("flat", whitened, (NOISE * [1, 1, 1, 1, 0, 0], 5), "components: 5, but only 4 directions have variance"),
     *(

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from isoscope.geometry.isotropy import isoscore, participation_ratio
 from isoscope.geometry.moments import spectrum
-from isoscope.penalties import CosineRegularization, IsoScoreStar, SpectrumControl
+from isoscope.penalties import CosineRegularization, IsoScoreStar, PersistentEntropy, SpectrumControl
 
 ALL = [CosineRegularization(0.7), IsoScoreStar(0.7), SpectrumControl(0.7), SpectrumControl(0.7, prior="polynomial")]
 
@@ -23,6 +23,18 @@ def with_reference(zeta: float = 0.3) -> IsoScoreStar:
     found = IsoScoreStar(0.7, zeta=zeta)
     found.reference = torch.from_numpy(np.cov(np.random.default_rng(1).standard_normal((50, 5)).T))
     return found
+
+
+@pytest.mark.parametrize("penalty", [*ALL, PersistentEntropy(per_class=False)], ids=lambda one: type(one).__name__)
+def test_a_batch_of_sentences_is_no_cloud_of_points(penalty: torch.nn.Module) -> None:
+    """The cosine penalty of `[4, 6, 8]` was a number, with a mean cosine above 1."""
+    with pytest.raises(ValueError, match=r"^points: expected \[points, dimensions\], got \[4, 6, 8\]$"):
+        penalty(torch.ones(4, 6, 8))
+
+
+def test_another_prior_is_refused() -> None:
+    with pytest.raises(ValueError, match="prior: expected 'exponential' or 'polynomial', got 'exponental'"):
+        SpectrumControl(prior="exponental")  # type: ignore[arg-type]
 
 
 def test_the_cosine_penalty_is_the_sum_over_pairs() -> None:

@@ -3,12 +3,12 @@
 import inspect
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType, NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from isoscope.base.errors import InputError
 from isoscope.base.metric import Metric
@@ -117,6 +117,13 @@ def misfit(value: Any, kind: Any, name: str) -> str | None:
     else:
         fits, wanted = _fits(value, origin), "null" if origin is NoneType else getattr(origin, "__name__", origin)
     return None if fits else f"{name}: expected {wanted}, got {value!r}"
+
+
+def check_fields(one: Any) -> None:
+    """Raise `InputError` if a field of a dataclass is not of its type; call it in `__post_init__`."""
+    kinds = get_type_hints(type(one), include_extras=True)
+    if fault := _first(misfit(getattr(one, field.name), kinds[field.name], field.name) for field in fields(one)):
+        raise InputError(f"{type(one).__name__}: {fault}")
 
 
 def _first(faults: Iterable[str | None]) -> str | None:

@@ -89,7 +89,7 @@ def error(found: ArrayLike, target: ArrayLike) -> float:
 def r2_by_dimension(found: ArrayLike, target: ArrayLike) -> Floats:
     """Return 1 − squared error / variance of each dimension of the target `[dy]`; NaN for a constant dimension."""
     one, other = linked(on_host(found), on_host(target), least=2)
-    left, whole = ((one - other) ** 2).sum(0), ((other - other.mean(0)) ** 2).sum(0)
+    left, whole = ((one - other) ** 2).sum(0), (centre(other) ** 2).sum(0)
     return 1.0 - np.divide(left, whole, out=np.full_like(whole, np.nan), where=whole > 0)
 
 

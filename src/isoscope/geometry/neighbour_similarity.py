@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import squareform
 
+from isoscope.base.entry import check_fields
 from isoscope.base.errors import InputError
 from isoscope.geometry.array_kinds import Array, beside, least_places, namespace, pairwise, upper_triangle
 from isoscope.geometry.contextuality import units
@@ -28,6 +30,9 @@ class RSA:
     name: ClassVar[str] = "rsa"
     distance: Distance = "cosine"
     ranks: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def invariances(self) -> tuple[Invariances, Invariances]:
@@ -102,7 +107,10 @@ class Neighbours:
 
     name: ClassVar[str] = "neighbours"
     invariances: ClassVar[tuple[Invariances, Invariances]] = (("scaling", "orthogonal"), ("scaling", "orthogonal"))
-    k: int = 10
+    k: Annotated[int, Ge(1)] = 10
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def score(self, x: ArrayLike, y: ArrayLike) -> float:
         """Return the similarity in [0, 1] of two spaces, `[n, dx]` and `[n, dy]`; all other items are candidates."""

@@ -190,8 +190,11 @@ def online_code_lengths(
 
     The first block that ends at as many points as classes is coded uniformly. After it, the classifiers of all
     penalties and the class frequencies are mixed by how well each has coded so far (Bayes), so no unsent label chooses
-    a penalty. The receiver has the points, which are standardised together. Source: Voita and Titov 2020.
+    a penalty. The receiver has the points, which are standardised together. `fractions` of the groups at which blocks
+    end rise to 1: each point is sent. Raises `InputError` for others. Source: Voita and Titov 2020.
     """
+    if [*fractions] != sorted({*fractions}) or not fractions or fractions[0] <= 0 or fractions[-1] != 1:
+        raise InputError(f"fractions: expected rising shares that end at 1, got {[*fractions]}")
     cloud, group = _grouped(points, groups, len(fractions))
     rank = (_shuffled_places(group, seed, 2) + 1) / (group.max() + 1)
     block = np.searchsorted(np.asarray(fractions) + 1e-12, rank)

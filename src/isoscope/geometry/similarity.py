@@ -14,10 +14,12 @@ it. Arithmetic is in float64.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
+from annotated_types import Ge, Gt, Le
 from numpy.typing import ArrayLike
 
+from isoscope.base.entry import check_fields
 from isoscope.base.errors import InputError
 from isoscope.geometry.array_kinds import Array, namespace
 from isoscope.geometry.cross_products import RANK, Triple, Whitened, counted, singular, singular_values, triple
@@ -109,9 +111,12 @@ class CCA(Similarity):
     """
 
     name = "cca"
-    components: int | None = None
-    variance: float | None = None
+    components: Annotated[int, Ge(1)] | None = None
+    variance: Annotated[float, Gt(0), Le(1)] | None = None
     few: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def invariances(self) -> tuple[Invariances, Invariances]:
@@ -175,7 +180,7 @@ class SVCCA(CCA):
     """
 
     name = "svcca"
-    variance: float | None = 0.99
+    variance: Annotated[float, Gt(0), Le(1)] | None = 0.99
 
     def of(self, products: Triple) -> Array:
         """Return the similarity `[B]`; raises as `canonical`. Nothing else needs these directions."""

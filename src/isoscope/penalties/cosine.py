@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from isoscope.penalties.shapes import matrix
 from isoscope.plugins import penalty
 
 
@@ -30,8 +31,8 @@ class CosineRegularization(nn.Module):
         self.weight = weight
 
     def forward(self, points: Tensor, labels: Tensor | None = None) -> CosineTerms:
-        """Return the penalty of `points` `[n, d]`; `labels` are ignored."""
-        cloud = points.double()
+        """Return the penalty of `points` `[n, d]`; `labels` are ignored. Raises `ValueError` for other shapes."""
+        cloud = matrix(points).double()
         square = cloud.square().sum(1, keepdim=True)
         some = ~(square <= 0)  # NaN stays visible
         unit = torch.where(some, cloud / torch.where(some, square, 1.0).sqrt(), 0.0)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from isoscope.penalties.shapes import matrix
 from isoscope.plugins import penalty
 
 
@@ -33,8 +34,8 @@ class IsoScoreStar(nn.Module):
         self.register_buffer("reference", None)
 
     def forward(self, points: Tensor, labels: Tensor | None = None) -> IsoScoreTerms:
-        """Return the penalty of `points` `[n, d]`; `labels` are ignored."""
-        cloud = points.double()
+        """Return the penalty of `points` `[n, d]`; `labels` are ignored. Raises `ValueError` for other shapes."""
+        cloud = matrix(points).double()
         n, d = cloud.shape
         if n < 2 or d < 2:
             nothing = (cloud * 0.0).sum()

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from isoscope.geometry.barcodes import Selection, entropy_and_slope, normalised, select
 from isoscope.geometry.spanning_trees import minimum_spanning_trees, of_lengths
+from isoscope.penalties.shapes import matrix
 from isoscope.plugins import penalty
 
 
@@ -18,13 +19,12 @@ def clouds(
     """Return `points` `[n, d]` as `[1, n, d]`: one cloud, or one cloud per label 0 … `classes` − 1.
 
     The mask `[C, n]` tells which points belong to each cloud (None: all). `classes` None: as many as `labels` has.
-    Labels below 0 belong to no cloud. Raises `ValueError` if points are not a matrix, and if labels are missing, differ
-    in number from the points, or are not integers.
+    Labels below 0, and of `classes` or more, belong to no cloud (a check would wait for a GPU). Raises `ValueError` if
+    points are not a matrix, and if labels are missing, differ in number from the points, or are not integers.
     """
-    if points.ndim != 2:
-        raise ValueError(f"points: expected [points, dimensions], got {list(points.shape)}")
+    whole = matrix(points)[None]
     if not per_class:
-        return points[None], None
+        return whole, None
     if labels is None:
         raise ValueError("labels: needed to tell classes apart (per_class=False takes all points together)")
     if labels.shape != points.shape[:1]:
@@ -32,7 +32,7 @@ def clouds(
     if labels.is_floating_point():
         raise ValueError(f"labels: expected integers, got {labels.dtype} (per_class=False takes all points together)")
     count = classes if classes is not None else max(int(labels.max()) + 1, 0) if len(labels) else 0
-    return points[None], labels == torch.arange(count, device=labels.device)[:, None]
+    return whole, labels == torch.arange(count, device=labels.device)[:, None]
 
 
 class PersistentEntropyTerms(NamedTuple):

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from isoscope.penalties.shapes import matrix
 from isoscope.plugins import penalty
 
 
@@ -24,7 +25,7 @@ class SpectrumControl(nn.Module):
     The prior falls slowly from p_1 = 1: `exponential` is `exp(−rate · (k − 1)^power)`, `polynomial` is `k^(−power)`.
     Wang et al. 2020 tie the output embeddings' singular values to such a prior by re-parameterisation. Representations
     are not parameters, so here it is a penalty. Computed from the eigenvalues of the n × n Gram matrix, O(n² d + n³).
-    Squared singular values below 1e-12 of the largest have no gradient.
+    Squared singular values below 1e-12 of the largest have no gradient. Raises `ValueError` for another prior.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class SpectrumControl(nn.Module):
         power: float = 1.0,
     ) -> None:
         super().__init__()
+        if prior not in ("exponential", "polynomial"):
+            raise ValueError(f"prior: expected 'exponential' or 'polynomial', got {prior!r}")
         self.weight, self.prior, self.rate, self.power = weight, prior, rate, power
 
     def forward(self, points: Tensor, labels: Tensor | None = None) -> SpectrumTerms:
-        """Return the penalty of `points` `[n, d]`; `labels` are ignored."""
-        cloud = points.double()
+        """Return the penalty of `points` `[n, d]`; `labels` are ignored. Raises `ValueError` for other shapes."""
+        cloud = matrix(points).double()
         n, d = cloud.shape
         count = min(n - 1, d)
         if count < 1:
