@@ -8,7 +8,18 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 
-from isoscope.geometry import array_kinds, contextuality, dimension, isotropy, moments
+from isoscope.geometry import (
+    array_kinds,
+    attention,
+    contextuality,
+    dimension,
+    isotropy,
+    kernels,
+    moments,
+    persistence,
+    planes,
+    probes,
+)
 from isoscope.geometry.array_kinds import on_host, placed
 from isoscope.geometry.moments import Floats
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours, ranks, square
@@ -106,6 +117,34 @@ def test_a_grid_has_the_values_of_numpy(device: str) -> None:
     for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
         for own, plain, exact in zip(ours, theirs, (True, True, number >= len(MEASURES)), strict=True):
             np.testing.assert_allclose(own, plain, rtol=1e-9 if exact else 1e-5, atol=1e-12 if exact else 1e-6)
+
+
+BARS = np.array([[0.0, 1.0], [0.25, 2.0], [0.0, 0.5]])
+COPIED: dict[str, Callable[[Callable[[np.ndarray], Any]], Any]] = {
+    "summarise": lambda on: attention.summarise(on(np.full((2, 4, 4), 0.25))),
+    "head_agreement": lambda on: attention.head_agreement(on(np.full((4, 4), 0.25)), on(np.eye(4))),
+    "kernel_energy": lambda on: kernels.kernel_energy(on(np.ones((2, 3, 3)))),
+    "frequency_response": lambda on: kernels.frequency_response(on(np.ones((1, 3, 3))), size=4),
+    "persistent_entropy": lambda on: persistence.persistent_entropy(on(BARS[:, 1])),
+    "wasserstein": lambda on: persistence.wasserstein(on(BARS), on(BARS[:2])),
+    "planes": lambda on: planes.planes([on(BARS * scale + np.eye(3)[:, :2]) for scale in (1.0, 2.0)], "joint"),
+    "ridge_probe": lambda on: probes.ridge_probe(BARS[[0, 1, 2] * 9], on(np.arange(27.0) % 5), range(27), seed=0),
+}
+
+
+@pytest.mark.parametrize("kind", ["parameter", "bfloat16", *DEVICES])
+@pytest.mark.parametrize("name", COPIED)
+def test_other_functions_copy_a_tensor_to_the_host(name: str, kind: str) -> None:
+    """Also a weight of a model, and one that NumPy has no type for; the numbers are exact in bfloat16."""
+
+    def on(array: np.ndarray) -> Any:
+        if kind == "parameter":
+            return torch.nn.Parameter(torch.from_numpy(array))
+        return torch.from_numpy(array).bfloat16() if kind == "bfloat16" else placed(array, kind)
+
+    found, expected = COPIED[name](on), COPIED[name](lambda array: array)
+    for own, plain in zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]:
+        np.testing.assert_array_equal(own, plain)
 
 
 @pytest.mark.parametrize("device", DEVICES)

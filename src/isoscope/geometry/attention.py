@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isoscope.base.errors import InputError
+from isoscope.geometry.array_kinds import on_host
 from isoscope.geometry.moments import Floats
 
 
@@ -59,7 +60,7 @@ def head_agreement(one: ArrayLike, other: ArrayLike) -> Floats:
 
 
 def _maps(attention: ArrayLike) -> Floats:
-    weights = np.asarray(attention, dtype=np.float64)
+    weights = np.asarray(on_host(attention), dtype=np.float64)
     if weights.ndim < 2 or weights.shape[-1] != weights.shape[-2]:
         raise InputError(f"attention: expected [..., T, T], got {list(weights.shape)}")
     if not np.allclose(weights.sum(-1), 1.0, atol=1e-3) or (weights < 0).any():

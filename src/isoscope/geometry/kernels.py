@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isoscope.base.errors import InputError
+from isoscope.geometry.array_kinds import on_host
 from isoscope.geometry.moments import Floats, as_cloud
 
 DEAD = 0.1
@@ -85,7 +86,7 @@ def frequency_response(kernel: ArrayLike, *, size: int = 64) -> Floats:
 
 
 def _kernel(kernel: ArrayLike) -> Floats:
-    weights = np.asarray(kernel, dtype=np.float64)
+    weights = np.asarray(on_host(kernel), dtype=np.float64)
     if weights.ndim != 3 or weights.shape[1] % 2 == 0 or weights.shape[2] % 2 == 0:
         raise InputError(f"kernel: expected [sources, odd, odd], got {list(weights.shape)}")
     if not np.isfinite(weights).all() or not weights.any():

@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.spatial.distance import pdist, squareform
 
 from isoscope.base.errors import InputError
+from isoscope.geometry.array_kinds import on_host
 from isoscope.geometry.moments import Floats, as_cloud
 
 
@@ -29,7 +30,7 @@ def persistent_entropy(bars: ArrayLike) -> float:
     NaN without a bar of positive length. Raises `InputError` unless lengths are `[m]` finite, non-negative numbers.
     Source: Chintakunta et al. 2015.
     """
-    lengths = np.asarray(bars, dtype=np.float64)
+    lengths = np.asarray(on_host(bars), dtype=np.float64)
     if lengths.ndim != 1 or not np.isfinite(lengths).all() or (lengths < 0).any():
         raise InputError(
             f"bars: expected finite lengths [m], none below 0, got an array of shape {list(lengths.shape)}"
@@ -76,7 +77,7 @@ def wasserstein(one: ArrayLike, other: ArrayLike) -> float:
 
 def _moves(one: ArrayLike, other: ArrayLike) -> Floats:
     """Return the length of the move from each bar or diagonal place to each, `[m + n, n + m]`."""
-    given = (np.asarray(diagram, dtype=np.float64) for diagram in (one, other))
+    given = (np.asarray(on_host(diagram), dtype=np.float64) for diagram in (one, other))
     a, b = (diagram if diagram.size else np.zeros((0, 2)) for diagram in given)
     for diagram in (a, b):
         if diagram.ndim != 2 or diagram.shape[1] != 2 or not np.isfinite(diagram).all():

@@ -1,5 +1,6 @@
 """Compute principal planes of many frames of the same points, aligned so that frames can be compared."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import orthogonal_procrustes, subspace_angles
 
 from isoscope.base.errors import InputError
+from isoscope.geometry.array_kinds import on_host
 from isoscope.geometry.moments import Floats, as_cloud, centre
 
 Alignment = Literal["joint", "procrustes", "sign"]
@@ -30,7 +32,7 @@ class Planes(NamedTuple):
     reference: int
 
 
-def planes(frames: ArrayLike, alignment: Alignment, *, reference: int = -1) -> Planes:
+def planes(frames: Iterable[ArrayLike], alignment: Alignment, *, reference: int = -1) -> Planes:
     """Return PC1 and PC2 of each frame `[F, n, d]` of the same n points.
 
     - joint: one PCA over all frames, each frame centred (else the drift of the means dominates), so all frames share
@@ -41,7 +43,7 @@ def planes(frames: ArrayLike, alignment: Alignment, *, reference: int = -1) -> P
     Raises `InputError` for another alignment, for fewer than 3 points or 2 dimensions, and for a reference that is not
     a frame.
     """
-    clouds = [as_cloud(frame, least=3) for frame in np.asarray(frames)]
+    clouds = [as_cloud(frame, least=3) for frame in np.asarray([on_host(one) for one in frames])]
     if not -len(clouds) <= reference < len(clouds):
         raise InputError(f"reference: {reference}, but there are {len(clouds)} frames")
     reference %= len(clouds)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isoscope.base.errors import InputError
+from isoscope.geometry.array_kinds import on_host
 from isoscope.geometry.moments import Floats, Ints, as_cloud, rows_of_each
 from isoscope.geometry.regressions import chances, code_lengths, logistic_regressions
 
@@ -151,10 +152,10 @@ def ridge_probes(
     """
     cloud, group = _grouped(points, groups, folds)
     for name, values in tasks.items():
-        known = np.asarray(values, np.float64)
+        known = np.asarray(on_host(values), np.float64)
         if known.shape != (len(cloud),) or not np.isfinite(known).all() or np.ptp(known) == 0:
             raise InputError(f"{name}: expected {len(cloud)} finite numbers, not all the same")
-    wanted = np.stack([np.asarray(values, np.float64) for values in tasks.values()])
+    wanted = np.stack([np.asarray(on_host(values), np.float64) for values in tasks.values()])
     error, spread, logs = np.zeros((3, len(wanted)))
     outer = _shuffled_places(group, seed, 0) % folds
     for fold in range(folds):
