@@ -51,8 +51,9 @@ def procrustes(x: ArrayLike, y: ArrayLike) -> LinearMap:
     """Return the best rotation, scaling and shift of points `[n, dx]` onto linked points `[n, dy]`, by least squares.
 
     With UΣVᵀ the singular value decomposition of XᵀY, both centred: W = (ΣΣ/‖X‖²) UVᵀ. Between spaces of unequal width
-    UVᵀ has orthonormal rows or columns, and with dx > dy the scale is that of the part of X that it keeps. Source:
-    Schönemann & Carroll 1970. Raises `InputError` for unequal n, and for points that are all one.
+    UVᵀ has orthonormal rows or columns. With dx > dy it is the closest to XᵀY, not the best: another part of X may
+    leave a smaller error; the scale is the best for the part that it keeps. Source: Schönemann & Carroll 1970. Raises
+    `InputError` for unequal n, and for points that are all one.
     """
     one, other = linked(on_host(x), on_host(y), least=2)
     source, target = centre(one), centre(other)
