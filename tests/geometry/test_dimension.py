@@ -103,6 +103,19 @@ def test_near_copies_of_points_count_once(d: int, jitter: float, share: float) -
     assert mle_of(near) == pytest.approx(mle(points, k=10), rel=0.03)
 
 
+@pytest.mark.parametrize("times", [3, 4, 10])
+@pytest.mark.parametrize("d", [2, 5])
+def test_copies_that_are_each_others_neighbours_count_once(d: int, times: int) -> None:
+    """Words that occur often, in float32: the distance of second neighbours is then one of copies."""
+    points = cube(d, 200)
+    copies = np.concatenate([points + 1e-7 * cube(d, 200, seed=one) for one in range(1, times + 1)])
+    near, repeated, close = places(copies, 10)
+    assert repeated == pytest.approx(1 - 1 / times)
+    assert close < 0.02
+    assert two_nn_of(near) == pytest.approx(two_nn(points), rel=1e-3)
+    assert mle_of(near) == pytest.approx(mle(points, k=10), rel=1e-3)
+
+
 def test_pairs_too_far_apart_to_be_copies_are_counted() -> None:
     """A pair at a thirtieth of the usual distance may be structure: it stays, and the share of such points says so."""
     points = cube(5, 800)

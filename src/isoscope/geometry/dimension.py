@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.array_kinds import Array, distances, least_places, namespace, on_host
-from isoscope.geometry.moments import Floats, as_points
+from isoscope.geometry.moments import ALIKE, Floats, as_points, centre
 
 _ROWS = 1024  # rows of the distance matrix computed at once
 REPEATED = 0.001
@@ -45,6 +45,8 @@ class Places(NamedTuple):
 def places(points: ArrayLike, k: int) -> Places:
     """Return distances to the k nearest other places; points that (nearly) coincide (`REPEATED`) count as one place.
 
+    If most points have two neighbours that differ from them by rounding alone (`ALIKE`, in units of the root mean
+    squared distance from the mean), such points are one place first: else copies would be the unit of `REPEATED`.
     Raises `InputError` for k or fewer places.
     """
     given = as_points(points)
@@ -52,16 +54,25 @@ def places(points: ArrayLike, k: int) -> Places:
     if not near[:, 0].all():
         cloud = given.unique(dim=0) if is_torch_array(given) else np.unique(given, axis=0)
         near = _nearest(cloud, k)
-    limit = REPEATED * float(np.median(near[:, min(1, k - 1)]))
-    close = np.flatnonzero(near[:, 0] < limit)
-    if len(close):
-        pairs = vstack([csr_array(on_host(rows < limit)) for rows in _distances(cloud[close], cloud[close])])
-        _, of = connected_components(pairs, directed=False)
-        first = np.unique(of, return_index=True)[1]
-        cloud = cloud[np.delete(np.arange(len(cloud)), np.delete(close, first))]
+    usual, alike = float(np.median(near[:, min(1, k - 1)])), ALIKE * float((centre(given) ** 2).sum(1).mean()) ** 0.5
+    if usual < alike:
+        cloud = _merged(cloud, near[:, 0], alike)
+        near = _nearest(cloud, k)
+        usual = float(np.median(near[:, min(1, k - 1)]))
+    if (near[:, 0] < REPEATED * usual).any():
+        cloud = _merged(cloud, near[:, 0], REPEATED * usual)
         near = _nearest(cloud, k)
     close_by = float((near[:, 0] < CLOSE * np.median(near[:, min(1, k - 1)])).mean())
     return Places(near, 1 - len(cloud) / len(given), close_by)
+
+
+def _merged(cloud: Array, nearest: Floats, limit: float) -> Array:
+    """Return one of all points that are connected by distances below `limit`; `nearest`: to each point's nearest."""
+    close = np.flatnonzero(nearest < limit)
+    pairs = vstack([csr_array(on_host(rows < limit)) for rows in _distances(cloud[close], cloud[close])])
+    _, of = connected_components(pairs, directed=False)
+    first = np.unique(of, return_index=True)[1]
+    return cloud[np.delete(np.arange(len(cloud)), np.delete(close, first))]
 
 
 def _nearest(cloud: Array, k: int) -> Floats:
