@@ -229,6 +229,38 @@ def test_intervals_show_means_their_intervals_and_the_values_behind_them() -> No
     assert [label.get_text() for label in axes.get_yticklabels()] == ["arm 0", "arm 1"]
 
 
+@pytest.mark.parametrize("limits", [(None, None), (-1.0, None), (None, 3.0)])
+@pytest.mark.parametrize("shared", ["Value", ""])
+def test_every_value_lies_inside_its_panel_unless_an_end_is_fixed(limits: Any, shared: str) -> None:
+    """Also where the panels of an axis have other ranges than the first."""
+    rows = [("one", "a", 0.0), ("one", "b", 1.0), ("two", "a", -5.0), ("two", "b", 9.0)]
+    table = pd.DataFrame(rows, columns=["panel", "arm", "value"])
+    figure = drawn(Intervals(x="value", y="arm", columns="panel", labels=(shared, ""), limits=limits), table)
+    for axes, (_, own) in zip(figure.axes, table.groupby("panel"), strict=True):
+        left, right = axes.get_xlim()
+        assert left == limits[0] or left < own["value"].min()
+        assert right == limits[1] or right > own["value"].max()
+
+
+def test_panels_share_the_colours_that_the_bar_shows() -> None:
+    table = pd.DataFrame({"panel": ["one"] * 3 + ["two"] * 3, "x": range(6), "y": range(6), "of": [0, 5, 9, 0, 5, 19]})
+    figure = drawn(Scatter(x="x", y="y", columns="panel", shade="of"), table)
+    clouds = [found for axes in figure.axes[:2] for found in axes.collections]
+    assert [found.get_clim() for found in clouds] == [(0.0, 19.0)] * 2
+
+
+def test_seeds_without_a_number_are_not_counted_and_the_last_value_is_of_the_last_step() -> None:
+    own = pd.DataFrame({"arm": "a", "step": 0, "seed": range(3), "value": [0.1, 0.3, np.nan]})
+    found = Curves(x="step", y="value", series="arm").drawn(own)
+    assert found[["value", "seeds"]].to_numpy().tolist() == [[pytest.approx(0.2), 2]]
+    first, second = ((0, 10, 20, 30), (0.0, 0.1, 0.2, 0.3)), ((0, 10, 15), (0.0, 0.1, 0.15))
+    parts = [
+        pd.DataFrame({"arm": "a", "seed": seed, "step": x, "value": y}) for seed, (x, y) in enumerate((first, second))
+    ]
+    form = Curves(x="step", y="value", series="arm")
+    assert form.told(form.drawn(pd.concat(parts))) == "Last values: a 0.3."
+
+
 def test_what_lies_beyond_the_left_end_has_an_arrow_and_its_number() -> None:
     table = pd.DataFrame({"arm": ["a", "b"], "value": [-3.0, 0.5]})
     axes = drawn(Intervals(x="value", y="arm", limits=(-1.0, 1.0)), table).axes[0]

@@ -193,7 +193,8 @@ def averaged(table: pd.DataFrame, by: Iterable[str], value: str) -> pd.DataFrame
         for name in {value, *BOUNDS[:4]} & {*found}:
             found[name] = found[name].mask(gone)
     if "seed" in table and "seed" not in places:
-        found["seeds"] = groups["seed"].nunique()
+        known = table["seed"].where(table[value].notna())
+        found["seeds"] = table.assign(seed=known).groupby(places, sort=False, dropna=False)["seed"].nunique()
     return found.reset_index()
 
 

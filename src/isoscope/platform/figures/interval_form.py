@@ -80,6 +80,10 @@ class Intervals(Form):
         figure, panels = self.grid(table, max(1.2, high), **shared)
         for place, axes in panels.items():
             self._panel(axes, self.of_panel(table, place), names, styles, fills)
+        for axes in panels.values():  # once all are drawn: a limit ends the choice of the other
+            for end, limit in zip(("left", "right"), self.limits, strict=True):
+                if limit is not None:
+                    axes.set_xlim(**{end: limit})  # type: ignore[arg-type]
         below(figure, self._keys(table, styles, fills), seeds_text(table))
         return figure
 
@@ -109,7 +113,6 @@ class Intervals(Form):
                     mark_below(axes, self.limits[0], values, [height] * len(values), colour=colour)
             for column, stroke in zip(self.beside, STROKES, strict=False):
                 axes.plot(own[column], at, marker=stroke, color=INK, markersize=8, linestyle="", gid=column)
-        axes.set_xlim(*self.limits)
         axes.grid(visible=True, axis="x")
         plain = numeric(rows, self.y)
         axes.set_yticks([] if plain else range(len(names)))

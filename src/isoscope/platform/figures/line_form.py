@@ -74,7 +74,12 @@ class Curves(Form):
     def told(self, table: pd.DataFrame) -> str:
         keys = [key for key in (self.rows, self.columns, self.series, self.dash) if key]
         means = table[table[self.thin].isna()] if self.thin else table
-        last = means[means[self.y].notna()].groupby(keys, sort=False, dropna=False).tail(1)
+        last = (
+            means[means[self.y].notna()]
+            .sort_values(self.x, kind="stable")
+            .groupby(keys, sort=False, dropna=False)
+            .tail(1)
+        )
         return f"Last values: {in_words(self, last, keys, self.y)}"
 
     def _panel(self, axes: Axes, rows: pd.DataFrame, styles: Mapping[Any, Any], dashes: Mapping[Any, Any]) -> None:

@@ -44,15 +44,19 @@ class Scatter(Form):
         if self.series:
             styles = looks(self, table, self.series, table.groupby(self.series).size(), CLASSES)
         plain: dict[str, Any] = {"rasterized": len(table) > SHAPES, "linewidths": 0, "alpha": 0.75, "zorder": 3}
+        shades: dict[str, Any] = {}
+        if self._shaded(table):  # one scale for all panels, as the bar says
+            shades = {"norm": Normalize(table[self.shade].min(), table[self.shade].max()), "cmap": SEQUENTIAL}
         for place, axes in panels.items():
             own = self.of_panel(table, place)
-            self._points(axes, own, styles, **plain)
+            self._points(axes, own, styles, shades, **plain)
             if self.means:
                 self._means(axes, own, styles)
             self._frame(axes, own, table)
-        if self._shaded(table):
-            scale = ScalarMappable(Normalize(table[self.shade].min(), table[self.shade].max()), SEQUENTIAL)
-            figure.colorbar(scale, ax=[*panels.values()], label=self.called(self.shade), shrink=0.7, aspect=25)
+        if shades:
+            figure.colorbar(
+                ScalarMappable(**shades), ax=[*panels.values()], label=self.called(self.shade), shrink=0.7, aspect=25
+            )
         below(figure, series_keys(self, self.series, styles, linestyle="") if self.series else [])
         return figure
 
@@ -64,11 +68,12 @@ class Scatter(Form):
     def _shaded(self, table: pd.DataFrame) -> bool:
         return self.shade in table and bool(table[self.shade].notna().any())
 
-    def _points(self, axes: Axes, own: pd.DataFrame, styles: Mapping[Any, Any], **plain: Any) -> None:
+    def _points(
+        self, axes: Axes, own: pd.DataFrame, styles: Mapping[Any, Any], shades: Mapping[str, Any], **plain: Any
+    ) -> None:
         size = 5.0 if len(own) > 60 else 26.0
         if self._shaded(own):
-            limits: dict[str, Any] = {"cmap": SEQUENTIAL}
-            axes.scatter(own[self.x], own[self.y], c=own[self.shade], s=size, gid="points", **limits, **plain)
+            axes.scatter(own[self.x], own[self.y], c=own[self.shade], s=size, gid="points", **shades, **plain)
             return
         for turn in range(TURNS):
             for series, drawn in styles.items():
