@@ -1,5 +1,6 @@
 """McNemar's test against its closed form; the paired interval; points and predictions that differ, and nothing else."""
 
+import json
 from math import comb
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from scipy import stats
 
 from finished_runs import labels_of, write_metrics, write_run
 from isoscope.platform.results.run_differences import compared, mcnemar, points, predictions, unequal_files
-from isoscope.studies.diff.views import _metrics
+from isoscope.studies.diff.views import _metrics, _traces
 
 
 @pytest.mark.parametrize("b, c", [(0, 0), (1, 0), (3, 3), (8, 2), (2, 8), (0, 12), (40, 61)])
@@ -67,7 +68,7 @@ def test_sets_of_labels_and_translations_can_flip_and_scores_cannot(tmp_path: Pa
 
 def test_the_paired_interval_is_the_t_interval_over_pairs() -> None:
     random = np.random.default_rng(0)
-    table = pd.DataFrame({"name": "test/f1", "step": 8, "a": random.random(5), "b": random.random(5)})
+    table = pd.DataFrame({"name": "test/f1", "step": 8, "a": random.random(5), "b": random.random(5), "both": True})
     table["pair"] = [f"seed-{seed}" for seed in range(5)]
     (found,) = compared(pd.concat([table, table.assign(name="train/f1")]), 0.9).to_dict("records")
     test = stats.ttest_rel(table["b"], table["a"])
@@ -104,7 +105,7 @@ def test_where_pairs_first_differ_the_values_are_their_means_too(tmp_path: Path)
         for seed, pairs in enumerate(made)
         for step, (a, b) in zip((0, 100), pairs, strict=True)
     ]
-    (found,) = _metrics(pd.DataFrame(rows, columns=["pair", "name", "step", "a", "b"]))
+    (found,) = _metrics(pd.DataFrame(rows, columns=["pair", "name", "step", "a", "b"]).assign(both=True))
     (row,) = found.to_dict("records")
     assert (row["first_step"], row["first_a"], row["first_b"]) == (0, pytest.approx(0.65), pytest.approx(0.75))
     assert (row["step"], row["a"], row["b"]) == (100, pytest.approx(0.45), pytest.approx(0.2))
@@ -117,9 +118,33 @@ def test_a_pair_without_a_number_leaves_no_difference_of_the_others(tmp_path: Pa
     assert found["n"] == 4
     assert np.isnan([found["difference"], found["b"]]).all()
     assert pd.isna(found["low"])
-    alone = pd.concat(tables).assign(b=None)
+    alone = pd.concat(tables).assign(b=None, both=False)
     assert compared(alone, 0.95).empty
     assert compared(alone[alone["name"] != "test/accuracy"], 0.95).empty
+
+
+def test_a_metric_that_one_run_logs_as_nan_is_compared(tmp_path: Path) -> None:
+    """A run that ended in NaN is the difference that a user looks for."""
+    table = of_ends("seed-0", (100, 0.8), (100, np.nan), tmp_path)
+    (shown,) = _metrics(table)
+    row = shown.set_index("name").loc["test/accuracy"]
+    assert row[["a", "b", "first_a", "first_b"]].tolist() == [0.8, "NaN", 0.8, "NaN"]
+    (equal,) = _metrics(table.assign(a=np.nan, b=np.nan))
+    assert equal["first_step"].isna().all()
+    (found,) = compared(table, 0.95).to_dict("records")
+    assert (found["a"], found["n"]) == (0.8, 1)
+    assert np.isnan(found["b"])
+
+
+def test_a_trace_that_turns_to_nan_differs_there(tmp_path: Path) -> None:
+    for side, last in (("a", 0.5), ("b", np.nan)):
+        (tmp_path / side).mkdir()
+        steps = [[(0.7).hex(), (1.0).hex()], [float(last).hex(), (1.0).hex()]]
+        trace = {"validation": {}, "steps": steps, "weights": None}
+        (tmp_path / side / "trace.json").write_text(json.dumps(trace), "utf-8")
+        write_metrics(tmp_path / side, [])
+    (found,) = _traces(points(tmp_path / "a", tmp_path / "b").assign(pair="one"))
+    assert found[["step", "name", "a", "b"]].to_numpy().tolist() == [[2, "trace/loss", 0.5, "NaN"]]
 
 
 def test_a_point_and_a_file_that_differ_are_named_alone(tmp_path: Path) -> None:

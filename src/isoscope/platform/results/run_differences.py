@@ -33,15 +33,16 @@ def unequal_files(a: Path, b: Path) -> tuple[list[str], list[str], int]:
 
 
 def points(a: Path, b: Path) -> pd.DataFrame:
-    """Return the metrics of two outputs, and the numbers of their golden traces as `trace/…`: name, step, a, b.
+    """Return the metrics of two outputs, and the numbers of their golden traces as `trace/…`: name, step, a, b, both.
 
-    Step 0: before training; of the end of a run (`ONCE`): the last update of a. What a run lacks is missing.
+    Step 0: before training; of the end of a run (`ONCE`): the last update of a. What a run lacks is missing; `both`:
+    neither lacks it, so a missing number is the NaN that the run logged.
     """
     one, other = map(_points, (a, b))
     ends = {name: step for name, step in [*other, *one] if name.startswith(ONCE)}
     one, other = ({(name, ends.get(name, step)): value for (name, step), value in of.items()} for of in (one, other))
-    rows = [(*key, one.get(key), other.get(key)) for key in one | other]
-    return pd.DataFrame(rows, columns=["name", "step", "a", "b"])
+    rows = [(*key, one.get(key), other.get(key), key in one and key in other) for key in one | other]
+    return pd.DataFrame(rows, columns=["name", "step", "a", "b", "both"])
 
 
 def _points(output: Path) -> dict[tuple[str, int], float]:
@@ -64,7 +65,7 @@ def compared(points: pd.DataFrame, confidence: float) -> pd.DataFrame:
     own, rows = points[points["name"].str.startswith("test/")], []
     arms = own["pair"].map(lambda pair: str(pair).rpartition("/")[0])
     for (arm, name), rest in own.groupby([arms, "name"], sort=False):
-        if rest[["a", "b"]].isna().all().any():
+        if not rest["both"].any():
             continue
         test = paired_t([*(rest["b"] - rest["a"])], confidence=confidence, scale=rest[["a", "b"]].abs().max().max())
         means = rest[["a", "b"]].mean(skipna=False)

@@ -45,17 +45,28 @@ def _identity(table: pd.DataFrame) -> Table:
 
 def _metrics(table: pd.DataFrame) -> Table:
     """Return each metric at its last common update, and at the first common update at which it differs."""
-    own = table[~table["name"].str.startswith("trace/")].dropna().sort_values("step", kind="stable")
-    since = own[own["a"] != own["b"]].groupby("name")["step"].min().rename("since")
+    own = table[table["both"] & ~table["name"].str.startswith("trace/")].sort_values("step", kind="stable")
+    since = own[_unequal(own)].groupby("name")["step"].min().rename("since")
     there = own.merge(since.reset_index(), on="name").query("step == since")
-    first = there.groupby("name", sort=False)[["step", "a", "b"]].mean().add_prefix("first_")
-    last = own.groupby(["pair", "name"], sort=False).last().groupby("name", sort=False)[["step", "a", "b"]].mean()
-    return (last.join(first).reset_index().sort_values("first_step", kind="stable"),)
+    last = own.groupby(["pair", "name"], sort=False).tail(1)
+    found = _means(last).join(_means(there).add_prefix("first_"))
+    return (found.reset_index().sort_values("first_step", kind="stable"),)
+
+
+def _unequal(points: pd.DataFrame) -> pd.Series:
+    return (points["a"] != points["b"]) & ~(points["a"].isna() & points["b"].isna())
+
+
+def _means(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over pairs; "NaN" where a run logged NaN."""
+    found = points.groupby("name", sort=False)[["step", "a", "b"]].mean(skipna=False)
+    return found.astype({"a": object, "b": object}).fillna("NaN")
 
 
 def _traces(table: pd.DataFrame) -> Table:
     """Return the first number of each pair's golden traces that differs; without it, the pair alone."""
-    own = table[table["name"].str.startswith("trace/")].dropna().sort_values("step", kind="stable")
+    own = table[table["both"] & table["name"].str.startswith("trace/")].sort_values("step", kind="stable")
+    own = own.drop(columns="both").astype({"a": object, "b": object}).fillna("NaN")
     return (own[["pair"]].drop_duplicates().merge(own[own["a"] != own["b"]].drop_duplicates("pair"), how="left"),)
 
 
