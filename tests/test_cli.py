@@ -372,3 +372,14 @@ def test_what_the_science_declares_are_options_of_a_command(
         own(["--name", "c"], standalone_mode=False)
     with pytest.raises(typer.TyperException):
         own(["--number", "1"], standalone_mode=False)
+
+
+def test_a_number_that_is_not_finite_is_valid_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """As a plugin's metric may be: JSON has no NaN."""
+    options.say({"metrics": {"test/mine": float("nan"), "test/loss": 0.5}}, True, "")
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    found = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert found == {"metrics": {"test/mine": "NaN", "test/loss": 0.5}}

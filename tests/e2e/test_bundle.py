@@ -141,6 +141,9 @@ def test_what_is_wrong_is_said_in_a_line(project: Project, bundled: Path) -> Non
     assert "OUT review.zip: exists already" in project.refused("bundle", "review.zip")
     assert "exists already" in project.refused("bundle", "nowhere/../params.yaml")
     assert "--to params.yaml: is not a folder" in project.refused("tables", "fusion", "--to", "params.yaml")
+    for words in (("tables", "fusion", "--to", "models/fusion"), ("bundle", "models/fusion/additive/new.zip")):
+        assert "which the pipeline writes (dvc.yaml); give a separate folder" in project.refused(*words)
+    assert "--to /proc/none: cannot be made (" in project.refused("tables", "fusion", "--to", "/proc/none")
     assert "no such study" in project.refused("bundle", "new.zip", "--study", "fusoin")
     (project.folder / "full").mkdir()
     (project.folder / "full/mine").touch()

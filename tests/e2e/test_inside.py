@@ -136,6 +136,17 @@ def test_measuring_in_several_processes_ends_at_once(project: Project, number: s
     assert "Traceback" not in said
 
 
+def test_a_study_under_another_name_extracts_and_measures_nothing(project: Project, tmp_path: Path) -> None:
+    """The published outputs have the study's name in config.yaml."""
+    there = project.copy(tmp_path / "there", mirrored=False)
+    there.edit("params.yaml", "\n  fusion:\n    kind: fusion", "\n  renamed:\n    kind: fusion")
+    before = set(there.records())
+    there.isoscope("train", "renamed")
+    there.isoscope("states", "renamed")
+    assert set(there.records()) == before
+    assert (there.folder / "data/measures/renamed/conv2d/seed-0/geometry.parquet").is_file()
+
+
 def test_a_measure_in_one_file_stands_in_every_result(project: Project) -> None:
     """Curves over training, a map by layer beside random weights, differences of arms, MLflow; no model runs."""
     (project.folder / "plugins/norms.py").write_text(PLUGIN, "utf-8")

@@ -59,6 +59,21 @@ def test_a_parameter_is_named_with_both_values(project: Project) -> None:
     assert [run["differences"] for run in as_option["runs"]] == [run["differences"] for run in found["runs"]]
 
 
+def test_a_study_of_another_task_is_compared_with_its_runs(project: Project) -> None:
+    """`fusion additive seed 0` is finished: of the task that the study had."""
+    text = project.text("variants/task/tiny.yaml").replace("held_out: 0.2", "held_out: 0.3")
+    other = project.folder / "variants/task/other.yaml"
+    other.write_text(text, "utf-8")
+    before = project.text("params.yaml")
+    project.lay("tasks: [tiny, other]")
+    project.isoscope("prepare", "other")
+    (run,) = why(project, "fusion", "additive", "--seed", "0", "-S", "studies.fusion.task=other")["runs"]
+    (project.folder / "params.yaml").write_text(before, "utf-8")
+    other.unlink()
+    assert run["last"] is not None
+    assert {one["kind"] for one in run["differences"]} == {"data"}
+
+
 def test_a_row_of_data_is_shown(project: Project) -> None:
     file = project.folder / "texts/order.jsonl"
     before = file.read_text("utf-8")

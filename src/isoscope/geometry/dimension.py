@@ -54,16 +54,20 @@ def places(points: ArrayLike, k: int) -> Places:
     if not near[:, 0].all():
         cloud = given.unique(dim=0) if is_torch_array(given) else np.unique(given, axis=0)
         near = _nearest(cloud, k)
-    usual, alike = float(np.median(near[:, min(1, k - 1)])), ALIKE * float((centre(given) ** 2).sum(1).mean()) ** 0.5
-    if usual < alike:
-        cloud = _merged(cloud, near[:, 0], alike)
+    rounding = ALIKE * float((centre(given) ** 2).sum(1).mean()) ** 0.5
+    if _usual(near) < rounding:
+        cloud = _merged(cloud, near[:, 0], rounding)
         near = _nearest(cloud, k)
-        usual = float(np.median(near[:, min(1, k - 1)]))
-    if (near[:, 0] < REPEATED * usual).any():
-        cloud = _merged(cloud, near[:, 0], REPEATED * usual)
+    if (near[:, 0] < REPEATED * _usual(near)).any():
+        cloud = _merged(cloud, near[:, 0], REPEATED * _usual(near))
         near = _nearest(cloud, k)
-    close_by = float((near[:, 0] < CLOSE * np.median(near[:, min(1, k - 1)])).mean())
+    close_by = float((near[:, 0] < CLOSE * _usual(near)).mean())
     return Places(near, 1 - len(cloud) / len(given), close_by)
+
+
+def _usual(near: Floats) -> float:
+    """Return the median distance of second neighbours, the unit of `REPEATED` and `CLOSE`."""
+    return float(np.median(near[:, :2][:, -1]))
 
 
 def _merged(cloud: Array, nearest: Floats, limit: float) -> Array:

@@ -92,6 +92,7 @@ def tables(
     project, configuration, *_ = here
     if to.exists() and not to.is_dir():
         raise InputError(f"--to {to}: is not a folder; give another name")
+    check_free(to, such_as="paper", key="--to")
     found = load("notebook").load(name, project=project.folder)
     made = {table: found.table(table) for table in found.tables}
     stage, outputs = load("platform.stages.result_tables"), []
@@ -100,7 +101,10 @@ def tables(
         outputs = [load("platform.outputs").read_output(project.folder / folder) for folder in folders]
         manifest = project.folder / paths.processed(study.task) / "manifest.json"
         made["runs"] = stage.of_runs(outputs, project.records, manifest)
-    to.mkdir(parents=True, exist_ok=True)
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--to {to}: cannot be made ({error.strerror}); give another folder") from None
     written = [stage.write_table(rows, to / table, "csv" if table == "runs" else form) for table, rows in made.items()]
     written += stage.write_figures(found.folder, found.kind, to, figures)
     items = stage.predicted_items(outputs)

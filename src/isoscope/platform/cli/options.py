@@ -278,7 +278,9 @@ def load(module: str) -> Any:
 
 
 def say(values: dict[str, Any], as_json: bool, line: str) -> None:
-    print(json.dumps(values) if as_json else line)
+    from isoscope.platform.runs.lines import plain
+
+    print(json.dumps(plain(values), allow_nan=False) if as_json else line)
 
 
 def heal(project: Any) -> list[Any]:

@@ -73,6 +73,7 @@ def bundle(
 
     Example: isoscope bundle review.zip --study fusion --with weights
     """
+    check_free(out.parent, such_as="given", key="the folder of OUT")
     root = here.configuration.root
     names = [one for one in study or root.studies if here.configuration.study(one).seeds]
     here.begin(*(root.studies[one].task for one in names))

@@ -67,11 +67,10 @@ def knee(front: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> 
 
     Of equal trials the first (with one objective: the first of the best). None for an empty front, and if the best two
     differ but are equally far, as on any front of two with two objectives: then the front itself suggests neither. With
-    losses u and v
-    scaled to [0, 1] over the front, the ends are (0, 1) and (1, 0), and the distance to the line between them is
-    (1 − u − v) / √2. So it is the trial with the smallest sum of scaled losses; this also applies to more than two
-    objectives. If the front bends the other way, its ends are the best, and equally far. Trials with values that are
-    not finite are never suggested. Source: Das 1999, On characterizing the "knee" of the Pareto curve, Structural
+    losses u and v scaled to [0, 1] over the front, the ends are (0, 1) and (1, 0), and the distance to the line between
+    them is (1 − u − v) / √2. So it is the trial with the smallest sum of scaled losses; this also applies to more than
+    two objectives. If the front bends the other way, its ends are the best, and equally far. Trials with values that
+    are not finite are never suggested. Source: Das 1999, On characterizing the "knee" of the Pareto curve, Structural
     Optimization 18, doi:10.1007/BF01195985.
     """
     finite = [trial for trial in front if np.isfinite(trial.values).all()]

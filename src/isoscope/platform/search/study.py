@@ -183,7 +183,8 @@ def _free(storage: RDBStorage, name: str) -> str:
         study: attrs for study, attrs in _namesakes(storage, name).items() if IDENTITY in attrs or STEPS not in attrs
     }
     if name in taken and IDENTITY not in taken[name]:
-        empty = "" if taken[name] else "; if a killed isoscope left it (it is empty), delete it: optuna delete-study"
+        how = f"optuna delete-study --study-name {name} --storage URL"
+        empty = "" if taken[name] else f"; if a killed isoscope left it (it is empty), delete it: {how}"
         raise InputError(
             f"search.name: the storage has a study {name!r} of another program; choose another name{empty}"
         )

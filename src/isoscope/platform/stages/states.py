@@ -114,8 +114,8 @@ def _extracted(science: ModuleType, cell: Cell, extraction: Extraction, trained:
     files: dict[str, Path] = science.files_of(extraction, cell.data, cell.project.folder)
 
     def read() -> dict[str, str]:
-        # The text of a model card changes no hidden state.
-        found = {"model": tree_md5(file_md5s(cell.trained, leave_out={CARD})), "data": content_md5(cell.data)}
+        # Neither the text of a model card nor the study's name, in config.yaml, changes a hidden state.
+        found = {"model": tree_md5(file_md5s(cell.trained, leave_out={CARD, CONFIG})), "data": content_md5(cell.data)}
         return found | {name: sha256(file) for name, file in files.items()}
 
     by_path = {one.relative_to(cell.project.folder).as_posix(): dvc_md5(one) for one in (cell.trained, cell.data)}

@@ -83,7 +83,8 @@ def cause(run: Run) -> Cause:
         return Cause(*about, RUNNING)
     updates = [int(one.name.removeprefix("step-")) for one in run.states.glob("step-*")]
     state = f"{RESUME} from update {max(updates)}" if updates else TRAIN
-    if not (before := finished_runs(project, other_than=run.digest, **run.identity.names)):
+    names = {name: run.identity.names[name] for name in ("stage", "study", "arm", "seed")}
+    if not (before := finished_runs(project, other_than=run.digest, **names)):
         return Cause(*about, state)
     last = before[-1]
     found = differences(project, last, run.line, now=run.identity.functions)
