@@ -169,6 +169,22 @@ def test_altered_numbers_are_named_by_table_row_and_column(project: Project, kee
     assert any(one.startswith(f"{PART}/figures/training.svg: row ") for one in lines)
 
 
+def test_an_altered_large_table_of_the_page_is_named(explored_project: Project, keep: Keep) -> None:
+    """Also where no dvc.lock vouches for it."""
+    project, lock = explored_project, keep(explored_project.folder / "dvc.lock")
+    lock.unlink()
+    file = next(iter(sorted((project.folder / "reports/data").glob("*.csv"))))
+    table, column = pd.read_csv(keep(file)), "magnitudes"
+    table.loc[1, column] = table.loc[1, column].replace("[0.", "[7.", 1)
+    rewritten(file, table.to_csv(index=False))
+    other = file.with_name("other.csv")
+    other.write_text("a\n1\n", "utf-8")
+    lines = audited(project, code=1)
+    other.unlink()
+    assert any(re.match(rf"reports/data/{file.name}: row 1 .*, row 0.*, column {column}: '7", one) for one in lines)
+    assert "reports/data/other.csv: is of no figure of the page; run: isoscope repro report" in lines
+
+
 def test_dvc_lock_is_compared_with_what_it_names(project: Project, keep: Keep) -> None:
     lock = keep(project.folder / "dvc.lock")
     text = lock.read_text("utf-8")

@@ -11,6 +11,7 @@ import pytest
 from isoscope.base.atomic_files import sha256
 from isoscope.base.paths import Project as Paths
 from isoscope.platform.config.load import Configuration
+from isoscope.platform.config.tree import parse_yaml
 from isoscope.platform.stages.study_cells import Setup, training_job
 from pipeline_project import Finished, Project
 
@@ -90,6 +91,18 @@ def test_another_learning_rate_trains_every_cell(project: Project) -> None:
     assert "after train@fusion" in found["analyse@fusion"]["why"]
     assert stages(plan(project, "train")) == stages(plan(project, TRAIN)) == [TRAIN]
     assert stages(plan(project, "fusion")) == [name for name in stages(found) if name.endswith("@fusion")]
+
+
+def test_a_cell_of_two_studies_is_planned_for_either(project: Project) -> None:
+    """Of both, the first has it."""
+    project.lay("training: {learning_rate: 1e-2}")
+    study = parse_yaml(project.text("params.yaml"), "params.yaml")["studies"]["fusion"]
+    project.lay(json.dumps({"studies": {"twice": study}}))
+    both = plan(project)
+    assert {*cells(both[TRAIN]).values()} == {"run"}
+    assert {*cells(both["train@twice"]).values()} == {"found"}
+    for study in ("fusion", "twice"):
+        assert {*cells(plan(project, study)[f"train@{study}"]).values()} == {"run"}
 
 
 def test_a_function_is_named_and_a_library_is_no_reason(project: Project, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from isoscope.platform.config.project import Study
 from isoscope.platform.outputs import Trained
-from isoscope.platform.report.runs import lacking, run_row, server
+from isoscope.platform.report.runs import home, lacking, run_row, server
 from isoscope.platform.runs.lines import Attempt, End, Point, Run, RunRecord
 from isoscope.platform.runs.record import working_seconds
 from isoscope.platform.stages.report import pages
@@ -52,6 +52,14 @@ def test_the_link_searches_for_the_digest() -> None:
     assert parse_qs(query) == {"workflowType": ["machine_learning"], "searchFilter": [search]}
     assert "'" not in link
     assert unquote(link).endswith(f"'{RUN.digest}'")
+
+
+def test_a_run_is_in_the_experiment_of_the_study_that_began_it() -> None:
+    """A study may find the runs of another, or have another name by now."""
+    known = RunRecord()
+    known.take(Run(0, RUN.digest, "train", study="fusion"))
+    assert home(known, "renamed") == "fusion"
+    assert home(None, "renamed") == home(RunRecord(), "renamed") == "renamed"
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_the_best_trials_that_keep_to_the_constraints_come_first(folder: Path, o
 def test_a_trials_runs_are_links_into_the_experiment_that_holds_them(folder: Path) -> None:
     def links(experiments: dict[str, str], studies: dict[str, str]) -> list[str]:
         address = "http://127.0.0.1:5000"
-        found = read_search(folder, tracking_uri=address, experiments=experiments, studies=studies, chapter=1)
+        found = read_search(folder, tracking_uri=address, experiments=experiments, homes=studies, chapter=1)
         return [run["link"] for trial in found["trials"] for run in trial["runs"]]
 
     both = {"search": "7", "fusion": "4"}
@@ -101,7 +101,7 @@ def test_a_trials_runs_are_links_into_the_experiment_that_holds_them(folder: Pat
 
 
 def test_each_figure_has_the_numbers_that_the_search_wrote(folder: Path) -> None:
-    found = read_search(folder, tracking_uri=None, experiments={}, studies={}, chapter=1)
+    found = read_search(folder, tracking_uri=None, experiments={}, homes={}, chapter=1)
     given = {one.key.removeprefix("search-"): one.tables for one in found["drawings"]}
     names = {"history": "trials", "importances": "importances", "slice": "trials"}
     names |= {"intermediate": "reported", "pruning": "reported"}
@@ -221,7 +221,7 @@ def test_altered_and_cut_files_are_refused_in_a_line_that_says_what_to_do(
     with pytest.raises(
         InputError, match=rf"^{tmp_path}: not what isoscope search wrote \({said}\); run: isoscope repro$"
     ):
-        read_search(tmp_path, tracking_uri=None, experiments={}, studies={}, chapter=1)
+        read_search(tmp_path, tracking_uri=None, experiments={}, homes={}, chapter=1)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_an_altered_confirmation_is_refused_by_its_file(tmp_path: Path, one: Stu
     with pytest.raises(
         InputError, match=r"search-confirmed.json: not what isoscope search confirm wrote .*run it again"
     ):
-        read_search(folder, tracking_uri=None, experiments={}, studies={}, chapter=1)
+        read_search(folder, tracking_uri=None, experiments={}, homes={}, chapter=1)
 
 
 @pytest.mark.parametrize("fact", ["counts", "objectives", "digest", "saved", "best"])
@@ -253,4 +253,4 @@ def test_a_missing_fact_is_refused_by_name(tmp_path: Path, one: Study, fact: str
     (tmp_path / "study.json").write_text(json.dumps({k: v for k, v in facts.items() if k != fact}), "utf-8")
     seal(tmp_path)
     with pytest.raises(InputError, match=rf"no '{fact}'"):
-        read_search(tmp_path, tracking_uri=None, experiments={}, studies={}, chapter=1)
+        read_search(tmp_path, tracking_uri=None, experiments={}, homes={}, chapter=1)

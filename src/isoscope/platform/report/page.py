@@ -11,7 +11,7 @@ from isoscope.base.built_in import PLAIN
 from isoscope.base.kind import kind
 from isoscope.platform.config.comparing import Comparison
 from isoscope.platform.report.glossary import with_used_terms
-from isoscope.platform.report.runs import by_arm, plugins, run_row, server, settings
+from isoscope.platform.report.runs import by_arm, home, plugins, run_row, server, settings
 from isoscope.platform.report.search_section import read_search
 from isoscope.platform.report.sections import environment, show, show_comparison
 from isoscope.platform.report.task_section import task, text_of
@@ -63,9 +63,15 @@ def build(
     """
     serves = serving(studies, kinds)
     studies = in_order(studies, serves)
+    homes = {run.digest: home(records.get(run.digest), study.study) for study in studies for run in study.runs}
     rows = {
         study.study: [
-            run_row(run, records.get(run.digest), tracking_uri=tracking_uri, experiment=experiments.get(study.study))
+            run_row(
+                run,
+                records.get(run.digest),
+                tracking_uri=tracking_uri,
+                experiment=experiments.get(homes[run.digest]),
+            )
             for run in study.runs
         ]
         for study in studies
@@ -92,7 +98,7 @@ def build(
         tracking_uri=tracking_uri,
         experiments=experiments,
         chapter=len(studies) + len(comparisons) + 1,
-        studies={run.digest: study.study for study in studies for run in study.runs},
+        homes=homes,
     )
     figures = [one for part in (*shown, *compared) for one in part["part"]["figures"]]
     figures += found["drawings"] if found else []

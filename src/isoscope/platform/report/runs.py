@@ -7,6 +7,7 @@ from typing import Any
 from isoscope.platform.config.project import Study
 from isoscope.platform.config.tree import differing
 from isoscope.platform.figures.numbers import count
+from isoscope.platform.mirror.browsing import experiment as experiment_of
 from isoscope.platform.mirror.browsing import runs_page
 from isoscope.platform.mirror.fields import DIGEST, address_parts, without_user
 from isoscope.platform.outputs import Trained
@@ -30,13 +31,13 @@ def read_records(folder: Path, studies: Sequence[Tables]) -> dict[str, RunRecord
 
 
 def run_row(run: Trained, record: RunRecord | None, *, tracking_uri: str | None, experiment: str | None) -> RunRow:
-    """Return the row of a run. `experiment`: id of its study's experiment in MLflow.
+    """Return the row of a run. `experiment`: id of its experiment in MLflow (`home`).
 
     - `device` is that of the attempt that finished the run, on a CPU with its threads; `changed` says whether attempts
       used different devices. `seconds`: working time over all attempts.
     - `accepted`: later versions of the code that reproduce the run's golden trace (`isoscope accept`).
     - `search`: text to paste into MLflow's search field; `link`: address of that search, None unless a server and the
-      study's experiment are known.
+      experiment are known.
     """
     known = record or RunRecord()
     git, environment = (known.author.git, known.author.environment) if known.author else ({}, {})
@@ -87,6 +88,11 @@ def made_of(rows: Sequence[RunRow], inputs: Iterable[Mapping[str, str]]) -> dict
         "unknown_commit": any(row["commit"] is None for row in rows),
         "data": {path: md5 for of in inputs for path, md5 in of.items() if path.startswith("data/")},
     }
+
+
+def home(record: RunRecord | None, study: str) -> str:
+    """Return the name of a run's experiment in MLflow: of the study that began it; without a record, of `study`."""
+    return experiment_of(record, record.run) if record and record.run else study
 
 
 def by_arm(tracking_uri: str | None, experiment: str | None) -> str | None:

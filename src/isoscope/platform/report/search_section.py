@@ -72,14 +72,14 @@ def read_search(
     *,
     tracking_uri: str | None,
     experiments: Mapping[str, str],
-    studies: Mapping[str, str],
+    homes: Mapping[str, str],
     chapter: int,
 ) -> dict[str, Any] | None:
     """Read what `isoscope search` wrote, for its template. Return None if it has not run or has no trials.
 
-    `tracking_uri` and `experiments` (name → id) as for the page; with both, a trial's runs are links. `studies`: digest
-    → study of the runs that a study has published: they are in its experiment, the others in the search's. Raises
-    `InputError` for damaged files.
+    `tracking_uri` and `experiments` (name → id) as for the page; with both, a trial's runs are links. `homes`: digest →
+    experiment of the runs that a study has published; the others are in the search's. Raises `InputError` for damaged
+    files.
     """
     if not (folder / STUDY).is_file():
         return None
@@ -103,7 +103,7 @@ def read_search(
         }
 
         def address(run: str) -> str | None:
-            return link(run, tracking_uri, experiments.get(studies.get(run, study["experiment"])))
+            return link(run, tracking_uri, experiments.get(homes.get(run, study["experiment"])))
 
         drawings = [
             _drawing(path, tables, parts, stops, [*study["objectives"]]) for path in sorted(figures, key=_place)

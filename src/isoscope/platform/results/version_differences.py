@@ -1,5 +1,6 @@
 """Where two versions of a file differ: a table by row and column, a figure by line, a page by what it names."""
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import takewhile, zip_longest
@@ -15,6 +16,7 @@ AROUND = 40
 _PLACE = re.compile(r' data-from="([^"]*)"|(?=<h[1-3][ >])')
 _CELL = re.compile(r"\s*<t[dh][ >]")
 _TAIL = re.compile(r"\s*(?:>?[^<>]*<\s*)*")  # of a text from its end: tags, which may begin the next element
+_NUMBERS = re.compile(r"\[[-+.,e\d\s]*\]")  # a list in a cell of a CSV file
 _SOURCE = re.compile("isoscope digest [0-9a-f]{64}")  # in a figure
 
 
@@ -30,8 +32,14 @@ def differing_cells(old: Path, new: Path) -> dict[str, tuple[Any, Any]]:
 
 
 def _read(file: Path) -> Any:
-    if file.suffix in (".csv", ".parquet"):
-        return (pd.read_parquet if file.suffix == ".parquet" else pd.read_csv)(file).to_dict("records")
+    if file.suffix == ".parquet":
+        return pd.read_parquet(file).to_dict("records")
+    if file.suffix == ".csv":
+        return (
+            pd.read_csv(file)
+            .map(lambda cell: json.loads(cell) if _NUMBERS.fullmatch(str(cell)) else cell)
+            .to_dict("records")
+        )
     text = _SOURCE.sub("", file.read_text("utf-8"))
     return text.splitlines() if file.suffix == ".svg" else parse_yaml(text, file.name, most=None)
 

@@ -227,6 +227,14 @@ def _page(setup: Setup, folder: Path) -> Iterator[Finding]:
     )
     for place, one, other in islice(differing_places(html, again, ("mlflow", "audit", *["record"] * unknown)), MOST):
         yield MISMATCH, f"{where}: {place}: {one!r}, the runs give {other!r}; {REPORT}"
+    large = [page.parent / "data" for page in (project.folder / where, made)]
+    for file in sorted({one.name for folder in large for one in folder.glob("[!.]*")}):
+        old, new = (folder / file for folder in large)
+        table = old.relative_to(project.folder)
+        if old.exists() and new.exists():
+            yield from _compared(table, old, new)
+        else:
+            yield MISMATCH, f"{table}: {'is missing' if new.exists() else 'is of no figure of the page'}; {REPORT}"
 
 
 # Pages of results, MLflow, unknown folders, golden traces

@@ -42,13 +42,14 @@ class Planner:
     def __init__(self, configuration: load.Configuration, project: paths.Project, *, measure: bool = False) -> None:
         self.setup, self.measure = study_cells.Setup(configuration, project, "train"), measure
         self.project, self.root, self.history = project, configuration.root, History(project)
-        self._to_train, self._of_arm = set[str](), dict[Any, Estimate]()
+        self._to_train, self._counted, self._of_arm = set[str](), set[str](), dict[Any, Estimate]()
         of = {"prepare": self.root.tasks, "compare": self.root.comparisons, "search": ("",), "report": ("",)}
         self.names = [f"{one}@{name}".rstrip("@") for one in ORDER for name in of.get(one, self.root.studies)]
 
-    def stages(self) -> Iterator[dict[str, Any]]:
+    def stages(self, target: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield the stages that would run, in the pipeline's order, as JSON data. Raises `InputError` if DVC refuses.
 
+        `target`: only those of a study, comparison or kind of stage; a cell of several studies is of the first of them.
         `cells`: of arm and seed, each with its `state` and the estimate of what is left; a cell to train also has
         `why`: how it differs from finished runs. `estimate`: of the known part; `unknown`: how many cells have none.
         """
@@ -76,11 +77,14 @@ class Planner:
                 ),
             ]
             if why:
+                counted, shown = {*self._counted}, target in (None, name, stage, study)
                 found = self._stage(stage, study)
+                self._counted = self._counted if shown else counted
                 # A folder or a section that DVC names says less than how the cells differ from finished runs.
                 if cells := dict.fromkeys(text for cell in found["cells"] for text in cell.get("why", ())):
                     why = [*cells, *(one for one in why if one.startswith("after"))]
-                yield {"stage": name, "why": why, **found}
+                if shown:
+                    yield {"stage": name, "why": why, **found}
                 changing += [name] * (
                     stage not in ("train", "states") or any(one["state"] != FOUND for one in found["cells"])
                 )
@@ -118,9 +122,10 @@ class Planner:
             return [_cell(name, RUN, note=str(error))]
 
     def _jobs(self, work: train.CellJob) -> list[dict[str, Any]]:
-        if work.run.digest in self._to_train or stored.files_of(work.run.project, work.run.digest):
+        if work.run.digest in self._counted or stored.files_of(work.run.project, work.run.digest):
             return [_cell(work.cell, FOUND)]
         self._to_train.add(work.run.digest)
+        self._counted.add(work.run.digest)
         starts = [cell for start in work.starts.values() for cell in self._jobs(start) if cell["state"] != FOUND]
         known = train.expected(work, self.history) or (self._timed(work) if self.measure else None)
         begun = work.run.states.is_dir() and not stored.finished(self.project, work.run.digest)
@@ -186,7 +191,7 @@ def plan(planner: Planner, target: str | None) -> dict[str, Any]:
         raise InputError(
             f"plan {target}: no study, comparison or stage of the project; choose from: {', '.join(names)}"
         )
-    stages = [one for one in planner.stages() if target in (None, one["stage"], *one["stage"].split("@"))]
+    stages = [*planner.stages(target)]
     left = [cell["estimate"] for one in stages for cell in one["cells"] if cell["state"] != FOUND]
     cluster = {name: max((one[name] for one in stages), default=0) for name in ("workers", "cpus", "gpus")}
     cluster |= {"runs": len(left), "longest": max((one["seconds"] for one in left if one), default=0)}
