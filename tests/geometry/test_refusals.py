@@ -10,12 +10,12 @@ from isoscope.geometry.attention import head_agreement, summarise
 from isoscope.geometry.contextuality import apart, avg_sim, intra_sim, neighbour_shares, self_sim
 from isoscope.geometry.dimension import mle, two_nn
 from isoscope.geometry.kernels import frequency_response, kernel_energy
-from isoscope.geometry.linear_maps import decodability, procrustes
+from isoscope.geometry.linear_maps import decodability, procrustes, retrieval
 from isoscope.geometry.moments import as_cloud, between_share, covariance_traces, indices
 from isoscope.geometry.neighbour_similarity import RSA, Neighbours
 from isoscope.geometry.persistence import bottleneck, diagrams, persistent_entropy, wasserstein
 from isoscope.geometry.planes import planes
-from isoscope.geometry.probes import linear_probe, online_code_length, ridge_probe
+from isoscope.geometry.probes import linear_probe, online_code_length, permuted, ridge_probe
 from isoscope.geometry.sentence_permutations import sentence_groups
 from isoscope.geometry.separation import (
     ami_interval,
@@ -81,7 +81,7 @@ CASES: list[Case] = [
     *(
         (said, lambda one, groups: decodability(NOISE, {"word": one}, groups, seed=0), given, said)
         for given, said in (
-            ((NOISE, SENTENCES % 3), "3, but 5 folds"),
+            ((NOISE, SENTENCES % 3), "folds: 5 of 3 groups"),
             ((np.ones_like(NOISE), SENTENCES), "word: 1 different"),
             ((NOISE[:5], SENTENCES), "word: 5"),
         )
@@ -172,10 +172,24 @@ CASES: list[Case] = [
         for given, said in (
             ((np.zeros(20), np.arange(20)), "labels: 20 labels of 1 classes"),
             ((HALVES[:19], np.arange(20)), "labels: 19 labels"),
-            ((HALVES, np.arange(20) % 4), "groups: 20 points in 4 groups; expected 20 in at least 5"),
+            ((HALVES, np.arange(20) % 4), "folds: 5 of 4 groups; expected at least 2, and as many groups"),
             ((HALVES, np.arange(19)), "groups: 19 points in 19 groups"),
         )
     ),
+    *(
+        (f"{folds} folds", lambda measure, folds: measure(folds), (measure, folds), f"folds: {folds} of 15 groups")
+        for folds in (-1, 0, 1, 16)
+        for measure in (
+            lambda folds: linear_probe(NOISE, SENTENCES % 2, SENTENCES, seed=0, folds=folds),
+            lambda folds: ridge_probe(NOISE, NOISE[:, 0], SENTENCES, seed=0, folds=folds),
+            lambda folds: permuted(SENTENCES % 2, SENTENCES, seed=0, draws=2, folds=folds),
+            lambda folds: decodability(NOISE, {"itself": NOISE}, SENTENCES, seed=0, folds=folds),
+        )
+    ),
+    ("strata", lambda: linear_probe(NOISE, SENTENCES % 2, SENTENCES, seed=0, strata=[1, 2]), (), "strata: 2 for 60"),
+    ("unlike", lambda: permuted(SENTENCES % 2, SENTENCES[:9], seed=0, draws=2), (), "groups: 9 for 60 points"),
+    ("widths", retrieval, (NOISE, NOISE[:, :5]), "6 and 5 dimensions: expected as many in both spaces"),
+    ("widths", spearman_of_cosines, (NOISE, NOISE[:, :5], NOISE[:, 0]), "6 and 5 dimensions: expected as many"),
     (
         "equal values", lambda: ridge_probe(NOISE[:20], np.ones(20), np.arange(20), seed=0), (),
         "values: expected 20 finite numbers, not all the same",

@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 from isoscope.base.errors import InputError
 from isoscope.geometry.array_kinds import on_host
 from isoscope.geometry.contextuality import units
-from isoscope.geometry.moments import Floats, Ints, as_cloud, centre, indices, linked
+from isoscope.geometry.moments import Floats, Ints, as_cloud, centre, check_folds, indices, linked
 
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Ridge penalties, relative to the mean squared singular value of the points."""
@@ -106,9 +106,10 @@ def retrieval(x: ArrayLike, y: ArrayLike, *, neighbours: int | None = 10) -> Ret
 
     By CSLS, 2cos(x, y) − r(x) − r(y) with r the mean cosine with the `neighbours` nearest points of the other space; by
     the cosine if None. Each point has its own length divided out. Chance is 1/n. Of several equal points the first
-    counts, so copies are no hits. Source: Conneau et al. 2018.
+    counts, so copies are no hits. Source: Conneau et al. 2018. Raises `InputError` for other numbers of points or
+    dimensions.
     """
-    one, other = (units(points) for points in linked(on_host(x), on_host(y), least=2))
+    one, other = (units(points) for points in linked(on_host(x), on_host(y), least=2, one_width=True))
     cosines = one @ other.T
     scores = cosines
     if neighbours is not None:
@@ -144,12 +145,12 @@ def decodability(
     Folds hold whole `groups` (sentences). A ridge map from points to targets is fitted on all folds but one. For the
     held-out points, the prediction's nearest target by cosine, among all different targets, is compared with the
     point's own target. The penalty minimises the leave-one-out error in training. One decomposition of the points
-    serves all targets. Raises `InputError` for fewer groups than folds, and if all targets are equal.
+    serves all targets. Raises `InputError` for fewer than two folds, fewer groups than folds, and if all targets are
+    equal.
     """
     cloud = as_cloud(points, least=2)
     group = indices(groups, len(cloud), "groups")
-    if group.max() + 1 < folds:
-        raise InputError(f"groups: {group.max() + 1}, but {folds} folds need as many groups")
+    check_folds(folds, int(group.max()) + 1)
     draw = np.random.default_rng(seed)
     fold = draw.permutation(group.max() + 1)[group] % folds
     known = {name: _distinct(name, values, len(cloud)) for name, values in targets.items()}

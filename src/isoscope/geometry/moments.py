@@ -38,14 +38,16 @@ def as_points(points: ArrayLike, *, least: int = 1) -> Array:
     return cloud
 
 
-def linked(one: ArrayLike, other: ArrayLike, *, least: int = 1) -> tuple[Array, Array]:
+def linked(one: ArrayLike, other: ArrayLike, *, least: int = 1, one_width: bool = False) -> tuple[Array, Array]:
     """Return two clouds with common items, row i of both being the same item.
 
-    Raises `InputError` as `as_points` does, and for different numbers of points.
+    Raises `InputError` as `as_points` does, for different numbers of points and, with `one_width`, of dimensions.
     """
     first, second = as_points(one, least=least), as_points(other, least=least)
     if len(first) != len(second):
         raise InputError(f"{len(first)} and {len(second)} points: expected one point per item in both spaces")
+    if one_width and first.shape[1] != second.shape[1]:
+        raise InputError(f"{first.shape[1]} and {second.shape[1]} dimensions: expected as many in both spaces")
     return first, second
 
 
@@ -71,6 +73,12 @@ def indices(labels: ArrayLike | None, n: int, name: str = "labels") -> Ints:
     if len(found) != n:
         raise InputError(f"{name}: {len(found)} for {n} points")
     return found
+
+
+def check_folds(folds: int, groups: int) -> None:
+    """Raise `InputError` for fewer than two folds, and for more than there are groups to hold out."""
+    if not 2 <= folds <= groups:
+        raise InputError(f"folds: {folds} of {groups} groups; expected at least 2, and as many groups")
 
 
 def rows_of_each(of: Ints) -> list[Ints]:

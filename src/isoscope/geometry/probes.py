@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from isoscope.base.errors import InputError
 from isoscope.geometry.array_kinds import on_host
-from isoscope.geometry.moments import Floats, Ints, as_cloud, rows_of_each
+from isoscope.geometry.moments import Floats, Ints, as_cloud, check_folds, indices, rows_of_each
 from isoscope.geometry.regressions import chances, code_lengths, logistic_regressions
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -77,9 +77,10 @@ def linear_probes(
     `strata`. Each stratum is spread evenly over the folds; else a fold's largest class tends to be the others'
     smallest, and chance is missed. Training uses `share` of the other folds' groups. `standardise` scales each
     dimension by its training mean and sd; else one number scales the cloud, so rotations change nothing. Raises
-    `InputError` for labels of one class.
+    `InputError` for labels of one class, fewer than two folds, and fewer groups than folds.
     """
-    cloud, group = _grouped(points, groups, folds)
+    cloud, group = _grouped(points, groups)
+    check_folds(folds, int(group.max()) + 1)
     labels = {name: _classes(values, cloud, name) for name, values in tasks.items()}
     outer, inner = (_shuffled_places(group, seed, stream, strata) for stream in range(2))
     kept = _shuffled_places(group, seed, 2) < share * (group.max() + 1)
@@ -116,7 +117,8 @@ def permuted(
     has more of a class than the others, training has less of it, and guessing is wrong more often than 1 − chance.
     """
     values = np.asarray(labels)
-    _, group = np.unique(groups, return_inverse=True)
+    group = indices(groups, len(values), "groups")
+    check_folds(folds, int(group.max()) + 1)
     fold = _shuffled_places(group, seed, 0, strata) % folds
     found = np.repeat(values[None], draws, 0)
     for draw, random in enumerate(np.random.default_rng((seed, 3)).spawn(draws)):
@@ -150,7 +152,8 @@ def ridge_probes(
     Each training part chooses the ridge by leave-one-group-out in closed form: the held-out residuals are (I − H)⁻¹
     times the residuals of the whole part's fit, with H the group's block of the hat matrix.
     """
-    cloud, group = _grouped(points, groups, folds)
+    cloud, group = _grouped(points, groups)
+    check_folds(folds, int(group.max()) + 1)
     for name, values in tasks.items():
         known = np.asarray(on_host(values), np.float64)
         if known.shape != (len(cloud),) or not np.isfinite(known).all() or np.ptp(known) == 0:
@@ -220,7 +223,7 @@ def online_code_lengths(
     return {name: CodeLength(found[name], uniform[name], uniform[name] / found[name], *cloud.shape) for name in labels}
 
 
-def _grouped(points: ArrayLike, groups: ArrayLike, least: int) -> tuple[Floats, Ints]:
+def _grouped(points: ArrayLike, groups: ArrayLike, least: int = 2) -> tuple[Floats, Ints]:
     cloud = as_cloud(points, least=2)
     names, group = np.unique(groups, return_inverse=True)
     if group.shape != (len(cloud),) or len(names) < least:
@@ -233,7 +236,7 @@ def _grouped(points: ArrayLike, groups: ArrayLike, least: int) -> tuple[Floats, 
 def _shuffled_places(group: Ints, seed: int, stream: int, strata: ArrayLike | None = None) -> Ints:
     """Return each point's group's position in a shuffle of the groups, one stratum after another."""
     firsts = np.unique(group, return_index=True)[1]
-    stratum = np.zeros(len(firsts)) if strata is None else np.asarray(strata)[firsts]
+    stratum = np.zeros(len(firsts)) if strata is None else indices(strata, len(group), "strata")[firsts]
     shuffled = np.random.default_rng((seed, stream)).permutation(len(firsts))
     return np.argsort(np.lexsort((shuffled, stratum)))[group]
 

@@ -92,7 +92,8 @@ def linear_separability(
     """Held-out accuracy of a ridge classifier, mean over two halves stratified by class, in [0, 1].
 
     With `groups` of several points, the halves are of whole groups instead; NaN if they cannot have two classes each.
-    Generalised cross-validation inside the training half chooses the penalty. Chance is the largest class's share.
+    Generalised cross-validation inside the training half chooses the penalty. Chance is the largest class's share; with
+    `groups` it lies below, as a class that is large in one half is small in the other.
     """
     cloud, of = _classes(points, labels)
     half = np.zeros(len(cloud), bool)

@@ -32,9 +32,9 @@ def spearman_of_cosines(
     """Return Spearman's ρ of cos(one, other) with people's scores: vectors `[n, d]` of both sentences, scores `[n]`.
 
     Over all pairs together (SentEval's setting "all"). NaN if all cosines or all scores are equal. Raises `InputError`
-    for different numbers of pairs, fewer than 3 pairs, and scores that are not finite.
+    for different numbers of pairs or dimensions, fewer than 3 pairs, and scores that are not finite.
     """
-    first, second = linked(on_host(one), on_host(other), least=3)
+    first, second = linked(on_host(one), on_host(other), least=3, one_width=True)
     return rank_correlation((units(first) * units(second)).sum(1), scores, confidence, draws=draws, seed=seed)
 
 
