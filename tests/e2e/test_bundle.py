@@ -197,6 +197,16 @@ def test_elsewhere_a_run_repeats_bit_by_bit(opened: Project, project: Project) -
     opened.isoscope("train", "fusion", "conv2d", "--seed", "0")
     assert opened.digest("conv2d") == project.digest("conv2d")
     assert dvc_md5(opened.output("conv2d")) == dvc_md5(project.output("conv2d"))
+    found = json.loads(opened.isoscope("audit", "--json", code=1).out)["findings"]
+    assert not [one for one in found if one["kind"] == "damage"], "the record has more lines"
+    assert [one["line"].split("#")[0] for one in found if one["kind"] == "mismatch"] == [
+        f"reports/index.html: record/{opened.digest('conv2d')[:12]}"
+    ], "the page has the time of the first training"
+    file = opened.folder / f".isoscope/records/{opened.digest('conv2d')}.jsonl"
+    before = file.read_bytes()
+    file.write_bytes(before.replace(b"t", b"u", 1))
+    assert f"{file.name} has changed" in opened.isoscope("audit", code=1).out
+    file.write_bytes(before)
 
 
 def test_elsewhere_data_that_were_left_out_are_made_again_with_the_same_hash(opened: Project) -> None:
