@@ -4,7 +4,6 @@ import json
 import subprocess
 from collections.abc import Iterable, Mapping
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 from isoscope.base.atomic_files import write_text
@@ -65,14 +64,20 @@ def commit_of(file: str, name: str) -> str | None:
     """
     path = PACKAGE / file
     try:
-        log = run_git(PACKAGE, "log", f"-n{MOST}", "--format=%h %s", "--", str(path)).splitlines()
+        log = run_git(PACKAGE, "log", f"-n{MOST}", "--parents", "--format=%p%x09%h %s", "--", str(path)).splitlines()
     except (OSError, subprocess.SubprocessError):
         return None
     now = _in(path, path.read_text("utf-8")).get(name) if path.is_file() else None
-    if log and _at(log[0].split()[0], path).get(name) != now:
+    commits = [(parents.split(), said) for parents, said in (line.split("\t", 1) for line in log)]
+
+    def same(commit: str) -> bool:
+        return _at(commit, path).get(name) == now
+
+    if commits and not same(commits[0][1].split()[0]):
         return "not committed"
-    before = (line for line, older in pairwise(log) if _at(older.split()[0], path).get(name) != now)
-    return next(before, log[-1] if 0 < len(log) < MOST else None)
+    # Of a merge, whichever side has the function as it is now; so the commit that made it so is on that side.
+    made = (said for parents, said in commits if same(said.split()[0]) and not any(map(same, parents)))
+    return next(made, None)
 
 
 @cache
