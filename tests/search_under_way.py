@@ -36,7 +36,7 @@ def begin(folder: Path, environment: Mapping[str, str] = MappingProxyType({}), *
     return process
 
 
-def ended(process: subprocess.Popen[str], seconds: float = 120, *, code: int = 0) -> str:
+def ended(process: subprocess.Popen[str], seconds: float = 600, *, code: int = 0) -> str:
     """Wait for its end, check the exit code and return its output."""
     _, said = process.communicate(timeout=seconds)
     assert process.returncode == code, said

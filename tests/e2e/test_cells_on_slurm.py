@@ -157,7 +157,7 @@ def test_a_time_limit_puts_the_job_back_and_it_resumes(
     assert "waits in the queue again, to resume" in text
     assert "resuming from step" in text
     assert outputs(project) == {digest: local[digest]}
-    assert len(attempts(project)) == 2
+    assert len(attempts(project)) >= 2, "on a slow machine the minute may end several times"
 
 
 def test_ctrl_c_cancels_what_was_submitted(project: Project, nodes: SlurmNodes) -> None:
