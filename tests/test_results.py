@@ -19,7 +19,7 @@ PAGES = sorted(RESULTS.glob("*.md"))
 VERDICT = re.compile(r"\b(holds|does not hold|under-powered|artefact of)\b")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def rebuild() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(RESULTS))  # as for a script
