@@ -207,6 +207,11 @@ def test_elsewhere_a_run_repeats_bit_by_bit(opened: Project, project: Project) -
     file.write_bytes(before.replace(b"t", b"u", 1))
     assert f"{file.name} has changed" in opened.isoscope("audit", code=1).out
     file.write_bytes(before)
+    points = opened.output("conv2d") / "metrics.jsonl"
+    before = points.read_bytes()
+    points.write_bytes(before + before.splitlines(keepends=True)[-1])
+    assert "metrics.jsonl has changed" in opened.isoscope("audit", code=1).out, "no later command adds to it"
+    points.write_bytes(before)
 
 
 def test_elsewhere_data_that_were_left_out_are_made_again_with_the_same_hash(opened: Project) -> None:

@@ -93,7 +93,7 @@ def linear_separability(
 
     With `groups` of several points, the halves are of whole groups instead; NaN if they cannot have two classes each.
     Generalised cross-validation inside the training half chooses the penalty. Chance is the largest class's share; with
-    `groups` it lies below, as a class that is large in one half is small in the other.
+    `groups` it can lie below, as a class that is large in one half is small in the other.
     """
     cloud, of = _classes(points, labels)
     half = np.zeros(len(cloud), bool)

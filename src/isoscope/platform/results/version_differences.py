@@ -16,7 +16,6 @@ AROUND = 40
 _PLACE = re.compile(r' data-from="([^"]*)"|(?=<h[1-3][ >])')
 _CELL = re.compile(r"\s*<t[dh][ >]")
 _TAIL = re.compile(r"\s*(?:>?[^<>]*<\s*)*")  # of a text from its end: tags, which may begin the next element
-_NUMBERS = re.compile(r"\[[-+.,e\d\s]*\]")  # a list in a cell of a CSV file
 _SOURCE = re.compile("isoscope digest [0-9a-f]{64}")  # in a figure
 
 
@@ -35,13 +34,17 @@ def _read(file: Path) -> Any:
     if file.suffix == ".parquet":
         return pd.read_parquet(file).to_dict("records")
     if file.suffix == ".csv":
-        return (
-            pd.read_csv(file)
-            .map(lambda cell: json.loads(cell) if _NUMBERS.fullmatch(str(cell)) else cell)
-            .to_dict("records")
-        )
+        return pd.read_csv(file).map(_listed).to_dict("records")
     text = _SOURCE.sub("", file.read_text("utf-8"))
     return text.splitlines() if file.suffix == ".svg" else parse_yaml(text, file.name, most=None)
+
+
+def _listed(cell: Any) -> Any:
+    """Return a cell of a CSV file, which has a list as text, as the list."""
+    try:
+        return json.loads(cell) if str(cell).startswith("[") else cell
+    except ValueError:  # a text, such as "[CLS]"
+        return cell
 
 
 def _cells(value: Any, place: str = "", column: str = "") -> Iterator[tuple[str, Any]]:

@@ -75,7 +75,7 @@ def commit_of(file: str, name: str) -> str | None:
 
     if commits and not same(commits[0][1].split()[0]):
         return "not committed"
-    # Of a merge, whichever side has the function as it is now; so the commit that made it so is on that side.
+    # A merge mostly has the function as one of its parents has it: the commit that made it so is before that parent.
     made = (said for parents, said in commits if same(said.split()[0]) and not any(map(same, parents)))
     return next(made, None)
 

@@ -130,7 +130,11 @@ def _output(project: paths.Project, folder: Path) -> Iterator[Finding]:
 def _held(folder: Path) -> Iterator[Finding]:
     """Compare the files of an opened bundle with its list of hashes; later commands add lines to records."""
     sums = dict(line.split("  ", 1)[::-1] for line in (folder / paths.SUMS).read_text("utf-8").splitlines())
-    same = {name: one for name, one in sums.items() if not (name.endswith(".jsonl") and _begins(folder / name, one))}
+    same = {
+        name: known
+        for name, known in sums.items()
+        if not (name.startswith(".isoscope/records/") and _begins(folder / name, known))
+    }
     if wrong := changed(folder, same, file_sha256):
         yield DAMAGE, f"{wrong}; open the bundle again"
     yield NOTE, f"{paths.SUMS}: an opened bundle: what it lacks cannot be made again here"

@@ -59,14 +59,17 @@ def _unequal(points: pd.DataFrame) -> pd.Series:
 
 def _means(points: pd.DataFrame) -> pd.DataFrame:
     """Return the means over pairs; "NaN" where a run logged NaN."""
-    found = points.groupby("name", sort=False)[["step", "a", "b"]].mean(skipna=False)
-    return found.astype({"a": object, "b": object}).fillna("NaN")
+    return _nan_said(points.groupby("name", sort=False)[["step", "a", "b"]].mean(skipna=False))
+
+
+def _nan_said(points: pd.DataFrame) -> pd.DataFrame:
+    return points.astype({"a": object, "b": object}).fillna("NaN")
 
 
 def _traces(table: pd.DataFrame) -> Table:
     """Return the first number of each pair's golden traces that differs; without it, the pair alone."""
     own = table[table["both"] & table["name"].str.startswith("trace/")].sort_values("step", kind="stable")
-    own = own.drop(columns="both").astype({"a": object, "b": object}).fillna("NaN")
+    own = _nan_said(own.drop(columns="both"))
     return (own[["pair"]].drop_duplicates().merge(own[own["a"] != own["b"]].drop_duplicates("pair"), how="left"),)
 
 
