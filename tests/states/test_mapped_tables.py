@@ -75,6 +75,39 @@ def test_equal_forms_alone_are_mapped_unless_their_means_are_taken_away(tmp_path
     assert (left.loc[False].drop("none")["r2"] < 0.01).all()
 
 
+def every_form_twice(sentences: int) -> WordTable:
+    """Sentences of 5 words."""
+    words = RANDOM.permutation(np.repeat(np.arange(sentences * 5 // 2), 2)).reshape(sentences, 5)
+    return every_word([" ".join(f"w{word}" for word in sentence) for sentence in words])
+
+
+@pytest.mark.parametrize("shared", [0.0, 1.0])
+def test_without_form_means_a_word_of_the_test_is_not_known_from_one_of_the_fit(tmp_path: Path, shared: float) -> None:
+    """Two words of a form are exact opposites in both spaces: with means over all parts, retrieval was .6 of noise."""
+    twice = every_form_twice(600)
+    x, noise = (RANDOM.standard_normal((len(twice.rows), 256)) for _ in range(2))
+    spaces = space(tmp_path / "one", x, twice), space(tmp_path / "other", shared * x + 0.1 * noise, twice)
+    _, contexts = compared_items(twice, np.ones(len(twice.rows), bool), probe="words", seed=0)
+    found = maps_table(*spaces, contexts, seed=0, confidence=0.95)
+    assert (found["n"] > 20).all()
+    ends = found[found["map"] == "ridge"]
+    if shared:
+        assert (ends["retrieval_forward"] > 0.5).all(), "the control: contexts that are alike are found"
+    else:
+        assert (ends["r2"] < 0.01).all()
+        assert (ends["retrieval_forward"] < 0.2).all()
+
+
+def test_too_few_words_that_occur_again_in_the_test_leave_an_empty_cell(tmp_path: Path) -> None:
+    few = every_form_twice(120)
+    x = RANDOM.standard_normal((len(few.rows), WIDTH))
+    spaces = space(tmp_path / "one", x, few), space(tmp_path / "other", x, few)
+    contexts = compared_items(few, np.ones(len(few.rows), bool), probe="words", seed=0)[1]
+    found = maps_table(*spaces, contexts, seed=0, confidence=0.95)
+    assert found["r2"].isna().all()
+    assert found["why"].str.fullmatch(r"the test has words of \d+ sentences; expected at least 20").all()
+
+
 def test_linked_words_have_the_states_of_their_links(tmp_path: Path, table: WordTable) -> None:
     other = every_word([" ".join(text.split()[::-1]) for text in TEXTS])
     (tmp_path / "links.txt").write_text("0-4 1-3 2-2 4-0\n" * len(TEXTS), "utf-8")

@@ -75,14 +75,28 @@ class ComparedItems(NamedTuple):
         """Return the layers to compare: without its form's mean, a word has nothing left in the word table."""
         return [number for number in space.layers if self.of != BY_FORM or number != WORD_TABLE]
 
-    def points(self, space: Space, layer: int) -> Floats:
-        """Return the items at a layer, `[items, D]`; 0 where nothing is left without the form's mean."""
+    def points(self, space: Space, layer: int, parts: Ints | None = None) -> Floats:
+        """Return the items at a layer, `[items, D]`; 0 where nothing is left without the form's mean.
+
+        `parts` `[items]`: the mean is that of the form in the item's own part, so no part says anything of another.
+        """
         points = space.layer(layer, self.kept)
         if self.of == BY_FORM:
-            left = within_classes(points, self.form)
+            left = within_classes(points, self._forms_of(parts))
             # Where a vector depends on the word alone, what is left is rounding.
             return left if left.var() > NOTHING * points.var() else np.zeros_like(left)
         return sentence_means(points, self.lengths) if self.of == SENTENCES else points
+
+    def _forms_of(self, parts: Ints | None) -> Ints:
+        """Return the forms; with `parts`, another number in each of them."""
+        return self.form if parts is None else self.form + parts * (self.form.max() + 1)
+
+    def varying(self, parts: Ints) -> Flags:
+        """Return which items are not their own mean: those whose form occurs again in their part."""
+        if self.of != BY_FORM:
+            return np.full(len(parts), True)
+        forms = self._forms_of(parts)
+        return np.bincount(forms)[forms] > 1
 
     def places(self, *, seed: int, draw: int) -> Ints:
         """Return places of the items with sentences exchanged for others of their length, in halves of the groups."""

@@ -9,7 +9,7 @@ import pandas as pd
 
 from isoscope.base.errors import InputError
 from isoscope.base.workers import Over
-from isoscope.data.arrays import Flags, Indices
+from isoscope.data.arrays import Flags
 from isoscope.data.word_links import Linked
 from isoscope.data.word_table import UNTAGGED, WordTable
 from isoscope.geometry.linear_maps import LinearMap, best_ridge, error, identity, procrustes, r2_by_dimension, retrieval
@@ -156,24 +156,31 @@ NOTHING = ("error", "r2", "low", "high", "null", "retrieval_forward", "retrieval
 def maps_table(one: Space, other: Space, on: ComparedItems, *, seed: int, confidence: float) -> pd.DataFrame:
     """Return how near each map brings the last layer of a space to that of another, in both directions.
 
+    Without their form's mean, words are less its mean in their own part: fit, choice or test. So a word of the test is
+    not known from one of the fit; words alone in their part, which would be 0, are left out.
+
     Columns: of (the kind of items), back (whether the map leads from `other` to `one`), map (none, between equal
     widths; procrustes; ridge), strength (of ridge), error (squared, per dimension), r2 (mean over dimensions), low and
     high (of r2: a jackknife over groups of the test's sentences), null (r2 of a map that was fitted with sentences
     exchanged for others of their length), retrieval_forward, retrieval_back (CSLS), cosine_forward, cosine_back, n
     (items of the test), n_fitted, why (a cell is empty).
     """
-    x, y = (on.points(space, space.layers[-1]) for space in (one, other))
+    parts = np.digitize(on.groups, (FITTED, CHOSEN))
+    x, y = (on.points(space, space.layers[-1], parts) for space in (one, other))
+    fits, chooses, tests = ((parts == part) & on.varying(parts) for part in range(3))
     tested = on.sample(len(on.lengths), seed=seed)
-    tested = tested[on.groups[tested] >= CHOSEN][:MOST]
+    tested = tested[tests[tested]][:MOST]
     exchanged = on.places(seed=seed, draw=0)
     rows: list[dict[str, Any]] = []
     for back, (source, target) in {False: (x, y), True: (y, x)}.items():
-        about = {"of": on.of, "back": back, "n": len(tested), "n_fitted": int((on.groups < FITTED).sum())}
+        about = {"of": on.of, "back": back, "n": len(tested), "n_fitted": int(fits.sum())}
         try:
             if not (centre(source).any() and centre(target).any()):
                 raise InputError("all points are one")
-            maps, strength = _maps(source, target, on.groups)
-            null, _ = _maps(source, target[exchanged], on.groups)
+            if len(tested) < GROUPS:
+                raise InputError(f"the test has words of {len(tested)} sentences; expected at least {GROUPS}")
+            maps, strength = _maps(source, target, fits, chooses)
+            null, _ = _maps(source, target[exchanged], fits, chooses)
             given = source[tested], target[tested], confidence
             for name, found in maps.items():
                 row = about | {"map": name, "strength": strength if name == "ridge" else None}
@@ -183,9 +190,8 @@ def maps_table(one: Space, other: Space, on: ComparedItems, *, seed: int, confid
     return pd.DataFrame(rows).astype(dict.fromkeys((*NOTHING, "strength"), float))
 
 
-def _maps(x: Floats, y: Floats, groups: Indices) -> tuple[dict[str, LinearMap], float]:
-    """Return the maps, and ridge's strength; `groups` of the items say which fit them and which choose the strength."""
-    fitted, chosen = groups < FITTED, (groups >= FITTED) & (groups < CHOSEN)
+def _maps(x: Floats, y: Floats, fitted: Flags, chosen: Flags) -> tuple[dict[str, LinearMap], float]:
+    """Return the maps, fitted on some items, and ridge's strength, which others choose."""
     strength, best = best_ridge((x[fitted], y[fitted]), (x[chosen], y[chosen]), STRENGTHS)
     none = {"none": identity(x.shape[1])} if x.shape[1] == y.shape[1] else {}
     return none | {"procrustes": procrustes(x[fitted], y[fitted]), "ridge": best}, strength
